@@ -1,0 +1,67 @@
+"""CRC-32C (Castagnoli) over lists of buffers, and of a concatenation without reading it again.
+
+The checksum itself is google-crc32c's; what that library lacks is the combination: given
+crc(A), crc(B) and len(B), the crc of A followed by B. Compaction uses it to describe joined blocks
+from their index entries alone. The method is zlib's crc32_combine: appending n zero bytes to a
+message is a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import google_crc32c
+
+_POLYNOMIAL_REFLECTED = 0x82F63B78
+
+Matrix = tuple[int, ...]
+
+
+def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) -> int:
+    """The CRC-32C of the buffers one after another, as if they were joined."""
+    crc = initial
+    for buffer in buffers:
+        crc = google_crc32c.extend(crc, buffer)
+    return crc
+
+
+def crc32c_combine(crc_first: int, crc_second: int, length_second: int) -> int:
+    """CRC-32C of first + second, from their CRCs and the length of the second in bytes."""
+    assert length_second >= 0
+    crc = crc_first
+    power = 0
+    while length_second:
+        if length_second & 1:
+            crc = _times_vector(_zeros_matrix(power), crc)
+        length_second >>= 1
+        power += 1
+    return crc ^ crc_second
+
+
+def _times_vector(matrix: Matrix, vector: int) -> int:
+    product = 0
+    row = 0
+    while vector:
+        if vector & 1:
+            product ^= matrix[row]
+        vector >>= 1
+        row += 1
+    return product
+
+
+@lru_cache(maxsize=64)
+def _zeros_matrix(power: int) -> Matrix:
+    """The map that appending 2**power zero bytes makes on a CRC."""
+    if power == 0:
+        matrix = _one_zero_bit()
+        for _ in range(3):
+            matrix = _squared(matrix)
+        return matrix
+    return _squared(_zeros_matrix(power - 1))
+
+
+def _one_zero_bit() -> Matrix:
+    return (_POLYNOMIAL_REFLECTED, *(1 << bit for bit in range(31)))
+
+
+def _squared(matrix: Matrix) -> Matrix:
+    return tuple(_times_vector(matrix, row) for row in matrix)

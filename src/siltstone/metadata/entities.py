@@ -1,0 +1,99 @@
+"""What the image is made of: streams, nodes, objects, jobs. Frozen values, shared between images."""
+
+from enum import IntEnum
+
+import msgspec
+
+from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
+
+NO_NODE = -1
+NO_EPOCH = -1
+
+
+class StreamState(IntEnum):
+    """CLOSED ⇄ OPENED; CLOSED → DELETED → forgotten, when no object holds a range of it any more.
+
+    A deleted stream stays in the image until then: only that record permits its data to be dropped."""
+
+    CLOSED = 1
+    OPENED = 2
+    DELETED = 3
+
+
+class OwnerRange(msgspec.Struct, frozen=True, gc=False):
+    """Offsets a node appended under one stream epoch. The last one of an open stream ends at its end."""
+
+    node_id: int
+    stream_epoch: int
+    start_offset: int
+    end_offset: int
+
+
+class StreamMetadata(msgspec.Struct, frozen=True):
+    """``ranges`` is sorted by offset and has no overlap: objects that hold [start_offset, end_offset), and
+    trimmed ones before it as long as their objects exist. ``owner`` is NO_NODE before the first opening."""
+
+    stream_id: int
+    state: StreamState
+    epoch: int
+    owner: int
+    start_offset: int
+    end_offset: int
+    owner_ranges: tuple[OwnerRange, ...]
+    ranges: tuple[ObjectRange, ...]
+    tags: dict[str, str]
+
+
+class ObjectMetadata(msgspec.Struct, frozen=True):
+    """``kind`` is None until committed. Times in ms since 1970, 0 when not reached.
+
+    ``deadline_ms`` is the time limit while PREPARED. ``data_time_ms`` is the age of the oldest data in it,
+    kept over compactions. ``ranges`` is empty unless COMMITTED, and shared with the streams' lists.
+    """
+
+    object_id: int
+    state: ObjectState
+    bucket_id: int
+    kind: ObjectKind | None
+    size_bytes: int
+    deadline_ms: int
+    committed_ms: int
+    destroyed_ms: int
+    data_time_ms: int
+    ranges: tuple[ObjectRange, ...]
+
+
+class NodeMetadata(msgspec.Struct, frozen=True):
+    node_id: int
+    node_epoch: int
+    incarnation: str
+    failover: bool
+    wal_location: str
+
+
+class JobState(IntEnum):
+    """RUNNING → SUCCEEDED | FAILED. A RUNNING job whose lease has passed may be taken over."""
+
+    RUNNING = 1
+    SUCCEEDED = 2
+    FAILED = 3
+
+
+class JobMetadata(msgspec.Struct, frozen=True):
+    job_id: int
+    kind: str
+    state: JobState
+    driver: str
+    description: str
+    started_ms: int
+    lease_until_ms: int
+    finished_ms: int
+    report: str
+
+
+class NodeRegistration(msgspec.Struct, frozen=True):
+    """What RegisterNode answers: the new epoch and the streams left open by the node's last life."""
+
+    node_id: int
+    node_epoch: int
+    opened_streams: tuple[StreamMetadata, ...]

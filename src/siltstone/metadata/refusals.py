@@ -1,0 +1,77 @@
+"""Why a command was refused: one class per cause, with the error name of storage-engine.md section 3.2."""
+
+from typing import ClassVar
+
+from siltstone.model.errors import Fenced, InvalidRequest, Stale, Unavailable
+
+
+class Refusal(Exception):
+    """Mixed into the classes below, so that ``except Refusal`` catches them all."""
+
+    code: ClassVar[str]
+
+
+class StreamNotExist(Refusal, InvalidRequest):
+    code = "STREAM_NOT_EXIST"
+
+
+class StreamFenced(Refusal, Fenced):
+    code = "STREAM_FENCED"
+
+
+class StreamEpochUnknown(Refusal, InvalidRequest):
+    """The epoch is higher than the stream's (STREAM_INNER_ERROR in AutoMQ)."""
+
+    code = "STREAM_INNER_ERROR"
+
+
+class StreamNotOpened(Refusal, InvalidRequest):
+    code = "STREAM_NOT_OPENED"
+
+
+class StreamNotClosed(Refusal, InvalidRequest):
+    code = "STREAM_NOT_CLOSED"
+
+
+class OffsetNotMatched(Refusal, InvalidRequest):
+    code = "OFFSET_NOT_MATCHED"
+
+
+class ObjectNotExist(Refusal, InvalidRequest):
+    code = "OBJECT_NOT_EXIST"
+
+
+class CompactedObjectsNotFound(Refusal, Stale):
+    code = "COMPACTED_OBJECTS_NOT_FOUND"
+
+
+class CoverageNotMatched(Refusal, Stale):
+    """The new objects do not cover exactly what the compacted ones hold alive."""
+
+    code = "COVERAGE_NOT_MATCHED"
+
+
+class NodeEpochNotExist(Refusal, InvalidRequest):
+    code = "NODE_EPOCH_NOT_EXIST"
+
+
+class NodeEpochExpired(Refusal, Fenced):
+    code = "NODE_EPOCH_EXPIRED"
+
+
+class NodeFenced(Refusal, Fenced):
+    """The node is being failed over: only the replayer of its WAL may write for it."""
+
+    code = "NODE_FENCED"
+
+
+class JobNotRunning(Refusal, Fenced):
+    """The job was finished, or taken over after its lease had passed."""
+
+    code = "JOB_NOT_RUNNING"
+
+
+class JobRunning(Refusal, Unavailable):
+    """Another driver runs a job of this kind."""
+
+    code = "JOB_RUNNING"

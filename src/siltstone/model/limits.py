@@ -1,0 +1,122 @@
+"""Every limit and default of the store, with its reason. One table; a test asserts it against the docs.
+
+Sources: [S000] and [S002] are the articles the project started from, [AutoMQ] is
+reference/storage-engine.md section 2.5. Where they differ the articles win.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+
+# -- objects ---------------------------------------------------------------------------------------------
+
+SPLIT_SIZE_BYTES = 16 * MIB
+"""A stream's contiguous bytes above this leave the stream set object and become a stream object [S000, S002]."""
+
+BLOCK_SIZE_BYTES = 512 * KIB
+"""A block is closed when its frames reach this. Small enough that a reader of a slow stream fetches little
+it does not need, large enough that an index stays near 0.02 % of its object [AutoMQ]."""
+
+MERGED_BLOCK_SIZE_BYTES = 1 * MIB
+"""Compaction joins neighbouring blocks of a stream into one index entry up to this [AutoMQ]."""
+
+READ_REQUEST_BYTES_MAX = 16 * MIB
+"""Adjacent blocks are joined into one ranged GET up to this [S002]."""
+
+PART_SIZE_BYTES_MIN = 5 * MIB
+"""The smallest part of a multipart upload but the last: the rule of S3 and all its compatibles."""
+
+PART_COUNT_MAX = 10_000
+"""The most parts of one multipart upload: the same."""
+
+DELETE_BATCH_KEYS_MAX = 1_000
+"""The most keys of one batched delete: the same."""
+
+TAIL_READ_BYTES = 64 * KIB
+"""How much of an object's end one read takes in the hope that the index lies inside: about 900 entries."""
+
+# -- upload ----------------------------------------------------------------------------------------------
+
+CACHE_BLOCK_BYTES_MAX = 100 * MIB
+"""A cache block is sealed at this size; with 1 GiB of tail cache several can be under way [AutoMQ class default]."""
+
+CACHE_BLOCK_AGE_MS_MAX = 60 * SECOND_MS
+"""A cache block with data in it is sealed at this age, so that the WAL of a quiet node stays short [AutoMQ]."""
+
+STREAMS_PER_OBJECT_MAX = 20_000
+"""The most streams in one stream set object: its index and its commit record stay small [AutoMQ]."""
+
+TAIL_CACHE_BYTES_MAX = 512 * MIB
+"""Appends not yet committed plus recently committed ones. An append waits when the former fill it."""
+
+TAIL_CACHE_RECORD_OVERHEAD_BYTES = 1_024
+"""What a cached batch is charged besides its payload, so that tiny batches cannot pass the limit [AutoMQ]."""
+
+UPLOADS_IN_FLIGHT_MAX = 4
+"""Sealed blocks uploading side by side."""
+
+UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
+"""A prepared object that is not committed by then is collected [AutoMQ]."""
+
+# -- write-ahead log -------------------------------------------------------------------------------------
+
+WAL_SEGMENT_BYTES = 64 * MIB
+"""One segment file: large enough that rolling is rare, small enough that trimming frees space soon."""
+
+WAL_CAPACITY_BYTES = 2 * GIB
+"""An append waits when the log holds this much untrimmed data [AutoMQ]."""
+
+WAL_GROUP_BYTES_MAX = 8 * MIB
+"""The most one group commit writes before its fdatasync; past about this, a longer group gains nothing."""
+
+APPEND_BYTES_MAX = 64 * MIB
+"""The largest payload of one append: it has to fit a WAL segment with its headers."""
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+BLOCK_CACHE_BYTES_MAX = 256 * MIB
+READ_AHEAD_BYTES_MIN = 512 * KIB
+READ_AHEAD_BYTES_MAX = 32 * MIB
+"""Read-ahead starts at the minimum and doubles while it is used [AutoMQ grows by misses]."""
+
+INDEX_CACHE_BYTES_MAX = 100 * MIB
+"""Object indexes kept for reads [AutoMQ]."""
+
+# -- compaction ------------------------------------------------------------------------------------------
+
+COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
+"""[S000, S002]"""
+
+COMPACTION_MEMORY_BYTES = 500 * MIB
+"""The most source bytes one iteration holds [S002]."""
+
+COMPACTION_SOURCES_MAX = 500
+"""The most stream set objects one round takes, oldest first [AutoMQ takes the newest, which starves old ones]."""
+
+COMPACTION_STREAM_OBJECTS_MAX = 10_000
+"""The most stream objects one commit adds [AutoMQ]."""
+
+COMPACTION_TIME_LIMIT_MS = 24 * HOUR_MS
+"""Time limit of objects prepared by a compaction: longer than any round [AutoMQ]."""
+
+FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
+"""Stream set objects older than this are split into stream objects whatever their neighbours [AutoMQ]."""
+
+JOB_LEASE_MS = 2 * MINUTE_MS
+"""How long a maintenance job stays its driver's without being renewed."""
+
+GRACE_PERIOD_MS = 10 * MINUTE_MS
+"""A destroyed object is deleted from its bucket after this: longer than the longest fetch or scan by a
+reader that still holds an older image [AutoMQ's documents]."""
+
+# -- metadata --------------------------------------------------------------------------------------------
+
+COMMANDS_PER_APPEND_MAX = 1_000
+"""The most waiting commands one metadata append carries."""
+
+SNAPSHOT_INTERVAL_RECORDS = 50_000
+"""A snapshot of the image is written after this many records, and the log before it is dropped."""

@@ -1,0 +1,135 @@
+"""Block index, version 1: the table of an object's blocks, sorted by (stream id, start offset).
+
+N entries of 72 bytes, little endian; its own CRC-32C stands in the footer.
+
+====== ==== =======================================================================
+offset size field
+====== ==== =======================================================================
+0      8    stream id
+8      8    start offset
+16     8    end offset, exclusive
+24     8    record count
+32     8    position of the block in the object
+40     8    size of the block in bytes
+48     8    smallest timestamp in ms, signed, -1 when none
+56     8    largest timestamp in ms, signed, -1 when none
+64     4    CRC-32C of the block's bytes
+68     4    zero
+====== ==== =======================================================================
+
+The decoded index keeps the raw bytes: a search reads only the entries it compares, and planning looks at a
+million entries as columns (``siltstone.maintenance.planning``) without making a million values.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from siltstone.model.block import BlockEntry
+from siltstone.model.buffers import Buffer
+from siltstone.model.errors import CorruptData
+
+INDEX_ENTRY = Struct("<QQQQQQqqII")
+INDEX_ENTRY_BYTES = INDEX_ENTRY.size
+assert INDEX_ENTRY_BYTES == 72
+
+
+class DamagedIndex(CorruptData):
+    """The index block of an object is damaged, truncated or out of order."""
+
+
+def encode_index(entries: Iterable[BlockEntry]) -> bytes:
+    """The index block. The entries must be sorted and must not overlap; a writer's error is a bug."""
+    raw = bytearray()
+    previous: BlockEntry | None = None
+    for entry in entries:
+        if previous is not None:
+            assert _in_order(previous, entry), f"index out of order: {previous} before {entry}"
+        raw += encode_entry(entry)
+        previous = entry
+    return bytes(raw)
+
+
+def encode_entry(entry: BlockEntry) -> bytes:
+    return INDEX_ENTRY.pack(
+        entry.stream_id,
+        entry.start_offset,
+        entry.end_offset,
+        entry.record_count,
+        entry.position,
+        entry.size_bytes,
+        entry.smallest_timestamp_ms,
+        entry.largest_timestamp_ms,
+        entry.crc32c,
+        0,
+    )
+
+
+def _in_order(first: BlockEntry, second: BlockEntry) -> bool:
+    if first.stream_id == second.stream_id:
+        return first.end_offset <= second.start_offset
+    return first.stream_id < second.stream_id
+
+
+class BlockIndex:
+    """A decoded, verified index. ``index[i]`` is an entry; ``raw`` its bytes for those who want columns."""
+
+    __slots__ = ("_count", "raw")
+
+    def __init__(self, raw: Buffer) -> None:
+        """``raw`` is the index block; its CRC has been checked against the footer. Raises DamagedIndex."""
+        if len(raw) % INDEX_ENTRY_BYTES:
+            raise DamagedIndex(f"index of {len(raw)} bytes is no whole number of entries")
+        self.raw = bytes(raw)
+        self._count = len(raw) // INDEX_ENTRY_BYTES
+        self._verify_order()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position: int) -> BlockEntry:
+        if not 0 <= position < self._count:
+            raise IndexError(position)
+        fields = INDEX_ENTRY.unpack_from(self.raw, position * INDEX_ENTRY_BYTES)
+        return BlockEntry(*fields[:9])
+
+    def __iter__(self) -> Iterator[BlockEntry]:
+        for fields in INDEX_ENTRY.iter_unpack(self.raw):
+            yield BlockEntry(*fields[:9])
+
+    def first_at_or_after(self, stream_id: int, offset: int) -> int:
+        """Number of the first entry whose range ends after ``offset`` of the stream, by binary search.
+
+        That entry belongs to a later stream, or is ``len(index)``, when the stream has no such block.
+        """
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            stream, _, end = self._key(middle)
+            if stream < stream_id or (stream == stream_id and end <= offset):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def blocks_of(self, stream_id: int, start: int, end: int) -> Iterator[BlockEntry]:
+        """The entries of the stream that meet [start, end), in offset order."""
+        for position in range(self.first_at_or_after(stream_id, start), self._count):
+            entry = self[position]
+            if entry.stream_id != stream_id or entry.start_offset >= end:
+                return
+            yield entry
+
+    def _key(self, position: int) -> tuple[int, int, int]:
+        stream, start, end = _KEY.unpack_from(self.raw, position * INDEX_ENTRY_BYTES)
+        return stream, start, end
+
+    def _verify_order(self) -> None:
+        last_stream, last_end = -1, 0
+        for fields in INDEX_ENTRY.iter_unpack(self.raw):
+            stream, start, end = fields[0], fields[1], fields[2]
+            if start >= end or stream < last_stream or (stream == last_stream and start < last_end):
+                raise DamagedIndex(f"entry of stream {stream} [{start}, {end}) is out of order")
+            last_stream, last_end = stream, end
+
+
+_KEY = Struct("<QQQ")

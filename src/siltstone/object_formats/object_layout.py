@@ -1,0 +1,145 @@
+"""Putting an object together, and finding its index again.
+
+    blocks (one stream each, streams ascending, offsets ascending) | index | footer
+
+``ObjectBuilder`` turns record batches into the gather list of an object; ``trailer_bytes`` makes index and
+footer for blocks that lie elsewhere already (compaction); ``index_of_tail`` finds the index in the last bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.model.block import BlockEntry
+from siltstone.model.buffers import Buffer
+from siltstone.model.limits import BLOCK_SIZE_BYTES
+from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_index
+from siltstone.object_formats.footer import FOOTER_BYTES, Footer, decode_footer, encode_footer
+
+
+class EncodedObject(msgspec.Struct, frozen=True):
+    """A whole object, ready to be put: a gather list, its size, its index entries."""
+
+    buffers: list[Buffer]
+    size_bytes: int
+    entries: list[BlockEntry]
+
+
+class IndexLiesBefore(msgspec.Struct, frozen=True):
+    """The tail given did not hold the whole index: read [position, end) of the object, once."""
+
+    position: int
+    end: int
+    footer: Footer
+
+
+class ObjectBuilder:
+    """Collects batches in (stream id, offset) order and closes blocks at ``block_size_bytes``.
+
+    A batch larger than that makes a block of its own size: readers must not assume a maximum.
+    """
+
+    def __init__(self, block_size_bytes: int = BLOCK_SIZE_BYTES) -> None:
+        self._block_size_bytes = block_size_bytes
+        self._buffers: list[Buffer] = []
+        self._entries: list[BlockEntry] = []
+        self._position = 0
+        self._open: list[RecordBatch] = []
+        self._open_buffers: list[Buffer] = []
+        self._open_bytes = 0
+
+    def append(self, batch: RecordBatch, frame_header: Buffer) -> None:
+        """Raises ValueError when the batch is out of order: the caller's bug, found before it is written."""
+        self._refuse_disorder(batch)
+        if self._open and not self._continues_block(batch):
+            self._close_block()
+        self._open.append(batch)
+        self._open_buffers += (frame_header, batch.payload)
+        self._open_bytes += len(frame_header) + len(batch.payload)
+
+    def finish(self) -> EncodedObject:
+        if self._open:
+            self._close_block()
+        trailer = trailer_bytes(self._entries, self._position)
+        return EncodedObject([*self._buffers, trailer], self._position + len(trailer), self._entries)
+
+    def _refuse_disorder(self, batch: RecordBatch) -> None:
+        last_stream, last_end = self._last_key()
+        if batch.stream_id < last_stream:
+            raise ValueError(f"stream {batch.stream_id} after stream {last_stream}")
+        if batch.stream_id == last_stream and batch.base_offset < last_end:
+            raise ValueError(f"offset {batch.base_offset} after {last_end} of stream {last_stream}")
+
+    def _last_key(self) -> tuple[int, int]:
+        if self._open:
+            return self._open[-1].stream_id, self._open[-1].end_offset
+        if self._entries:
+            return self._entries[-1].stream_id, self._entries[-1].end_offset
+        return -1, 0
+
+    def _continues_block(self, batch: RecordBatch) -> bool:
+        last = self._open[-1]
+        return (
+            batch.stream_id == last.stream_id
+            and batch.base_offset == last.end_offset
+            and self._open_bytes < self._block_size_bytes
+        )
+
+    def _close_block(self) -> None:
+        batches = self._open
+        entry = BlockEntry(
+            stream_id=batches[0].stream_id,
+            start_offset=batches[0].base_offset,
+            end_offset=batches[-1].end_offset,
+            record_count=sum(batch.record_count for batch in batches),
+            position=self._position,
+            size_bytes=self._open_bytes,
+            smallest_timestamp_ms=smallest_timestamp(b.smallest_timestamp_ms for b in batches),
+            largest_timestamp_ms=max(b.largest_timestamp_ms for b in batches),
+            crc32c=crc32c(self._open_buffers),
+        )
+        self._entries.append(entry)
+        self._buffers += self._open_buffers
+        self._position += self._open_bytes
+        self._open, self._open_buffers, self._open_bytes = [], [], 0
+
+
+def smallest_timestamp(timestamps: Iterable[int]) -> int:
+    """The smallest of those that are timestamps at all."""
+    return min((t for t in timestamps if t != NO_TIMESTAMP), default=NO_TIMESTAMP)
+
+
+def trailer_bytes(entries: Sequence[BlockEntry], data_bytes: int) -> bytes:
+    """Index and footer of an object whose blocks take ``data_bytes``."""
+    index = encode_index(entries)
+    footer = Footer(
+        index_position=data_bytes,
+        index_bytes=len(index),
+        object_bytes=data_bytes + len(index) + FOOTER_BYTES,
+        index_crc32c=crc32c([index]),
+    )
+    return index + encode_footer(footer)
+
+
+def index_of_tail(tail: Buffer, object_bytes: int) -> BlockIndex | IndexLiesBefore:
+    """The index from the last ``len(tail)`` bytes of an object, or what to read to have it.
+
+    Raises DamagedFooter or DamagedIndex.
+    """
+    footer = decode_footer(tail, object_bytes)
+    tail_position = object_bytes - len(tail)
+    if footer.index_position < tail_position:
+        return IndexLiesBefore(footer.index_position, object_bytes - FOOTER_BYTES, footer)
+    start = footer.index_position - tail_position
+    return verified_index(memoryview(tail)[start : start + footer.index_bytes], footer)
+
+
+def verified_index(raw: Buffer, footer: Footer) -> BlockIndex:
+    """The index from its own bytes. Raises DamagedIndex."""
+    if len(raw) != footer.index_bytes:
+        raise DamagedIndex(f"index of {footer.index_bytes} bytes, {len(raw)} read")
+    if crc32c([raw]) != footer.index_crc32c:
+        raise DamagedIndex("index checksum does not match")
+    return BlockIndex(raw)
