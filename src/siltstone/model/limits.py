@@ -56,6 +56,9 @@ TAIL_CACHE_BYTES_MAX = 512 * MIB
 TAIL_CACHE_RECORD_OVERHEAD_BYTES = 1_024
 """What a cached batch is charged besides its payload, so that tiny batches cannot pass the limit [AutoMQ]."""
 
+WAITING_APPENDS_BYTES_MAX = 256 * MIB
+"""Appends that wait for room in the tail cache or the WAL; beyond this they are refused, to be tried again."""
+
 UPLOADS_IN_FLIGHT_MAX = 4
 """Sealed blocks uploading side by side."""
 
@@ -73,8 +76,8 @@ WAL_CAPACITY_BYTES = 2 * GIB
 WAL_GROUP_BYTES_MAX = 8 * MIB
 """The most one group commit writes before its fdatasync; past about this, a longer group gains nothing."""
 
-APPEND_BYTES_MAX = 64 * MIB
-"""The largest payload of one append: it has to fit a WAL segment with its headers."""
+APPEND_BYTES_MAX = WAL_SEGMENT_BYTES - 4 * KIB
+"""The largest payload of one append: it has to fit a WAL segment with the headers of segment, record and frame."""
 
 # -- reading ---------------------------------------------------------------------------------------------
 

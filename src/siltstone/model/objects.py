@@ -62,4 +62,4 @@ def object_id_of_key(key: str) -> int | None:
     if not (len(digits) == 20 and digits.isascii() and digits.isdigit()):
         return None
     object_id = int(digits)
-    return object_id if object_key(object_id) == key else None
+    return object_id if object_id < 2**64 and object_key(object_id) == key else None

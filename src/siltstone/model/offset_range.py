@@ -19,6 +19,10 @@ class OffsetRange(msgspec.Struct, frozen=True, order=True, gc=False):
     def __len__(self) -> int:
         return self.end - self.start
 
+    def __bool__(self) -> bool:
+        """Not by ``len``, which Python cannot tell beyond 2**63 - 1."""
+        return self.start < self.end
+
     def __contains__(self, offset: int) -> bool:
         return self.start <= offset < self.end
 

@@ -24,10 +24,10 @@ without being joined. Decoding yields payloads as views into the bytes given.
 """
 
 from collections.abc import Iterator
-from struct import Struct
+from struct import Struct, error
 
 from siltstone.model.buffers import Buffer
-from siltstone.model.errors import CorruptData
+from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.model.record_batch import RecordBatch
 
 FRAME_MAGIC = int.from_bytes(b"SBF1", "little")
@@ -40,19 +40,36 @@ class DamagedFrame(CorruptData):
     """Bytes that should be batch frames are not."""
 
 
+class ImpossibleBatch(InvalidRequest):
+    """A batch that no frame can hold, or that no reader would accept: refused before it is written, because
+    counts and timestamps come from producers and one such frame would stop recovery for good."""
+
+
 def encode_frame_header(batch: RecordBatch) -> bytes:
-    """The 72 bytes that go before the payload."""
-    return FRAME_HEADER.pack(
-        FRAME_MAGIC,
-        0,
-        batch.stream_id,
-        batch.stream_epoch,
-        batch.base_offset,
-        batch.end_offset,
-        batch.record_count,
-        batch.smallest_timestamp_ms,
-        batch.largest_timestamp_ms,
-        len(batch.payload),
+    """The 72 bytes that go before the payload. Raises ImpossibleBatch."""
+    refuse_impossible(batch)
+    try:
+        return FRAME_HEADER.pack(
+            FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,
+            batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms, len(batch.payload),
+        )  # fmt: skip
+    except error as cause:
+        raise not_encodable(batch) from cause
+
+
+def refuse_impossible(batch: RecordBatch) -> None:
+    """The check of ``decode_frame``, made while it can still be answered. Raises ImpossibleBatch."""
+    if not 0 < batch.record_count <= batch.end_offset - batch.base_offset:
+        raise ImpossibleBatch(
+            f"{batch.record_count} records in [{batch.base_offset}, {batch.end_offset}) of stream"
+            f" {batch.stream_id}: a batch holds at least one, and no more than it has offsets"
+        )
+
+
+def not_encodable(batch: RecordBatch) -> ImpossibleBatch:
+    return ImpossibleBatch(
+        f"batch at {batch.base_offset} of stream {batch.stream_id}: an id, offset, count or timestamp is no"
+        " 64-bit integer of its kind"
     )
 
 

@@ -37,7 +37,7 @@ below a confirmed position was acknowledged and must be whole.
 """
 
 from collections.abc import Iterator
-from struct import Struct
+from struct import Struct, error
 
 import msgspec
 
@@ -49,7 +49,10 @@ from siltstone.object_formats.batch_frame import (
     FRAME_HEADER,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
+    DamagedFrame,
     decode_frame,
+    not_encodable,
+    refuse_impossible,
 )
 
 SEGMENT_MAGIC = b"SILTSWAL"
@@ -114,20 +117,28 @@ def encode_record_header(batch: RecordBatch, position: int, confirmed_position: 
     """Record header and frame header together, 104 bytes; the payload follows them in the file.
 
     The frame header is the last 72 bytes, so ``memoryview(header)[32:]`` serves the upload later.
+    Raises ImpossibleBatch.
     """
+    refuse_impossible(batch)
     header = bytearray(RECORD_OVERHEAD_BYTES)
-    _RECORD_AND_FRAME.pack_into(
-        header, 0,
-        RECORD_MAGIC, 0, position, confirmed_position, FRAME_HEADER_BYTES + len(batch.payload),
-        FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,
-        batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms, len(batch.payload),
-    )  # fmt: skip
+    try:
+        _RECORD_AND_FRAME.pack_into(
+            header, 0,
+            RECORD_MAGIC, 0, position, confirmed_position, FRAME_HEADER_BYTES + len(batch.payload),
+            FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,
+            batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms, len(batch.payload),
+        )  # fmt: skip
+    except error as cause:
+        raise not_encodable(batch) from cause
     _CRC.pack_into(header, 4, crc32c([memoryview(header)[8:], batch.payload]))
     return header
 
 
 def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecord | None:
-    """The record at byte ``at`` if it is whole and stands at the expected log position, else None."""
+    """The record at byte ``at`` if it is whole and stands at the expected log position, else None.
+
+    Raises DamagedWal when its checksum holds and its frame is none all the same: not what a crash leaves.
+    """
     body = at + RECORD_HEADER_BYTES
     if body > len(data):
         return None
@@ -136,7 +147,12 @@ def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecor
         return None
     if length < FRAME_HEADER_BYTES or crc32c([data[at + 8 : body + length]]) != stored_crc:
         return None
-    batch, _ = decode_frame(data[body : body + length])
+    try:
+        batch, end = decode_frame(data[: body + length], body)
+    except DamagedFrame as cause:
+        raise DamagedWal(f"record at log position {position} holds no batch frame: {cause}") from cause
+    if end != body + length:
+        raise DamagedWal(f"record at log position {position} is longer than its batch frame")
     return WalRecord(position, confirmed, position + RECORD_HEADER_BYTES + length, batch)
 
 
@@ -151,19 +167,22 @@ def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]
         yield record
         at += record.end_position - record.position
         position = record.end_position
-    if confirms_beyond(data, at, position):
+    if confirms_beyond(data, at, position, first_position):
         raise DamagedWal(f"acknowledged record at log position {position} is damaged")
 
 
-def confirms_beyond(data: memoryview, at: int, position: int) -> bool:
-    """Whether some whole record after byte ``at`` confirms more than ``position``."""
+def confirms_beyond(data: memoryview, at: int, position: int, first_position: int) -> bool:
+    """Whether some whole record from byte ``at`` on confirms more than ``position``.
+
+    A record stands at its own log position: ``first_position``, that of ``data[0]``, and the bytes before it.
+    What only looks like one, in a payload or left over from an earlier use of the file, claims another.
+    """
     magic = RECORD_MAGIC.to_bytes(4, "little")
     haystack = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)
-    found = haystack.find(magic, at + 1)
-    while found >= 0:
-        if len(data) - found >= RECORD_HEADER_BYTES:
-            _, _, claimed, confirmed, _ = _RECORD_HEADER.unpack_from(data, found)
-            if confirmed > position and decode_record(data, found, claimed) is not None:
-                return True
+    found = haystack.find(magic, at)
+    while 0 <= found <= len(data) - RECORD_HEADER_BYTES:
+        record = decode_record(data, found, first_position + found)
+        if record is not None and record.confirmed_position > position:
+            return True
         found = haystack.find(magic, found + 1)
     return False
