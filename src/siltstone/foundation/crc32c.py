@@ -1,39 +1,27 @@
 """CRC-32C (Castagnoli) over lists of buffers, and of a concatenation without reading it again.
 
-The checksum itself is google-crc32c's; what that library lacks is the combination: given
+The checksum itself is fastcrc's, which takes any buffer without copying it; what that library lacks is the combination: given
 crc(A), crc(B) and len(B), the crc of A followed by B. Compaction uses it to describe joined blocks
 from their index entries alone. The method is zlib's crc32_combine: appending n zero bytes to a
 message is a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
-import google_crc32c
+from fastcrc.crc32 import iscsi
 
 _POLYNOMIAL_REFLECTED = 0x82F63B78
-_COPY_BYTES_MAX = 256 * 1024
 
 Matrix = tuple[int, ...]
 
 
 def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) -> int:
     """The CRC-32C of the buffers one after another, as if they were joined."""
-    crc: int = initial
+    crc = initial
     for buffer in buffers:
-        if type(buffer) is bytes:
-            crc = google_crc32c.extend(crc, buffer)
-        else:
-            for piece in _as_bytes(buffer):
-                crc = google_crc32c.extend(crc, piece)
+        crc = iscsi(buffer, crc)
     return crc
-
-
-def _as_bytes(buffer: bytes | bytearray | memoryview) -> Iterator[bytes]:
-    """The library takes nothing but bytes. Copies of cache size cost half the checksum itself and bound the memory."""
-    view = memoryview(buffer)
-    for start in range(0, len(view), _COPY_BYTES_MAX):
-        yield bytes(view[start : start + _COPY_BYTES_MAX])
 
 
 def crc32c_combine(crc_first: int, crc_second: int, length_second: int) -> int:

@@ -1,0 +1,68 @@
+"""Settings of the stream engine. Frozen values; every default and its reason stands in ``model.limits``."""
+
+from enum import StrEnum
+
+import msgspec
+
+from siltstone.model import limits
+from siltstone.model.errors import InvalidRequest
+
+
+class InvalidSetting(InvalidRequest):
+    """A setting has a value that cannot work."""
+
+
+class WalSync(StrEnum):
+    """When the write-ahead log reaches the disk, and so what an answer promises."""
+
+    EVERY_GROUP = "every-group"
+    """Before the answer. An acknowledged record survives a power failure. The default."""
+
+    EVERY_INTERVAL = "every-interval"
+    """At least every ``sync_interval_ms``. Acknowledged records survive the end of the process; a power failure
+    or a crash of the operating system loses up to that interval of them."""
+
+    NEVER = "never"
+    """When the operating system likes. As above, and a power failure may lose half a minute or more."""
+
+
+class WalSettings(msgspec.Struct, frozen=True):
+    sync: WalSync = WalSync.EVERY_GROUP
+    sync_interval_ms: int = 50
+    segment_bytes: int = limits.WAL_SEGMENT_BYTES
+    capacity_bytes: int = limits.WAL_CAPACITY_BYTES
+    group_bytes_max: int = limits.WAL_GROUP_BYTES_MAX
+
+    def __post_init__(self) -> None:
+        if self.capacity_bytes < 2 * self.segment_bytes:
+            raise InvalidSetting(
+                f"wal.capacity_bytes ({self.capacity_bytes}) must hold two segments ({self.segment_bytes} each)"
+            )
+
+
+class UploadSettings(msgspec.Struct, frozen=True):
+    """``cache_block_*``: when a cache block is sealed. ``split_size_bytes``: what makes a stream object."""
+
+    cache_block_bytes_max: int = limits.CACHE_BLOCK_BYTES_MAX
+    cache_block_age_ms_max: int = limits.CACHE_BLOCK_AGE_MS_MAX
+    cache_block_streams_max: int = limits.STREAMS_PER_OBJECT_MAX
+    split_size_bytes: int = limits.SPLIT_SIZE_BYTES
+    block_size_bytes: int = limits.BLOCK_SIZE_BYTES
+    uploads_in_flight_max: int = limits.UPLOADS_IN_FLIGHT_MAX
+    time_limit_ms: int = limits.UPLOAD_TIME_LIMIT_MS
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    node_id: int = 0
+    tail_cache_bytes_max: int = limits.TAIL_CACHE_BYTES_MAX
+    append_bytes_max: int = limits.APPEND_BYTES_MAX
+    waiting_bytes_max: int = limits.WAITING_APPENDS_BYTES_MAX
+    wal: WalSettings = WalSettings()
+    upload: UploadSettings = UploadSettings()
+
+    def __post_init__(self) -> None:
+        if self.upload.cache_block_bytes_max > self.tail_cache_bytes_max:
+            raise InvalidSetting(
+                f"upload.cache_block_bytes_max ({self.upload.cache_block_bytes_max}) must fit into "
+                f"tail_cache_bytes_max ({self.tail_cache_bytes_max})"
+            )

@@ -1,0 +1,1 @@
+"""The tail cache: what was appended last, until it is committed and a while longer."""

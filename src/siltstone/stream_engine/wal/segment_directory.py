@@ -1,0 +1,127 @@
+"""The directory of a node's segments: names, the lock, using trimmed segments again, scanning.
+
+    LOCK                            held while a process has the log open
+    <first position, 20 digits>.wal a segment of the log
+    <number>.spare                  a trimmed segment of this life of the log, to be used again
+
+Spares hold stale records. They are told from live ones by position, and positions only grow within one life, so
+spares of a former life are deleted before the first segment is made.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from siltstone.object_formats.wal_segment import (
+    SEGMENT_HEADER_BYTES,
+    DamagedWal,
+    SegmentHeader,
+    WalRecord,
+    decode_records,
+    decode_segment_header,
+)
+from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
+from siltstone.stream_engine.wal.segment_file import SegmentFile, sync_directory
+
+SPARES_MAX = 4
+"""Trimmed segments kept for use again: what one committed cache block of default size frees, and some."""
+
+
+class SegmentDirectory:
+    def __init__(self, directory: Path, node_id: int) -> None:
+        """Raises WalInUse."""
+        self._directory = directory
+        self._node_id = node_id
+        self._spares: list[Path] = []
+        self._spare_number = 0
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(directory / "LOCK")
+
+    # -- a former life -----------------------------------------------------------------------------------
+
+    def recover(self) -> Iterator[list[WalRecord]]:
+        """The records of each segment, in order. Raises DamagedWal, WalOfAnotherNode."""
+        expected: int | None = None
+        torn_at: int | None = None
+        for path in self._segment_paths():
+            data = path.read_bytes()
+            header = self._own_header(path, data)
+            if header is None:
+                continue
+            if expected is not None and header.first_position != expected and torn_at is None:
+                torn_at = expected
+            records = list(_records_of(data, header))
+            if torn_at is not None:
+                _refuse_confirmed_beyond(torn_at, records)
+                continue
+            expected = records[-1].end_position if records else header.first_position
+            yield records
+
+    def clear(self) -> None:
+        """Delete all segments and spares of a former life."""
+        for path in [*self._segment_paths(), *self._directory.glob("*.spare")]:
+            path.unlink()
+        sync_directory(self._directory)
+
+    def _own_header(self, path: Path, data: bytes) -> SegmentHeader | None:
+        """None for a segment that was being made when the process ended."""
+        if not any(data[:SEGMENT_HEADER_BYTES]):
+            return None
+        try:
+            header = decode_segment_header(data)
+        except DamagedWal as damage:
+            raise DamagedWal(f"{path}: {damage}") from damage
+        if header.node_id != self._node_id:
+            raise WalOfAnotherNode(
+                f"{path} belongs to node {header.node_id}, this is node {self._node_id}: "
+                "give each node its own write-ahead log folder"
+            )
+        return header
+
+    def _segment_paths(self) -> list[Path]:
+        return sorted(self._directory.glob("*.wal"))
+
+    # -- this life ---------------------------------------------------------------------------------------
+
+    def new_segment(self, node_epoch: int, first_position: int, size_bytes: int) -> SegmentFile:
+        path = self._directory / f"{first_position:020d}.wal"
+        if self._spares and self._spares[-1].stat().st_size >= size_bytes:
+            self._spares.pop().rename(path)
+        header = SegmentHeader(self._node_id, node_epoch, first_position)
+        segment = SegmentFile(path, header, max(size_bytes, SEGMENT_HEADER_BYTES))
+        sync_directory(self._directory)
+        return segment
+
+    def retire(self, segment: SegmentFile) -> None:
+        """The segment is trimmed: keep its file for use again, or delete it."""
+        if len(self._spares) >= SPARES_MAX:
+            segment.path.unlink()
+            return
+        self._spare_number += 1
+        spare = self._directory / f"{self._spare_number}.spare"
+        segment.path.rename(spare)
+        self._spares.append(spare)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def _records_of(data: bytes, header: SegmentHeader) -> Iterator[WalRecord]:
+    return decode_records(memoryview(data)[SEGMENT_HEADER_BYTES:], header.first_position)
+
+
+def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:
+    """A tear is a tear only if nothing later says that the log was durable beyond it."""
+    if any(record.confirmed_position > torn_at for record in records):
+        raise DamagedWal(f"acknowledged records after log position {torn_at} are missing")
+
+
+def _locked(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise WalInUse(f"{path.parent} is in use by another process: stop it first") from error
+    return descriptor
