@@ -4,10 +4,17 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from siltstone.model.errors import Unavailable
+
 Task = Callable[[bytes], bytes]
 """A module-level function of this package: an encoded unit in, an encoded result out. It may run in another
 process, more than once, and at the same time as another attempt of itself: it writes the same bytes to the same
 places each time."""
+
+
+class RunFailed(Unavailable):
+    """A unit failed for good, all retries included; the text holds its cause in one line. What other units wrote
+    may be there or not, so the job is planned anew or given up."""
 
 
 class Runner(Protocol):
