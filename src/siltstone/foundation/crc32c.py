@@ -1,9 +1,9 @@
 """CRC-32C (Castagnoli) over lists of buffers, and of a concatenation without reading it again.
 
-The checksum itself is fastcrc's, which takes any buffer without copying it; what that library lacks is the combination: given
-crc(A), crc(B) and len(B), the crc of A followed by B. Compaction uses it to describe joined blocks
-from their index entries alone. The method is zlib's crc32_combine: appending n zero bytes to a
-message is a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
+The checksum itself is fastcrc's, which takes any buffer without copying it. What that library lacks is the
+combination: given crc(A), crc(B) and len(B), the crc of A followed by B. Compaction uses it to describe joined
+blocks from their index entries alone. The method is zlib's crc32_combine: appending n zero bytes to a message is
+a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
 """
 
 from collections.abc import Iterable

@@ -1,0 +1,56 @@
+"""A cache block: what was appended between two seals, of all streams; the unit of upload and of eviction.
+
+ACTIVE → SEALED → COMMITTED → (evicted)
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from siltstone.stream_engine.tail.cached_batch import CachedBatch
+
+
+class CacheBlockState(Enum):
+    ACTIVE = auto()
+    SEALED = auto()
+    COMMITTED = auto()
+
+
+class CacheBlock:
+    """``end_position`` is the WAL position after its last record: how far a commit allows the WAL to be trimmed."""
+
+    def __init__(self, created_ms: float) -> None:
+        self.created_ms = created_ms
+        self.state = CacheBlockState.ACTIVE
+        self.size_bytes = 0
+        self.charge_bytes = 0
+        self.end_position = 0
+        self._streams: dict[int, list[CachedBatch]] = {}
+
+    @property
+    def streams(self) -> Mapping[int, list[CachedBatch]]:
+        """The batches of each stream, contiguous and in offset order."""
+        return self._streams
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._streams
+
+    def put(self, cached: CachedBatch, end_position: int) -> None:
+        batch = cached.batch
+        batches = self._streams.get(batch.stream_id)
+        if batches is None:
+            self._streams[batch.stream_id] = [cached]
+        else:
+            assert batches[-1].batch.end_offset == batch.base_offset, f"hole before {batch.base_offset}"
+            batches.append(cached)
+        self.size_bytes += len(batch.payload) + len(cached.frame_header)
+        self.charge_bytes += cached.charge_bytes
+        self.end_position = end_position
+
+    def seal(self) -> None:
+        assert self.state is CacheBlockState.ACTIVE and not self.is_empty
+        self.state = CacheBlockState.SEALED
+
+    def commit(self) -> None:
+        assert self.state is CacheBlockState.SEALED
+        self.state = CacheBlockState.COMMITTED

@@ -1,0 +1,104 @@
+"""The tail cache: cache blocks in seal order, and an index by stream for readers.
+
+Blocks that are not committed are the only copy besides the WAL and are never evicted: the engine admits an
+append only when there is room. Committed ones stay as a read cache until the room is needed, oldest first.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from siltstone.model.record_batch import RecordBatch
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState
+from siltstone.stream_engine.tail.cached_batch import CachedBatch
+from siltstone.stream_engine.tail.stream_tail import StreamTail
+
+
+class TailCacheStatistics(msgspec.Struct, frozen=True):
+    bytes_used: int
+    bytes_uncommitted: int
+    bytes_max: int
+    blocks: int
+    streams: int
+
+
+class TailCache:
+    def __init__(self, bytes_max: int, now_ms: float) -> None:
+        self._bytes_max = bytes_max
+        self.active = CacheBlock(now_ms)
+        self._closed: deque[CacheBlock] = deque()
+        self._tails: dict[int, StreamTail] = {}
+        self._used_bytes = 0
+        self._uncommitted_bytes = 0
+        self._reserved_bytes = 0
+
+    # -- room --------------------------------------------------------------------------------------------
+
+    def has_room_for(self, charge_bytes: int) -> bool:
+        return self._uncommitted_bytes + self._reserved_bytes + charge_bytes <= self._bytes_max
+
+    def reserve(self, charge_bytes: int) -> None:
+        """Room for an append that is on its way through the WAL."""
+        self._reserved_bytes += charge_bytes
+        self._evict()
+
+    # -- filling -----------------------------------------------------------------------------------------
+
+    def put(self, cached: CachedBatch, end_position: int) -> None:
+        """An append that was reserved and is durable now; in WAL order."""
+        charge_bytes = cached.charge_bytes
+        self._reserved_bytes -= charge_bytes
+        self._used_bytes += charge_bytes
+        self._uncommitted_bytes += charge_bytes
+        self.active.put(cached, end_position)
+        batch = cached.batch
+        tail = self._tails.get(batch.stream_id)
+        if tail is None:
+            tail = self._tails[batch.stream_id] = StreamTail()
+        tail.put(batch)
+
+    def seal(self, now_ms: float) -> CacheBlock:
+        """Close the active block and open the next."""
+        block = self.active
+        block.seal()
+        self._closed.append(block)
+        self.active = CacheBlock(now_ms)
+        return block
+
+    def commit(self, block: CacheBlock) -> None:
+        block.commit()
+        self._uncommitted_bytes -= block.charge_bytes
+        self._evict()
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def suffix(self, stream_id: int, start: int, end: int) -> Sequence[RecordBatch]:
+        """See StreamTail.suffix."""
+        tail = self._tails.get(stream_id)
+        return tail.suffix(start, end) if tail is not None else ()
+
+    def statistics(self) -> TailCacheStatistics:
+        return TailCacheStatistics(
+            bytes_used=self._used_bytes,
+            bytes_uncommitted=self._uncommitted_bytes,
+            bytes_max=self._bytes_max,
+            blocks=len(self._closed) + 1,
+            streams=len(self._tails),
+        )
+
+    # -- eviction ----------------------------------------------------------------------------------------
+
+    def _evict(self) -> None:
+        while self._used_bytes + self._reserved_bytes > self._bytes_max and self._closed:
+            if self._closed[0].state is not CacheBlockState.COMMITTED:
+                return
+            self._forget(self._closed.popleft())
+
+    def _forget(self, block: CacheBlock) -> None:
+        self._used_bytes -= block.charge_bytes
+        for stream_id, batches in block.streams.items():
+            tail = self._tails[stream_id]
+            tail.evict_through(batches[-1].batch.end_offset)
+            if not len(tail):
+                del self._tails[stream_id]

@@ -1,0 +1,167 @@
+"""The upload pipeline: sealed block → prepare → upload → commit → trim the WAL.
+
+Prepare and commit happen strictly in seal order, one at a time; uploads run side by side. The order of commits is
+what makes continuity hold; the order of prepares keeps object ids in seal order. A prepare or commit that is
+refused ends the pipeline: this node is fenced or its metadata is not what it believes, and it must not go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Unavailable
+from siltstone.model.objects import object_key
+from siltstone.object_formats.object_layout import EncodedObject
+from siltstone.object_store.buckets import Buckets
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.settings import UploadSettings
+from siltstone.stream_engine.tail.cache_block import CacheBlock
+from siltstone.stream_engine.upload.encode import encode_object, new_object
+from siltstone.stream_engine.upload.turns import Turns
+from siltstone.stream_engine.upload.upload_plan import UploadPlan, plan_upload
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_INTERVAL_MS = 1_000
+"""Between attempts when store or metadata are out of reach, after their own retries have given up."""
+
+
+class UploadStatistics(msgspec.Struct, frozen=True):
+    blocks_in_flight: int
+    blocks_committed: int
+    objects_committed: int
+    bytes_uploaded: int
+
+
+class UploadPipeline:
+    """``on_committed(block)`` is awaited after each commit, in seal order; it trims the WAL."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        buckets: Buckets,
+        calls: BlockingCalls,
+        clock: Clock,
+        settings: UploadSettings,
+        *,
+        node_id: int,
+        node_epoch: int,
+        on_committed: Callable[[CacheBlock], Awaitable[None]],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._metadata = metadata
+        self._buckets = buckets
+        self._calls = calls
+        self._clock = clock
+        self._settings = settings
+        self._node_id = node_id
+        self._node_epoch = node_epoch
+        self._on_committed = on_committed
+        self._tasks = TaskGroup("upload", on_failure)
+        self._prepare_turns = Turns()
+        self._commit_turns = Turns()
+        self._slots = asyncio.Semaphore(settings.uploads_in_flight_max)
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._blocks_committed = self._objects_committed = self._bytes_uploaded = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._in_flight
+
+    def submit(self, block: CacheBlock) -> None:
+        """Blocks are submitted in seal order."""
+        body = self._upload_block(block, self._prepare_turns.next(), self._commit_turns.next())
+        task = self._tasks.start("block", body)
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
+
+    async def drain(self) -> None:
+        """Until every block submitted so far is committed, or the pipeline has failed."""
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight))
+
+    async def abort(self) -> None:
+        await self._tasks.cancel()
+
+    def statistics(self) -> UploadStatistics:
+        return UploadStatistics(
+            blocks_in_flight=len(self._in_flight),
+            blocks_committed=self._blocks_committed,
+            objects_committed=self._objects_committed,
+            bytes_uploaded=self._bytes_uploaded,
+        )
+
+    async def _upload_block(self, block: CacheBlock, prepare_turn: int, commit_turn: int) -> None:
+        plan = plan_upload(block.streams, self._settings.split_size_bytes)
+        async with self._slots:
+            async with self._prepare_turns.turn(prepare_turn):
+                first_id = await self._persist(lambda: self._prepare(plan))
+            new_objects = await self._upload(block, plan, first_id)
+            async with self._commit_turns.turn(commit_turn):
+                await self._persist(lambda: self._commit(plan, new_objects))
+                self._blocks_committed += 1
+                self._objects_committed += len(new_objects)
+                await self._on_committed(block)
+
+    async def _prepare(self, plan: UploadPlan) -> int:
+        return await self._metadata.execute(
+            PrepareObjects(
+                count=plan.objects,
+                time_limit_ms=self._settings.time_limit_ms,
+                bucket_id=self._buckets.default_bucket_id,
+                node_id=self._node_id,
+                node_epoch=self._node_epoch,
+            )
+        )
+
+    async def _upload(self, block: CacheBlock, plan: UploadPlan, first_id: int) -> list[NewObject]:
+        groups = [plan.set_streams] if plan.set_streams else []
+        groups += [(stream_id,) for stream_id in plan.object_streams]
+        return [
+            await self._put_object(block, group, object_id)
+            for object_id, group in enumerate(groups, start=first_id)
+        ]
+
+    async def _put_object(self, block: CacheBlock, streams: tuple[int, ...], object_id: int) -> NewObject:
+        block_size_bytes = self._settings.block_size_bytes
+        encoded = await self._calls.run(encode_object, block.streams, streams, block_size_bytes)
+        await self._persist(lambda: self._put(encoded, object_id))
+        self._bytes_uploaded += encoded.size_bytes
+        return new_object(encoded, object_id)
+
+    async def _put(self, encoded: EncodedObject, object_id: int) -> None:
+        store = self._buckets.store(self._buckets.default_bucket_id)
+        await self._calls.run(store.put, object_key(object_id), encoded.buffers)
+
+    async def _commit(self, plan: UploadPlan, new_objects: list[NewObject]) -> None:
+        has_set = bool(plan.set_streams)
+        await self._metadata.execute(
+            CommitUpload(
+                node_id=self._node_id,
+                node_epoch=self._node_epoch,
+                stream_set_object=new_objects[0] if has_set else None,
+                stream_objects=tuple(new_objects[has_set:]),
+                data_time_ms=self._clock.now_ms(),
+            )
+        )
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try until the answer is something else than "try again later", at most for the objects' time limit."""
+        give_up_ms = self._clock.monotonic_ms() + self._settings.time_limit_ms
+        while True:
+            try:
+                return await attempt()
+            except Unavailable as trouble:
+                if self._clock.monotonic_ms() >= give_up_ms:
+                    raise
+                log.warning("upload waits: %s", trouble)
+                await self._clock.sleep_ms(RETRY_INTERVAL_MS)

@@ -1,0 +1,35 @@
+"""What objects a sealed cache block becomes (pure).
+
+A stream whose bytes in the block reach the split size gets a stream object of its own, all others share one
+stream set object [S000]. A block of a single stream never makes a stream set object (T14).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from siltstone.stream_engine.tail.cached_batch import CachedBatch
+
+
+class UploadPlan(msgspec.Struct, frozen=True):
+    """Stream ids, ascending. The stream set object takes the first object id, stream objects the following."""
+
+    set_streams: tuple[int, ...]
+    object_streams: tuple[int, ...]
+
+    @property
+    def objects(self) -> int:
+        return bool(self.set_streams) + len(self.object_streams)
+
+
+def plan_upload(streams: Mapping[int, Sequence[CachedBatch]], split_size_bytes: int) -> UploadPlan:
+    own: list[int] = []
+    shared: list[int] = []
+    for stream_id in sorted(streams):
+        is_large = stream_bytes(streams[stream_id]) >= split_size_bytes
+        (own if is_large or len(streams) == 1 else shared).append(stream_id)
+    return UploadPlan(tuple(shared), tuple(own))
+
+
+def stream_bytes(batches: Sequence[CachedBatch]) -> int:
+    return sum(len(cached.batch.payload) for cached in batches)
