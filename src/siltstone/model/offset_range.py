@@ -27,7 +27,8 @@ class OffsetRange(msgspec.Struct, frozen=True, order=True, gc=False):
         return self.start <= offset < self.end
 
     def overlaps(self, other: "OffsetRange") -> bool:
-        return self.start < other.end and other.start < self.end
+        """Whether some offset lies in both: an empty range overlaps nothing."""
+        return max(self.start, other.start) < min(self.end, other.end)
 
     def intersection(self, other: "OffsetRange") -> "OffsetRange":
         """What both cover; empty, at the later start, when they do not meet."""

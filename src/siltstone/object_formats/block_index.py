@@ -113,6 +113,8 @@ class BlockIndex:
 
     def blocks_of(self, stream_id: int, start: int, end: int) -> Iterator[BlockEntry]:
         """The entries of the stream that meet [start, end), in offset order."""
+        if start >= end:
+            return
         for position in range(self.first_at_or_after(stream_id, start), self._count):
             entry = self[position]
             if entry.stream_id != stream_id or entry.start_offset >= end:

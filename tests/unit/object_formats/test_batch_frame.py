@@ -1,0 +1,120 @@
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.batch_frame import (
+    FRAME_HEADER_BYTES,
+    DamagedFrame,
+    ImpossibleBatch,
+    decode_frame,
+    decode_frames,
+    encode_frame_header,
+    frame_bytes,
+)
+from support.batches import batch, frame, frames
+
+LARGEST = 2**64 - 1
+EXTREMES = [
+    {"stream_id": 2**63, "stream_epoch": LARGEST},
+    {"base_offset": 2**63 - 1, "end_offset": 2**63},
+    {"base_offset": 0, "end_offset": LARGEST, "record_count": 1},
+    {"base_offset": 5, "end_offset": 5 + 2**31 + 1, "record_count": 2**31 + 1},
+    {"smallest_timestamp_ms": NO_TIMESTAMP, "largest_timestamp_ms": NO_TIMESTAMP},
+    {"smallest_timestamp_ms": -(2**63), "largest_timestamp_ms": 2**63 - 1},
+    {"payload": b""},
+]
+
+
+@pytest.mark.parametrize("changes", EXTREMES)
+def test_extreme_values_come_back(changes):
+    written = msgspec.structs.replace(batch(), **changes)
+    assert decode_frame(memoryview(frame(written))) == (written, frame_bytes(written))
+
+
+def test_frames_come_back_in_order_as_views_of_the_block():
+    written = [batch(base_offset=offset, payload_bytes=offset * 10) for offset in range(5)]
+    block = frames(written)
+    read = decode_frames(block)
+    assert isinstance(read, Iterator)
+    read = list(read)
+    assert read == written
+    assert all(one.payload.obj is block for one in read)
+
+
+def test_no_bytes_are_no_frames():
+    assert list(decode_frames(b"")) == []
+
+
+def test_truncated_at_every_length_but_between_frames():
+    written = [batch(base_offset=0), batch(base_offset=1)]
+    block = frames(written)
+    whole = {0, frame_bytes(written[0]), len(block)}
+    for length in set(range(len(block))) - whole:
+        with pytest.raises(DamagedFrame, match="truncated"):
+            list(decode_frames(block[:length]))
+
+
+@pytest.mark.parametrize("extra", [1, 71, 72, 100])
+def test_trailing_bytes_are_no_frame(extra):
+    with pytest.raises(DamagedFrame):
+        list(decode_frames(frame(batch()) + bytes(extra)))
+
+
+@pytest.mark.parametrize("position", range(8))
+def test_a_flip_in_magic_or_zero_is_named(position):
+    damaged = bytearray(frame(batch()))
+    damaged[position] ^= 0x10
+    with pytest.raises(DamagedFrame, match="no batch frame at 0"):
+        decode_frame(memoryview(damaged))
+
+
+def test_version_2_would_be_refused():
+    with pytest.raises(DamagedFrame, match="no batch frame"):
+        decode_frame(memoryview(b"SBF2" + frame(batch())[4:]))
+
+
+def test_a_length_of_2_to_64_is_truncation_not_an_allocation():
+    raw = bytearray(frame(batch()))
+    raw[64:72] = b"\xff" * 8
+    with pytest.raises(DamagedFrame, match="truncated payload"):
+        decode_frame(memoryview(raw))
+
+
+@pytest.mark.parametrize(
+    ("base", "end", "count"), [(5, 5, 1), (6, 5, 1), (5, 6, 0), (5, 6, 2), (0, 2**63, 2**63 + 1)]
+)
+def test_impossible_offsets_are_refused_on_both_sides(base, end, count):
+    impossible = msgspec.structs.replace(batch(), base_offset=base, end_offset=end, record_count=count)
+    with pytest.raises(ImpossibleBatch, match="records in"):
+        encode_frame_header(impossible)
+    raw = bytearray(frame(batch()))
+    raw[24:48] = b"".join(value.to_bytes(8, "little") for value in (base, end, count))
+    with pytest.raises(DamagedFrame, match="impossible offsets"):
+        decode_frame(memoryview(raw))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stream_id": -1},
+        {"stream_id": 2**64},
+        {"stream_epoch": -1},
+        {"base_offset": -1, "end_offset": 0},
+        {"base_offset": 2**64, "end_offset": 2**64 + 1},
+        {"smallest_timestamp_ms": 2**63},
+        {"largest_timestamp_ms": -(2**63) - 1},
+        {"largest_timestamp_ms": 1.5},
+    ],
+)
+def test_values_outside_64_bits_are_an_invalid_request_not_a_struct_error(changes):
+    with pytest.raises(ImpossibleBatch, match="64-bit"):
+        encode_frame_header(msgspec.structs.replace(batch(), **changes))
+    assert issubclass(ImpossibleBatch, InvalidRequest)
+
+
+def test_sizes():
+    assert FRAME_HEADER_BYTES == 72
+    assert frame_bytes(batch(payload_bytes=100)) == 172
