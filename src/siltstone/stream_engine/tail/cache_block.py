@@ -18,8 +18,8 @@ class CacheBlockState(Enum):
 class CacheBlock:
     """``end_position`` is the WAL position after its last record: how far a commit allows the WAL to be trimmed."""
 
-    def __init__(self, created_ms: float) -> None:
-        self.created_ms = created_ms
+    def __init__(self) -> None:
+        self.first_put_ms = 0.0
         self.state = CacheBlockState.ACTIVE
         self.size_bytes = 0
         self.charge_bytes = 0

@@ -24,9 +24,9 @@ class TailCacheStatistics(msgspec.Struct, frozen=True):
 
 
 class TailCache:
-    def __init__(self, bytes_max: int, now_ms: float) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self.active = CacheBlock(now_ms)
+        self.active = CacheBlock()
         self._closed: deque[CacheBlock] = deque()
         self._tails: dict[int, StreamTail] = {}
         self._used_bytes = 0
@@ -58,12 +58,12 @@ class TailCache:
             tail = self._tails[batch.stream_id] = StreamTail()
         tail.put(batch)
 
-    def seal(self, now_ms: float) -> CacheBlock:
+    def seal(self) -> CacheBlock:
         """Close the active block and open the next."""
         block = self.active
         block.seal()
         self._closed.append(block)
-        self.active = CacheBlock(now_ms)
+        self.active = CacheBlock()
         return block
 
     def commit(self, block: CacheBlock) -> None:

@@ -97,7 +97,10 @@ class FileWriteAheadLog:
         self._trimmed_position = max(self._trimmed_position, position)
         while len(self._live) > 1 and self._live[1].first_position <= position:
             segment = self._live.pop(0)
-            await self._calls.run(self._retire, segment)
+            try:
+                await self._calls.run(self._retire, segment)
+            except OSError as trouble:  # space not freed is no reason to stop; recovery passes over it
+                log.warning("cannot trim %s: %s", segment.path, trouble)
 
     async def close(self) -> None:
         self._closing = True

@@ -1,0 +1,83 @@
+"""Opening an engine: register the node, upload what its WAL still holds, close what it had open, begin.
+
+The WAL is locked by whoever made it before the node is registered, so a second process on the same folder is
+turned away without fencing the first.
+"""
+
+import asyncio
+import logging
+
+from siltstone.metadata.commands import CloseStream, RegisterNode
+from siltstone.metadata.entities import NodeRegistration
+from siltstone.runtime.randomness import Random, random_token
+from siltstone.stream_engine.components import EngineComponents
+from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
+from siltstone.stream_engine.settings import EngineSettings
+from siltstone.stream_engine.tail.cache_block import CacheBlock
+from siltstone.stream_engine.upload.pipeline import UploadPipeline
+
+log = logging.getLogger(__name__)
+
+
+async def open_engine(
+    components: EngineComponents, settings: EngineSettings, rng: Random, wal_location: str
+) -> StreamEngine:
+    """A running engine. Raises DamagedWal, the refusals of RegisterNode and of commits, EngineNotRunning."""
+    registration = await components.metadata.execute(
+        RegisterNode(settings.node_id, random_token(rng), wal_location)
+    )
+    await _recover(components, settings, registration)
+    engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
+    await engine.start()
+    return engine
+
+
+async def _recover(
+    components: EngineComponents, settings: EngineSettings, registration: NodeRegistration
+) -> None:
+    ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
+    wanted = RecoveryFilter(ends)
+    blocks = recovered_blocks(components.wal.recover(), wanted, settings.upload.cache_block_bytes_max)
+    async for block in blocks:
+        await _upload(block, components, settings, registration)
+    await components.wal.reset()
+    await asyncio.gather(
+        *(
+            components.metadata.execute(
+                CloseStream(registration.node_id, registration.node_epoch, stream.stream_id, stream.epoch)
+            )
+            for stream in registration.opened_streams
+        )
+    )
+    if ends:
+        log.info(
+            "recovered: %d streams closed, %d WAL records were committed before",
+            len(ends),
+            wanted.records_skipped,
+        )
+
+
+async def _upload(
+    block: CacheBlock,
+    components: EngineComponents,
+    settings: EngineSettings,
+    registration: NodeRegistration,
+) -> None:
+    """One recovered block, through the same pipeline as any other; its failure ends the opening."""
+    failures: list[BaseException] = []
+
+    async def committed(_: CacheBlock) -> None:
+        return None
+
+    pipeline = UploadPipeline(
+        components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
+        node_id=registration.node_id, node_epoch=registration.node_epoch,
+        on_committed=committed, on_failure=failures.append,
+    )  # fmt: skip
+    block.seal()
+    pipeline.submit(block)
+    await pipeline.drain()
+    if failures:
+        raise EngineNotRunning(f"recovery could not commit: {failures[0]}") from failures[0]

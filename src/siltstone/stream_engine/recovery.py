@@ -1,0 +1,59 @@
+"""Recovery: what the WAL of a former life holds and no object does, is uploaded before anything else happens.
+
+storage-engine.md section 2.7: records of streams that this node had open are accepted from the committed end on, in
+order; what is committed already is passed over; what comes after a hole was never acknowledged.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+
+from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.batch_frame import encode_frame_header
+from siltstone.object_formats.wal_segment import WalRecord
+from siltstone.stream_engine.tail.cache_block import CacheBlock
+from siltstone.stream_engine.tail.cached_batch import CachedBatch
+
+log = logging.getLogger(__name__)
+
+
+class RecoveryFilter:
+    """Which WAL records are still wanted, given the committed end of each stream that was open (T19)."""
+
+    def __init__(self, committed_ends: Mapping[int, int]) -> None:
+        self._expected = dict(committed_ends)
+        self.records_skipped = 0
+        self.records_after_a_hole = 0
+
+    def accepts(self, batch: RecordBatch) -> bool:
+        expected = self._expected.get(batch.stream_id)
+        if expected is None or batch.base_offset < expected:
+            self.records_skipped += 1
+            return False
+        if batch.base_offset > expected:
+            self.records_after_a_hole += 1
+            log.warning(
+                "stream %d: the write-ahead log goes on at offset %d, committed and recovered is %d: "
+                "the records in between were never acknowledged, or data is lost",
+                batch.stream_id, batch.base_offset, expected,
+            )  # fmt: skip
+            return False
+        self._expected[batch.stream_id] = batch.end_offset
+        return True
+
+
+async def recovered_blocks(
+    segments: AsyncIterator[list[WalRecord]], wanted: RecoveryFilter, block_bytes_max: int
+) -> AsyncIterator[CacheBlock]:
+    """The accepted records as cache blocks of at most that size, or of one record."""
+    block = CacheBlock()
+    async for records in segments:
+        for record in records:
+            if not wanted.accepts(record.batch):
+                continue
+            cached = CachedBatch(record.batch, encode_frame_header(record.batch))
+            if not block.is_empty and block.size_bytes + len(record.batch.payload) > block_bytes_max:
+                yield block
+                block = CacheBlock()
+            block.put(cached, record.end_position)
+    if not block.is_empty:
+        yield block
