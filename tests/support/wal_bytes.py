@@ -1,0 +1,20 @@
+"""Write-ahead log bytes for tests: records one after another, with groups that confirm those before them."""
+
+from collections.abc import Iterable, Sequence
+
+from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.wal_segment import encode_record_header
+
+
+def record_bytes(batch: RecordBatch, position: int, confirmed_position: int) -> bytes:
+    return bytes(encode_record_header(batch, position, confirmed_position)) + bytes(batch.payload)
+
+
+def groups_bytes(groups: Iterable[Sequence[RecordBatch]], first_position: int = 0) -> bytes:
+    """Each group is written when all before it is durable: that is the position its records confirm."""
+    log = b""
+    for group in groups:
+        confirmed = first_position + len(log)
+        for batch in group:
+            log += record_bytes(batch, first_position + len(log), confirmed)
+    return log
