@@ -39,6 +39,25 @@ DELETE_BATCH_KEYS_MAX = 1_000
 TAIL_READ_BYTES = 64 * KIB
 """How much of an object's end one read takes in the hope that the index lies inside: about 900 entries."""
 
+STORE_ATTEMPTS_MAX = 10
+"""How often one request to a store is made before its failure is reported: with the backoff below it waits at most
+33 s, half of that on average."""
+
+STORE_BACKOFF_MS_MIN = 50
+STORE_BACKOFF_MS_MAX = 10 * SECOND_MS
+"""The wait before attempt n + 1 is random in [0, min(maximum, minimum * 2^n)]: full jitter, so that many
+clients refused together do not come back together."""
+
+STORE_DEADLINE_MS = 2 * MINUTE_MS
+"""No attempt begins later than this after the first: a caller that waits longer has a lease to lose."""
+
+STORE_REQUESTS_IN_FLIGHT_MAX = 64
+"""Requests to one bucket side by side from one process; enough to fill a 10 Gbit/s link with 1 MiB requests
+of 50 ms each."""
+
+TEMPORARY_FILE_AGE_MS_MAX = 24 * HOUR_MS
+"""A folder's temporary file older than this belongs to a put that was killed: no put takes that long."""
+
 # -- upload ----------------------------------------------------------------------------------------------
 
 CACHE_BLOCK_BYTES_MAX = 100 * MIB

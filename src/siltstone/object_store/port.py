@@ -44,6 +44,10 @@ class ObjectTruncated(CorruptData):
     """The object is shorter than the range asked for."""
 
 
+class InvalidStoreUrl(InvalidRequest):
+    """The URL does not say which bucket to open."""
+
+
 class ObjectSummary(msgspec.Struct, frozen=True, order=True):
     key: str
     size_bytes: int
@@ -76,15 +80,16 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Bytes [start, end). Raises ObjectNotFound, ObjectTruncated."""
+        """Bytes [start, end); none when they are equal. Raises ObjectNotFound, ObjectTruncated."""
         ...
 
     def head(self, key: str) -> ObjectSummary:
         """Raises ObjectNotFound."""
         ...
 
-    def list(self, prefix: str = "") -> Iterator[ObjectSummary]:
-        """All objects whose key starts with the prefix, in key order. Uploads under way are not objects."""
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
+        """All objects whose key starts with the prefix and is greater than ``after``, in key order. Uploads under
+        way are not objects."""
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -107,8 +112,9 @@ class ObjectStore(Protocol):
         ...
 
     def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
-        """The parts, in order and without gap, become the object. Raises UploadNotFound, ObjectTruncated when a
-        part is missing or of another size."""
+        """The parts, in order and without gap, become the object. Done as well when the upload has ended and an
+        object of exactly their size stands at the key: so an unknown outcome can be asked again. Raises
+        UploadNotFound, ObjectTruncated when a part is missing or of another size."""
         ...
 
     def abort_multipart(self, upload: MultipartUpload) -> None:

@@ -3,6 +3,8 @@
 import random
 from random import Random
 
+__all__ = ["Random", "random_token", "seeded_randomness", "system_randomness"]
+
 
 def system_randomness() -> Random:
     """Seeded by the operating system."""

@@ -1,0 +1,59 @@
+"""The buckets of one installation by id. An object's bucket id is part of its metadata: reads and deletions
+follow it, never a guess."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.objects import DEFAULT_BUCKET_ID
+from siltstone.object_store.opening import open_store
+from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.statistics import StoreStatistics
+
+
+class UnknownBucket(InvalidRequest):
+    """Metadata names a bucket that the settings do not."""
+
+    def __init__(self, bucket_id: int) -> None:
+        super().__init__(f"bucket {bucket_id} is not in the settings; add its URL")
+        self.bucket_id = bucket_id
+
+
+class Buckets:
+    """Never changes once made; the stores are shared by all threads."""
+
+    def __init__(self, stores: Mapping[int, ObjectStore]) -> None:
+        assert stores, "at least one bucket"
+        self._stores = dict(stores)
+
+    @classmethod
+    def open(cls, urls: Mapping[int, str]) -> Self:
+        """Raises what ``open_store`` does."""
+        return cls({bucket_id: open_store(url) for bucket_id, url in urls.items()})
+
+    def store(self, bucket_id: int) -> ObjectStore:
+        """Raises UnknownBucket."""
+        store = self._stores.get(bucket_id)
+        if store is None:
+            raise UnknownBucket(bucket_id)
+        return store
+
+    @property
+    def urls(self) -> dict[int, str]:
+        """How another process opens the same buckets."""
+        return {bucket_id: store.url for bucket_id, store in self._stores.items()}
+
+    @property
+    def default_bucket_id(self) -> int:
+        """Where new objects go."""
+        return DEFAULT_BUCKET_ID if DEFAULT_BUCKET_ID in self._stores else min(self._stores)
+
+    def statistics(self) -> StoreStatistics:
+        """Of all buckets together, those opened by URL."""
+        each = [store.statistics() for store in self._stores.values() if isinstance(store, RetryingStore)]
+        return sum(each, StoreStatistics({}, 0, 0, 0))
+
+    def close(self) -> None:
+        for store in self._stores.values():
+            store.close()

@@ -1,0 +1,159 @@
+"""Objects in this process's memory: tests, simulation, and a broker that need not remember.
+
+``memory:NAME`` names one bucket within the process; everybody who opens it sees the same objects.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from threading import Lock
+from typing import NamedTuple
+
+from siltstone.model.buffers import Buffers
+from siltstone.object_store.keys import checked_batch, checked_key
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectAlreadyExists,
+    ObjectNotFound,
+    ObjectSummary,
+    ObjectTruncated,
+    UploadedPart,
+    UploadNotFound,
+)
+from siltstone.object_store.receipts import checked_part_number, size_of_parts
+from siltstone.runtime.clock import Clock
+
+_named: dict[str, "MemoryStore"] = {}
+_named_lock = Lock()
+
+
+class _Object(NamedTuple):
+    content: bytes
+    modified_ms: int
+
+
+class MemoryStore:
+    """Every call is atomic under one lock. The joined copy made by ``put`` is the object itself."""
+
+    def __init__(self, clock: Clock, name: str = "unnamed") -> None:
+        self._clock = clock
+        self._name = name
+        self._lock = Lock()
+        self._objects: dict[str, _Object] = {}
+        self._uploads: dict[MultipartUpload, dict[int, bytes]] = {}
+        self._upload_ticket = count(1)
+
+    @classmethod
+    def named(cls, name: str, clock: Clock) -> "MemoryStore":
+        """The one of that name in this process; made by the first who asks, with that one's clock."""
+        with _named_lock:
+            if name not in _named:
+                _named[name] = cls(clock, name)
+            return _named[name]
+
+    @property
+    def url(self) -> str:
+        return f"memory:{self._name}"
+
+    def put(self, key: str, buffers: Buffers) -> None:
+        stored = self._stored(buffers)
+        with self._lock:
+            self._objects[checked_key(key)] = stored
+
+    def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        stored = self._stored(buffers)
+        with self._lock:
+            if checked_key(key) in self._objects:
+                raise ObjectAlreadyExists(f"{key} exists already in {self.url}")
+            self._objects[key] = stored
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        assert 0 <= start <= end, f"no range: [{start}, {end})"
+        content = self._object(key).content
+        if end > len(content):
+            raise ObjectTruncated(f"{key} holds {len(content)} bytes, [{start}, {end}) was asked for")
+        return content[start:end]
+
+    def head(self, key: str) -> ObjectSummary:
+        stored = self._object(key)
+        return ObjectSummary(key, len(stored.content), stored.modified_ms)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
+        with self._lock:
+            found = sorted(
+                ObjectSummary(key, len(stored.content), stored.modified_ms)
+                for key, stored in self._objects.items()
+                if key.startswith(prefix) and key > after
+            )
+        return iter(found)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        with self._lock:
+            for key in checked_batch(keys):
+                self._objects.pop(key, None)
+
+    def start_multipart(self, key: str) -> MultipartUpload:
+        upload = MultipartUpload(checked_key(key), f"{next(self._upload_ticket)}")
+        with self._lock:
+            self._uploads[upload] = {}
+        return upload
+
+    def upload_part(
+        self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
+    ) -> UploadedPart:
+        return self._keep_part(upload, part_number, position, b"".join(buffers))
+
+    def copy_part(
+        self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
+    ) -> UploadedPart:
+        return self._keep_part(upload, part_number, position, self.get_range(source_key, start, end))
+
+    def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
+        size_bytes = size_of_parts(upload, parts)
+        with self._lock:
+            sent = self._uploads.get(upload)
+            if sent is None:
+                self._check_completed(upload, size_bytes)
+                return
+            for part in parts:
+                if len(sent.get(part.part_number, b"")) != part.size_bytes:
+                    raise ObjectTruncated(
+                        f"{upload.key}: part {part.part_number} is missing or of another size"
+                    )
+            content = b"".join(sent[part.part_number] for part in parts)
+            self._objects[upload.key] = _Object(content, self._clock.now_ms())
+            del self._uploads[upload]
+
+    def abort_multipart(self, upload: MultipartUpload) -> None:
+        with self._lock:
+            self._uploads.pop(upload, None)
+
+    def list_multipart(self) -> Iterator[MultipartUpload]:
+        with self._lock:
+            return iter(list(self._uploads))
+
+    def close(self) -> None:
+        return None
+
+    def _stored(self, buffers: Buffers) -> _Object:
+        return _Object(b"".join(buffers), self._clock.now_ms())
+
+    def _object(self, key: str) -> _Object:
+        with self._lock:
+            stored = self._objects.get(checked_key(key))
+        if stored is None:
+            raise ObjectNotFound(f"no object {key} in {self.url}")
+        return stored
+
+    def _keep_part(
+        self, upload: MultipartUpload, part_number: int, position: int, content: bytes
+    ) -> UploadedPart:
+        with self._lock:
+            if upload not in self._uploads:
+                raise UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")
+            self._uploads[upload][checked_part_number(part_number)] = content
+        return UploadedPart(part_number, position, len(content))
+
+    def _check_completed(self, upload: MultipartUpload, size_bytes: int) -> None:
+        stored = self._objects.get(upload.key)
+        if stored is None or len(stored.content) != size_bytes:
+            raise UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")

@@ -1,0 +1,68 @@
+"""A URL becomes a store. The only place that knows the adapters.
+
+======================================  ===================================================
+URL                                     adapter
+======================================  ===================================================
+``file:///absolute/folder``             ``folder``; the folder is made when it is missing
+``memory:NAME``                         ``memory``; one bucket of this process
+``s3://bucket/prefix?endpoint_url=…``   ``s3``; see ``s3_location`` for the options
+======================================  ===================================================
+"""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from siltstone.model.limits import TEMPORARY_FILE_AGE_MS_MAX
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import InvalidStoreUrl, ObjectStore, StoreDenied
+from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.s3_location import S3Location
+from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.randomness import Random, system_randomness
+
+
+def open_store(
+    url: str, *, clock: Clock | None = None, rng: Random | None = None, settings: RetrySettings | None = None
+) -> RetryingStore:
+    """The bucket, its transient failures retried. Nothing is asked of it yet, so an S3 bucket that does not exist
+    shows itself at the first request. Raises InvalidStoreUrl, StoreDenied."""
+    clock = clock or SystemClock()
+    rng = rng or system_randomness()
+    settings = settings or RetrySettings()
+    return RetryingStore(_open_adapter(url, clock, rng, settings), clock, rng, settings)
+
+
+def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) -> ObjectStore:
+    match urlsplit(url).scheme:
+        case "file":
+            return _open_folder(url, clock, rng)
+        case "memory":
+            return MemoryStore.named(url.removeprefix("memory:"), clock)
+        case "s3":
+            return _open_s3(url, settings)
+    raise InvalidStoreUrl(
+        f"{url!r} names no store; write file:///absolute/folder, s3://bucket/prefix or memory:name"
+    )
+
+
+def _open_folder(url: str, clock: Clock, rng: Random) -> ObjectStore:
+    parts = urlsplit(url)
+    path = Path(unquote(parts.path))
+    if parts.netloc or parts.query or not path.is_absolute():
+        raise InvalidStoreUrl(f"{url!r} names no folder; write file:///absolute/folder, with three slashes")
+    store = FolderStore(path, clock, rng)
+    store.remove_stale(TEMPORARY_FILE_AGE_MS_MAX)
+    return store
+
+
+def _open_s3(url: str, settings: RetrySettings) -> ObjectStore:
+    location = S3Location.parse(url)
+    try:
+        from siltstone.object_store.s3 import S3Store  # noqa: PLC0415  an optional dependency
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("botocore"):
+            raise
+        raise StoreDenied(f"{url!r} needs botocore; install it: pip install 'siltstone[s3]'") from None
+    return S3Store(location, connections_max=settings.requests_in_flight_max)

@@ -1,0 +1,199 @@
+"""Any adapter, with transient failures tried again, under a limit of requests in flight, and counted.
+
+A put whose answer is lost may have happened. Before it is made again the store is asked: the object of the right
+size is there, so the put succeeded (objects are written once; the plan fixes their bytes). A put_if_absent that
+then meets an object compares the bytes to learn whether the object is its own: two callers that put equal bytes
+both succeed, so whoever needs a single winner puts something of its own into them.
+
+All other writes of the port are idempotent: made again, they come to the same.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import BoundedSemaphore
+from typing import TypeVar
+
+from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.object_store.backoff import Attempts, RetrySettings
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectAlreadyExists,
+    ObjectNotFound,
+    ObjectStore,
+    ObjectSummary,
+    StoreTransient,
+    UploadedPart,
+)
+from siltstone.object_store.statistics import RequestCounter, StoreStatistics
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+
+T = TypeVar("T")
+
+
+class RetryingStore:
+    """Safe for threads when the adapter is. Waits block the calling thread and hold no request slot."""
+
+    def __init__(self, store: ObjectStore, clock: Clock, rng: Random, settings: RetrySettings) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._slots = BoundedSemaphore(settings.requests_in_flight_max)
+        self._counter = RequestCounter()
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def statistics(self) -> StoreStatistics:
+        return self._counter.statistics()
+
+    def put(self, key: str, buffers: Buffers) -> None:
+        size_bytes = total_bytes(buffers)
+        attempts = self._attempts(f"put {key}")
+
+        def attempt() -> None:
+            try:
+                self._request("put", attempts, lambda: self._store.put(key, buffers))
+            except StoreTransient as failure:
+                if not (failure.uncertain and _answered(lambda: self._has_size(key, size_bytes))):
+                    raise
+
+        self._repeat(attempts, attempt)
+        self._counter.count_bytes(written=size_bytes)
+
+    def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        attempts = self._attempts(f"put {key} if absent")
+
+        def attempt() -> None:
+            try:
+                self._request("put_if_absent", attempts, lambda: self._store.put_if_absent(key, buffers))
+            except ObjectAlreadyExists:
+                if not (attempts.uncertain and self._has_content(key, buffers)):
+                    raise
+            except StoreTransient as failure:
+                if not (failure.uncertain and _answered(lambda: self._has_content(key, buffers))):
+                    raise
+
+        self._repeat(attempts, attempt)
+        self._counter.count_bytes(written=total_bytes(buffers))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        content = self._retried("get_range", key, lambda: self._store.get_range(key, start, end))
+        self._counter.count_bytes(read=len(content))
+        return content
+
+    def head(self, key: str) -> ObjectSummary:
+        return self._retried("head", key, lambda: self._store.head(key))
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
+        """A failure on the way goes on behind the last key given."""
+        attempts = self._attempts(f"list {prefix}")
+        listing: Iterator[ObjectSummary] | None = None
+        while True:
+            try:
+                if listing is None:
+                    self._counter.count_request("list", is_retry=attempts.failures > 0)
+                    listing = self._store.list(prefix, after)
+                with self._slots:
+                    summary = next(listing, None)
+            except StoreTransient as failure:
+                listing = None
+                attempts.wait_after(failure)
+                continue
+            if summary is None:
+                return
+            attempts.restart()
+            after = summary.key
+            yield summary
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._retried("delete", f"{len(keys)} keys", lambda: self._store.delete(keys))
+
+    def start_multipart(self, key: str) -> MultipartUpload:
+        """One whose answer is lost stays behind, empty, until ``list_multipart`` finds it."""
+        return self._retried("start_multipart", key, lambda: self._store.start_multipart(key))
+
+    def upload_part(
+        self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
+    ) -> UploadedPart:
+        part = self._retried(
+            "upload_part",
+            f"{part_number} of {upload.key}",
+            lambda: self._store.upload_part(upload, part_number, position, buffers),
+        )
+        self._counter.count_bytes(written=part.size_bytes)
+        return part
+
+    def copy_part(
+        self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
+    ) -> UploadedPart:
+        return self._retried(
+            "copy_part",
+            f"{part_number} of {upload.key}",
+            lambda: self._store.copy_part(upload, part_number, position, source_key, start, end),
+        )
+
+    def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
+        self._retried("complete_multipart", upload.key, lambda: self._store.complete_multipart(upload, parts))
+
+    def abort_multipart(self, upload: MultipartUpload) -> None:
+        self._retried("abort_multipart", upload.key, lambda: self._store.abort_multipart(upload))
+
+    def list_multipart(self) -> Iterator[MultipartUpload]:
+        yield from self._retried("list_multipart", "uploads", lambda: [*self._store.list_multipart()])
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _attempts(self, action: str) -> Attempts:
+        return Attempts(action, self._settings, self._clock, self._rng)
+
+    def _retried(self, kind: str, subject: str, call: Callable[[], T]) -> T:
+        attempts = self._attempts(f"{kind} {subject}")
+        return self._repeat(attempts, lambda: self._request(kind, attempts, call))
+
+    def _repeat(self, attempts: Attempts, attempt: Callable[[], T]) -> T:
+        while True:
+            try:
+                return attempt()
+            except StoreTransient as failure:
+                attempts.wait_after(failure)
+
+    def _request(self, kind: str, attempts: Attempts, call: Callable[[], T]) -> T:
+        with self._slots:
+            self._counter.count_request(kind, is_retry=attempts.failures > 0)
+            return call()
+
+    def _has_size(self, key: str, size_bytes: int) -> bool:
+        with self._slots:
+            self._counter.count_request("head")
+            try:
+                return self._store.head(key).size_bytes == size_bytes
+            except ObjectNotFound:
+                return False
+
+    def _has_content(self, key: str, buffers: Buffers) -> bool:
+        size_bytes = total_bytes(buffers)
+        if not self._has_size(key, size_bytes):
+            return False
+        with self._slots:
+            self._counter.count_request("get_range")
+            return _equal(self._store.get_range(key, 0, size_bytes), buffers)
+
+
+def _answered(look: Callable[[], bool]) -> bool:
+    """What the look found; False when it failed as well, so that the write is made again."""
+    try:
+        return look()
+    except StoreTransient:
+        return False
+
+
+def _equal(content: bytes, buffers: Buffers) -> bool:
+    view, position = memoryview(content), 0
+    for buffer in buffers:
+        if view[position : position + len(buffer)] != buffer:
+            return False
+        position += len(buffer)
+    return position == len(content)

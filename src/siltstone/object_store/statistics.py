@@ -1,0 +1,58 @@
+"""What was asked of a store, counted: the demo, the metrics and the tests read the same value."""
+
+from collections import Counter
+from threading import Lock
+
+import msgspec
+
+
+class StoreStatistics(msgspec.Struct, frozen=True):
+    requests: dict[str, int]
+    """Requests made, tries again included, by the port's method. A listing counts once, whatever its pages."""
+    retries: int
+    bytes_read: int
+    bytes_written: int
+
+    def requests_of(self, kind: str) -> int:
+        return self.requests.get(kind, 0)
+
+    def __add__(self, other: "StoreStatistics") -> "StoreStatistics":
+        return StoreStatistics(
+            dict(Counter(self.requests) + Counter(other.requests)),
+            self.retries + other.retries,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+    def __sub__(self, earlier: "StoreStatistics") -> "StoreStatistics":
+        """What happened since."""
+        return StoreStatistics(
+            dict(Counter(self.requests) - Counter(earlier.requests)),
+            self.retries - earlier.retries,
+            self.bytes_read - earlier.bytes_read,
+            self.bytes_written - earlier.bytes_written,
+        )
+
+
+class RequestCounter:
+    """Counts for all threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._requests: Counter[str] = Counter()
+        self._retries = self._bytes_read = self._bytes_written = 0
+
+    def count_request(self, kind: str, *, is_retry: bool = False) -> None:
+        with self._lock:
+            self._requests[kind] += 1
+            self._retries += is_retry
+
+    def count_bytes(self, *, read: int = 0, written: int = 0) -> None:
+        """Of calls that succeeded; what failed attempts moved is not known."""
+        with self._lock:
+            self._bytes_read += read
+            self._bytes_written += written
+
+    def statistics(self) -> StoreStatistics:
+        with self._lock:
+            return StoreStatistics(dict(self._requests), self._retries, self._bytes_read, self._bytes_written)
