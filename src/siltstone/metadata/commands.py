@@ -4,14 +4,22 @@
 node: its fence is the job it runs under (``job_id``), which must be running when it commits.
 """
 
-from typing import TypeAlias
+from typing import Generic, TypeVar
 
 import msgspec
 
+from siltstone.metadata.entities import NodeRegistration, StreamMetadata
+from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectRange
 
+R = TypeVar("R")
 
-class RegisterNode(msgspec.Struct, frozen=True):
+
+class Command(msgspec.Struct, Generic[R], frozen=True):
+    """``MetadataClient.execute`` answers an R or raises the Refusal."""
+
+
+class RegisterNode(Command[NodeRegistration], frozen=True):
     """Take (over) a node id: raises its epoch and so fences whoever had it. → NodeRegistration
 
     ``incarnation`` is a random token of this start: repeating the command with it changes nothing, and two
@@ -24,7 +32,7 @@ class RegisterNode(msgspec.Struct, frozen=True):
     failover: bool = False
 
 
-class CreateStream(msgspec.Struct, frozen=True):
+class CreateStream(Command[int], frozen=True):
     """→ stream id (int). The stream starts closed, at epoch -1, empty."""
 
     node_id: int
@@ -32,7 +40,7 @@ class CreateStream(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
 
 
-class OpenStream(msgspec.Struct, frozen=True):
+class OpenStream(Command[StreamMetadata], frozen=True):
     """→ StreamMetadata. ``stream_epoch`` must be the current one (reopen by its owner) or higher (take over)."""
 
     node_id: int
@@ -41,7 +49,7 @@ class OpenStream(msgspec.Struct, frozen=True):
     stream_epoch: int
 
 
-class CloseStream(msgspec.Struct, frozen=True):
+class CloseStream(Command[None], frozen=True):
     """→ None. Idempotent."""
 
     node_id: int
@@ -50,7 +58,7 @@ class CloseStream(msgspec.Struct, frozen=True):
     stream_epoch: int
 
 
-class TrimStream(msgspec.Struct, frozen=True):
+class TrimStream(Command[None], frozen=True):
     """→ None. Moves the start offset forward, past the committed end if need be. Touches no object."""
 
     node_id: int
@@ -60,8 +68,9 @@ class TrimStream(msgspec.Struct, frozen=True):
     start_offset: int
 
 
-class DeleteStream(msgspec.Struct, frozen=True):
-    """→ None. The stream must be closed. Idempotent; its data goes with compaction and garbage collection."""
+class DeleteStream(Command[None], frozen=True):
+    """→ None. The stream must be closed; any node may ask. Idempotent. Its stream objects are destroyed at once,
+    its blocks in stream set objects go with compaction and garbage collection."""
 
     node_id: int
     node_epoch: int
@@ -69,7 +78,7 @@ class DeleteStream(msgspec.Struct, frozen=True):
     stream_epoch: int
 
 
-class PrepareObjects(msgspec.Struct, frozen=True):
+class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); ids are contiguous. Exactly one of node_id and job_id says who asks."""
 
     count: int
@@ -88,11 +97,15 @@ class NewObject(msgspec.Struct, frozen=True):
     ranges: tuple[ObjectRange, ...]
 
 
-class CommitUpload(msgspec.Struct, frozen=True):
+class CommitUpload(Command[None], frozen=True):
     """→ None. The objects of one sealed cache block: at most one SSO and any number of SOs, atomically.
 
-    Idempotent: an id that is committed already makes the whole command a success with no records, and that
-    is looked at before continuity (#1055, #1056).
+    Idempotent: ids that were committed already, and none that still waits, make the whole command a success with
+    no records. That is looked at before anything else, fences included: a refusal permits the caller to delete
+    what it uploaded, so a commit that was done must never be answered by one (#1055, #1056).
+
+    Ranges of deleted streams and ranges wholly below a start offset are dead on arrival: the object is committed
+    without them, and destroyed in the same batch when none is left. ``data_time_ms`` 0 stands for now.
     """
 
     node_id: int
@@ -102,7 +115,7 @@ class CommitUpload(msgspec.Struct, frozen=True):
     data_time_ms: int = 0
 
 
-class CommitCompaction(msgspec.Struct, frozen=True):
+class CommitCompaction(Command[None], frozen=True):
     """→ None. Replaces ``compacted`` by the new objects, atomically; moves no stream's start, end, epoch, owner.
 
     Refused unless, judged from the image, every live offset the compacted objects hold is covered by the new
@@ -115,19 +128,21 @@ class CommitCompaction(msgspec.Struct, frozen=True):
     stream_objects: tuple[NewObject, ...] = ()
 
 
-class ExpireObjects(msgspec.Struct, frozen=True):
+class ExpireObjects(Command[tuple[int, ...]], frozen=True):
     """→ tuple of ids destroyed. Prepared objects past their deadline (at most ``count_max``) become DESTROYED."""
 
     count_max: int
 
 
-class ForgetObjects(msgspec.Struct, frozen=True):
-    """→ None. The bytes are deleted from the bucket; only DESTROYED ids may be named; unknown ids are done."""
+class ForgetObjects(Command[None], frozen=True):
+    """→ None. The bytes are deleted from the bucket. Only ids DESTROYED at least ``grace_period_ms`` ago may be
+    named, or nothing is forgotten; ids that are gone are done. ``expiry.deletable_objects`` selects them."""
 
     object_ids: tuple[int, ...]
+    grace_period_ms: int = GRACE_PERIOD_MS
 
 
-class PutKey(msgspec.Struct, frozen=True):
+class PutKey(Command[bytes], frozen=True):
     """→ the value that stands afterwards (bytes). Without ``overwrite`` an existing value is kept and returned."""
 
     key: str
@@ -135,13 +150,13 @@ class PutKey(msgspec.Struct, frozen=True):
     overwrite: bool = False
 
 
-class RemoveKey(msgspec.Struct, frozen=True):
+class RemoveKey(Command[None], frozen=True):
     """→ None. Idempotent."""
 
     key: str
 
 
-class StartJob(msgspec.Struct, frozen=True):
+class StartJob(Command[int], frozen=True):
     """→ job id (int). Refused while a job of the kind runs under a lease that has not passed; one whose lease
     has passed is taken over: it becomes FAILED, and its late commit is refused."""
 
@@ -151,36 +166,16 @@ class StartJob(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class RenewJob(msgspec.Struct, frozen=True):
+class RenewJob(Command[None], frozen=True):
     """→ None."""
 
     job_id: int
     lease_ms: int
 
 
-class FinishJob(msgspec.Struct, frozen=True):
+class FinishJob(Command[None], frozen=True):
     """→ None. Idempotent."""
 
     job_id: int
     succeeded: bool
     report: str = ""
-
-
-Command: TypeAlias = (
-    RegisterNode
-    | CreateStream
-    | OpenStream
-    | CloseStream
-    | TrimStream
-    | DeleteStream
-    | PrepareObjects
-    | CommitUpload
-    | CommitCompaction
-    | ExpireObjects
-    | ForgetObjects
-    | PutKey
-    | RemoveKey
-    | StartJob
-    | RenewJob
-    | FinishJob
-)

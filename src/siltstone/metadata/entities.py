@@ -1,4 +1,8 @@
-"""What the image is made of: streams, nodes, objects, jobs. Frozen values, shared between images."""
+"""What the image is made of: streams, nodes, objects, jobs. Frozen values, shared between images.
+
+Snapshots carry them as they are, as arrays: new fields go to the end and have a default. None can be part of a
+reference cycle, so the garbage collector leaves them alone (half a million of them would cost it seconds).
+"""
 
 from enum import IntEnum
 
@@ -20,7 +24,7 @@ class StreamState(IntEnum):
     DELETED = 3
 
 
-class OwnerRange(msgspec.Struct, frozen=True, gc=False):
+class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Offsets a node appended under one stream epoch. The last one of an open stream ends at its end."""
 
     node_id: int
@@ -29,7 +33,7 @@ class OwnerRange(msgspec.Struct, frozen=True, gc=False):
     end_offset: int
 
 
-class StreamMetadata(msgspec.Struct, frozen=True):
+class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``ranges`` is sorted by offset and has no overlap: objects that hold [start_offset, end_offset), and
     trimmed ones before it as long as their objects exist. ``owner`` is NO_NODE before the first opening."""
 
@@ -44,7 +48,7 @@ class StreamMetadata(msgspec.Struct, frozen=True):
     tags: dict[str, str]
 
 
-class ObjectMetadata(msgspec.Struct, frozen=True):
+class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``kind`` is None until committed. Times in ms since 1970, 0 when not reached.
 
     ``deadline_ms`` is the time limit while PREPARED. ``data_time_ms`` is the age of the oldest data in it,
@@ -63,7 +67,7 @@ class ObjectMetadata(msgspec.Struct, frozen=True):
     ranges: tuple[ObjectRange, ...]
 
 
-class NodeMetadata(msgspec.Struct, frozen=True):
+class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     node_id: int
     node_epoch: int
     incarnation: str
@@ -79,7 +83,7 @@ class JobState(IntEnum):
     FAILED = 3
 
 
-class JobMetadata(msgspec.Struct, frozen=True):
+class JobMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     job_id: int
     kind: str
     state: JobState

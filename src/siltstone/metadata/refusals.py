@@ -75,3 +75,21 @@ class JobRunning(Refusal, Unavailable):
     """Another driver runs a job of this kind."""
 
     code = "JOB_RUNNING"
+
+
+class CommandMalformed(Refusal, InvalidRequest):
+    """The command contradicts itself or passes a limit; it would be refused whatever the image is."""
+
+    code = "INVALID_REQUEST"
+
+
+class ObjectNotDestroyed(Refusal, InvalidRequest):
+    """Only destroyed objects may be forgotten: committed metadata may name this one."""
+
+    code = "OBJECT_NOT_DESTROYED"
+
+
+class GracePeriodRunning(Refusal, Unavailable):
+    """The object was destroyed too short a time ago: a reader with an older image may still read it."""
+
+    code = "GRACE_PERIOD_RUNNING"

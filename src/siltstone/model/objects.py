@@ -31,7 +31,7 @@ class ObjectState(IntEnum):
     DESTROYED = 3
 
 
-class ObjectRange(msgspec.Struct, frozen=True, gc=False):
+class ObjectRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """[start_offset, end_offset) of a stream as it lies in one object.
 
     ``size_bytes`` is what its blocks take in the object, so live bytes can be computed from the image.

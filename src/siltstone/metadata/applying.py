@@ -1,0 +1,226 @@
+"""Records onto an image draft: one small function for each kind, in one table.
+
+Applying knows no rules (those were kept when the record was decided), but two: offsets never move back, and a
+record that does not fit the image is corruption, not something to be guessed at.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from siltstone.metadata import stream_life
+from siltstone.metadata.entities import JobMetadata, JobState, NodeMetadata, ObjectMetadata, StreamState
+from siltstone.metadata.image import ImageDraft, MetadataImage
+from siltstone.metadata.records import (
+    JobFinished,
+    JobForgotten,
+    JobRenewed,
+    JobStarted,
+    KeyRemoved,
+    KeySet,
+    NodeRegistered,
+    ObjectCommitted,
+    ObjectsDestroyed,
+    ObjectsForgotten,
+    ObjectsPrepared,
+    Record,
+    StreamClosed,
+    StreamCreated,
+    StreamDeleted,
+    StreamForgotten,
+    StreamOpened,
+    StreamsAdvanced,
+    StreamTrimmed,
+)
+from siltstone.metadata.stream_ranges import inserted, without_objects
+from siltstone.model.errors import CorruptData
+from siltstone.model.objects import ObjectState
+
+
+class RecordContradictsImage(CorruptData):
+    """The log cannot have been written by this program's decisions, or entries of it are missing."""
+
+
+def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
+    """Raises RecordContradictsImage; the draft is worthless then."""
+    for record in records:
+        try:
+            _APPLIERS[type(record)](draft, record)
+        except (KeyError, AssertionError) as error:
+            raise RecordContradictsImage(
+                f"{type(record).__name__} does not fit the image ({error}); restore the database from a backup"
+            ) from error
+
+
+def next_image(image: MetadataImage, records: Iterable[Record]) -> MetadataImage:
+    """The image after one log entry."""
+    draft = ImageDraft(image)
+    apply_records(draft, records)
+    return draft.frozen(image.version + 1)
+
+
+def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
+    draft.nodes[record.node_id] = NodeMetadata(
+        node_id=record.node_id,
+        node_epoch=record.node_epoch,
+        incarnation=record.incarnation,
+        failover=record.failover,
+        wal_location=record.wal_location,
+    )
+
+
+def _stream_created(draft: ImageDraft, record: StreamCreated) -> None:
+    draft.streams[record.stream_id] = stream_life.created(record.stream_id, record.tags)
+    draft.next_stream_id = max(draft.next_stream_id, record.stream_id + 1)
+
+
+def _stream_opened(draft: ImageDraft, record: StreamOpened) -> None:
+    stream = draft.streams[record.stream_id]
+    draft.streams[record.stream_id] = stream_life.opened(stream, record.epoch, record.node_id)
+
+
+def _stream_closed(draft: ImageDraft, record: StreamClosed) -> None:
+    draft.streams[record.stream_id] = stream_life.closed(draft.streams[record.stream_id])
+
+
+def _stream_trimmed(draft: ImageDraft, record: StreamTrimmed) -> None:
+    stream = draft.streams[record.stream_id]
+    draft.streams[record.stream_id] = stream_life.trimmed(stream, record.start_offset)
+
+
+def _streams_advanced(draft: ImageDraft, record: StreamsAdvanced) -> None:
+    for stream_id, end_offset in record.ends:
+        draft.streams[stream_id] = stream_life.advanced(draft.streams[stream_id], end_offset)
+
+
+def _stream_deleted(draft: ImageDraft, record: StreamDeleted) -> None:
+    draft.streams[record.stream_id] = stream_life.deleted(draft.streams[record.stream_id])
+
+
+def _stream_forgotten(draft: ImageDraft, record: StreamForgotten) -> None:
+    stream = draft.streams[record.stream_id]
+    assert stream.state is StreamState.DELETED, f"stream {stream.stream_id} was never deleted"
+    assert not stream.ranges, f"stream {stream.stream_id} still has ranges"
+    del draft.streams[record.stream_id]
+
+
+def _objects_prepared(draft: ImageDraft, record: ObjectsPrepared) -> None:
+    for object_id in range(record.first_id, record.first_id + record.count):
+        draft.objects[object_id] = ObjectMetadata(
+            object_id=object_id,
+            state=ObjectState.PREPARED,
+            bucket_id=record.bucket_id,
+            kind=None,
+            size_bytes=0,
+            deadline_ms=record.deadline_ms,
+            committed_ms=0,
+            destroyed_ms=0,
+            data_time_ms=0,
+            ranges=(),
+        )
+        draft.prepared[object_id] = record.deadline_ms
+    draft.next_object_id = max(draft.next_object_id, record.first_id + record.count)
+
+
+def _object_committed(draft: ImageDraft, record: ObjectCommitted) -> None:
+    del draft.prepared[record.object_id]
+    draft.objects[record.object_id] = replace(
+        draft.objects[record.object_id],
+        state=ObjectState.COMMITTED,
+        kind=record.kind,
+        size_bytes=record.size_bytes,
+        deadline_ms=0,
+        committed_ms=record.committed_ms,
+        data_time_ms=record.data_time_ms,
+        ranges=record.ranges,
+    )
+    streams = draft.streams
+    for held in record.ranges:
+        stream = streams[held.stream_id]
+        streams[held.stream_id] = replace(stream, ranges=inserted(stream.ranges, held))
+
+
+def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
+    """All at once, so that a stream with many ranges is walked over once and not once for each object."""
+    leaving: defaultdict[int, set[int]] = defaultdict(set)
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        assert metadata.state is not ObjectState.DESTROYED, f"object {object_id} is destroyed already"
+        for held in metadata.ranges:
+            leaving[held.stream_id].add(object_id)
+        if metadata.state is ObjectState.PREPARED:
+            del draft.prepared[object_id]
+        draft.objects[object_id] = replace(
+            metadata, state=ObjectState.DESTROYED, destroyed_ms=record.destroyed_ms, ranges=()
+        )
+        draft.destroyed[object_id] = record.destroyed_ms
+    for stream_id, object_ids in leaving.items():
+        stream = draft.streams[stream_id]
+        draft.streams[stream_id] = replace(stream, ranges=without_objects(stream.ranges, object_ids))
+
+
+def _objects_forgotten(draft: ImageDraft, record: ObjectsForgotten) -> None:
+    for object_id in record.object_ids:
+        del draft.destroyed[object_id]
+        del draft.objects[object_id]
+
+
+def _key_set(draft: ImageDraft, record: KeySet) -> None:
+    draft.keys[record.key] = record.value
+
+
+def _key_removed(draft: ImageDraft, record: KeyRemoved) -> None:
+    del draft.keys[record.key]
+
+
+def _job_started(draft: ImageDraft, record: JobStarted) -> None:
+    draft.jobs[record.job_id] = JobMetadata(
+        job_id=record.job_id,
+        kind=record.kind,
+        state=JobState.RUNNING,
+        driver=record.driver,
+        description=record.description,
+        started_ms=record.started_ms,
+        lease_until_ms=record.lease_until_ms,
+        finished_ms=0,
+        report="",
+    )
+    draft.next_job_id = max(draft.next_job_id, record.job_id + 1)
+
+
+def _job_renewed(draft: ImageDraft, record: JobRenewed) -> None:
+    draft.jobs[record.job_id] = replace(draft.jobs[record.job_id], lease_until_ms=record.lease_until_ms)
+
+
+def _job_finished(draft: ImageDraft, record: JobFinished) -> None:
+    draft.jobs[record.job_id] = replace(
+        draft.jobs[record.job_id], state=record.state, finished_ms=record.finished_ms, report=record.report
+    )
+
+
+def _job_forgotten(draft: ImageDraft, record: JobForgotten) -> None:
+    del draft.jobs[record.job_id]
+
+
+_APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
+    NodeRegistered: _node_registered,
+    StreamCreated: _stream_created,
+    StreamOpened: _stream_opened,
+    StreamClosed: _stream_closed,
+    StreamTrimmed: _stream_trimmed,
+    StreamsAdvanced: _streams_advanced,
+    StreamDeleted: _stream_deleted,
+    StreamForgotten: _stream_forgotten,
+    ObjectsPrepared: _objects_prepared,
+    ObjectCommitted: _object_committed,
+    ObjectsDestroyed: _objects_destroyed,
+    ObjectsForgotten: _objects_forgotten,
+    KeySet: _key_set,
+    KeyRemoved: _key_removed,
+    JobStarted: _job_started,
+    JobRenewed: _job_renewed,
+    JobFinished: _job_finished,
+    JobForgotten: _job_forgotten,
+}

@@ -1,0 +1,233 @@
+"""MetadataClient: follows the log, decides, appends. Synchronous and safe for threads.
+
+An answer is given only by an image that was at the head of the log: when records were written, the compare-and-append
+proves it; when none were (a refusal, something that stands already), the head is looked up. Commands executed together
+are decided one after another on a draft and written by one append.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from siltstone.metadata.applying import apply_records, next_image
+from siltstone.metadata.commands import Command
+from siltstone.metadata.decisions.table import decide
+from siltstone.metadata.image import ImageDraft, MetadataImage
+from siltstone.metadata.log_entry import LogEntry, append_id_of, decode_entry, encode_entry
+from siltstone.metadata.records import Record
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
+from siltstone.metadata.store.port import (
+    AppendUncertain,
+    LogEndsTooEarly,
+    LogTruncated,
+    LogUnavailable,
+    MetadataLog,
+    VersionMovedOn,
+)
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import SNAPSHOT_INTERVAL_RECORDS
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random, random_token
+
+R = TypeVar("R")
+logger = logging.getLogger(__name__)
+
+ENTRIES_PER_READ = 1_000
+APPEND_ATTEMPTS_MAX = 8
+BACKOFF_MS_MIN = 20
+BACKOFF_MS_MAX = 2_000
+
+
+class CommitUnknown(Unavailable):
+    """Whether the commands were done could not be found out: execute them again, they are idempotent, and delete
+    nothing until then (rule 5)."""
+
+
+class MetadataClient:
+    def __init__(
+        self,
+        log: MetadataLog,
+        clock: Clock,
+        rng: Random,
+        *,
+        snapshot_interval_records: int = SNAPSHOT_INTERVAL_RECORDS,
+    ) -> None:
+        """Loads the image. Owns the log from now on. Raises Unavailable, CorruptData."""
+        self._log = log
+        self._clock = clock
+        self._rng = rng
+        self._snapshot_interval_records = snapshot_interval_records
+        self._records_since_snapshot = 0
+        self._snapshot_version = 0
+        self._lock = threading.RLock()
+        self._snapshot_lock = threading.Lock()
+        self._image = MetadataImage()
+        self._load()
+        self.refresh()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest one this client has seen."""
+        return self._image
+
+    def refresh(self) -> MetadataImage:
+        """Reads on to the head of the log. Raises Unavailable, CorruptData."""
+        with self._lock:
+            while self._read_on():
+                pass
+            return self._image
+
+    def execute(self, command: Command[R]) -> R:
+        """The command's result. Raises its Refusal, CommitUnknown, LogUnavailable."""
+        (answer,) = self.execute_all([command])
+        if isinstance(answer, Refusal):
+            raise answer
+        return cast(R, answer)
+
+    def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """For each command its result or its Refusal, in order. Raises CommitUnknown, LogUnavailable."""
+        answers = self.append_all(commands)
+        self.save_snapshot_if_due()
+        return answers
+
+    def append_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """Like ``execute_all``; the caller sees to ``save_snapshot_if_due``."""
+        with self._lock:
+            while True:
+                draft = ImageDraft(self._image)
+                answers, records = self._decide_all(draft, commands)
+                if self._stands(records):
+                    if records:
+                        self._took(draft.frozen(self._image.version + 1), len(records))
+                    return answers
+                self.refresh()
+
+    @property
+    def snapshot_is_due(self) -> bool:
+        return self._records_since_snapshot >= self._snapshot_interval_records
+
+    def save_snapshot_if_due(self) -> bool:
+        """Every ``snapshot_interval_records`` records, unless another process did. Whether one was saved.
+
+        Never fails for a log that cannot be written now: nothing depends on it, the next one is saved instead.
+        """
+        if not self.snapshot_is_due:
+            return False
+        if not self._snapshot_lock.acquire(blocking=False):
+            return False
+        try:
+            return self._save_snapshot()
+        except Unavailable as error:
+            logger.warning("no snapshot of the metadata was saved: %s", error)
+            return False
+        finally:
+            self._snapshot_lock.release()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _decide_all(
+        self, draft: ImageDraft, commands: Sequence[Command[Any]]
+    ) -> tuple[list[Any], list[Record]]:
+        now_ms = self._clock.now_ms()
+        answers: list[Any] = []
+        records: list[Record] = []
+        for command in commands:
+            decision = decide(draft, command, now_ms)
+            if isinstance(decision, Refusal):
+                answers.append(decision)
+                continue
+            apply_records(draft, decision.records)
+            records += decision.records
+            answers.append(decision.result)
+        return answers, records
+
+    def _stands(self, records: list[Record]) -> bool:
+        """Whether what was decided holds: written, or, with nothing to write, decided at the head of the log."""
+        if not records:
+            return self._log.head_version() == self._image.version
+        entry = LogEntry(random_token(self._rng), tuple(records))
+        return self._append(entry)
+
+    def _append(self, entry: LogEntry) -> bool:
+        """False when the version moved on without us. The same entry under the same version is tried until its
+        outcome is certain: of all the attempts at most one can succeed."""
+        encoded = encode_entry(entry)
+        uncertain = False
+        for attempt in range(APPEND_ATTEMPTS_MAX):
+            try:
+                self._log.append(encoded, self._image.version)
+            except VersionMovedOn:
+                return uncertain and self._is_next(entry.append_id)
+            except AppendUncertain:
+                uncertain = True
+                self._back_off(attempt)
+            except LogUnavailable:
+                self._back_off(attempt)
+            else:
+                return True
+        if uncertain:
+            raise CommitUnknown(
+                "the metadata log does not tell whether the append happened; execute it again"
+            )
+        raise LogUnavailable(f"the metadata log took none of {APPEND_ATTEMPTS_MAX} attempts; try again later")
+
+    def _is_next(self, append_id: str) -> bool:
+        """Whether the entry after the image is that append. Raises CommitUnknown when it was dropped already."""
+        try:
+            ((_, encoded),) = self._log.read_after(self._image.version, 1)
+        except LogTruncated as error:
+            raise CommitUnknown("the log went on past an uncertain append; execute it again") from error
+        return append_id_of(encoded) == append_id
+
+    def _back_off(self, attempt: int) -> None:
+        ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
+        self._clock.block_ms(ceiling_ms * (0.5 + self._rng.random() / 2))
+
+    def _read_on(self) -> bool:
+        """One step towards the head: whether there may be more."""
+        try:
+            entries = self._log.read_after(self._image.version, ENTRIES_PER_READ)
+        except LogTruncated:
+            if not self._load():
+                raise LogEndsTooEarly(
+                    "entries were dropped but no snapshot holds them; restore from a backup"
+                ) from None
+            return True
+        for _, encoded in entries:
+            records = decode_entry(encoded).records
+            self._took(next_image(self._image, records), len(records))
+        return len(entries) == ENTRIES_PER_READ
+
+    def _load(self) -> bool:
+        """The image of the snapshot, if it is newer. Again when another replaced it while it was being read."""
+        for _ in range(APPEND_ATTEMPTS_MAX):
+            snapshot = self._log.load_snapshot()
+            if snapshot is None or snapshot.version <= self._image.version:
+                return False
+            try:
+                self._image = decode_snapshot(snapshot.version, snapshot.chunks)
+            except LogTruncated:
+                continue
+            self._snapshot_version = snapshot.version
+            self._records_since_snapshot = 0
+            return True
+        raise LogUnavailable("snapshots were replaced faster than they could be read; try again later")
+
+    def _took(self, image: MetadataImage, record_count: int) -> None:
+        self._image = image
+        self._records_since_snapshot += record_count
+
+    def _save_snapshot(self) -> bool:
+        with self._lock:
+            image = self._image
+            self._records_since_snapshot = 0
+        newest = self._log.snapshot_version() or 0
+        if newest > self._snapshot_version:
+            self._snapshot_version = newest
+            return False
+        self._log.save_snapshot(image.version, encode_snapshot(image))
+        self._snapshot_version = image.version
+        return True

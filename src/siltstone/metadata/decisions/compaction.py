@@ -1,0 +1,71 @@
+"""CommitCompaction: some objects take the place of others, and nothing else changes (rule 4; T08, T25)."""
+
+from siltstone.metadata.commands import CommitCompaction
+from siltstone.metadata.decisions.coverage import check_coverage
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.destroying import destruction
+from siltstone.metadata.decisions.fences import running_job
+from siltstone.metadata.decisions.new_objects import (
+    NewObjects,
+    check_form,
+    check_waiting,
+    commitment,
+    was_done,
+)
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.refusals import CommandMalformed, CompactedObjectsNotFound
+from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
+from siltstone.model.objects import ObjectState
+
+
+def decide_commit_compaction(view: ImageView, command: CommitCompaction, now_ms: int) -> Decision[None]:
+    """Whether it was done before is asked before the job's fence: a driver that lost the answer, and then its job,
+    must not be told *refused* and delete objects that are committed."""
+    objects = NewObjects.of(command.stream_set_object, command.stream_objects)
+    _check_size(command)
+    check_form(objects)
+    if _was_done(view, command, objects):
+        return Decision((), None)
+    running_job(view, command.job_id)
+    sources = _sources(view, command.compacted)
+    check_waiting(view, objects.ids, now_ms)
+    check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
+    data_time_ms = min(source.data_time_ms for source in sources)
+    # What leaves goes first: the new ranges take the very offsets.
+    left = destruction(view, [source.object_id for source in sources], now_ms)
+    return Decision((*left, *commitment(view, objects, data_time_ms, now_ms)), None)
+
+
+def _check_size(command: CommitCompaction) -> None:
+    if not command.compacted:
+        raise CommandMalformed("a compaction that replaces nothing; name the compacted objects")
+    if len(command.stream_objects) > COMPACTION_STREAM_OBJECTS_MAX:
+        raise CommandMalformed(
+            f"{len(command.stream_objects)} stream objects; see COMPACTION_STREAM_OBJECTS_MAX"
+        )
+
+
+def _was_done(view: ImageView, command: CommitCompaction, objects: NewObjects) -> bool:
+    if objects.members:
+        return was_done(view, objects.ids)
+    return all(_is_gone(view, object_id) for object_id in command.compacted)
+
+
+def _is_gone(view: ImageView, object_id: int) -> bool:
+    metadata = view.objects.get(object_id)
+    if metadata is None:
+        return 0 <= object_id < view.next_object_id
+    return metadata.state is ObjectState.DESTROYED
+
+
+def _sources(view: ImageView, compacted: tuple[int, ...]) -> list[ObjectMetadata]:
+    """Each once, by id. Raises CompactedObjectsNotFound unless all are COMMITTED."""
+    sources = [view.objects.get(object_id) for object_id in sorted(set(compacted))]
+    found = [source for source in sources if source is not None and source.state is ObjectState.COMMITTED]
+    if len(found) < len(sources):
+        missing = sorted(set(compacted) - {source.object_id for source in found})
+        raise CompactedObjectsNotFound(
+            f"objects {missing[:10]} are compacted or destroyed already; plan again"
+        )
+    return found

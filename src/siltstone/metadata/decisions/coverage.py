@@ -1,0 +1,79 @@
+"""DESIGN rule 4, judged from the image: a compaction removes no live offset and invents none.
+
+For each stream the compacted objects hold, with *runs* meaning ranges that touch joined:
+
+* every live part of what they hold lies in the new ranges;
+* every new range lies in a run of what they held, and no two new ranges overlap.
+
+Objects that stay hold other offsets (a stream's ranges never overlap), so a new range inside what leaves cannot
+touch them, and their order is right wherever it is put. A new range may begin below the start offset: whole blocks are
+kept when a trim falls inside one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.refusals import CoverageNotMatched
+from siltstone.metadata.stream_ranges import joined
+from siltstone.model.objects import ObjectRange
+
+Runs = list[tuple[int, int]]
+
+
+def check_coverage(view: ImageView, leaving: Iterable[ObjectRange], arriving: Iterable[ObjectRange]) -> None:
+    """Raises CoverageNotMatched."""
+    held = _by_stream(leaving)
+    new = _by_stream(arriving)
+    if invented := new.keys() - held.keys():
+        raise CoverageNotMatched(f"the compacted objects hold nothing of streams {sorted(invented)[:10]}")
+    for stream_id, ranges in held.items():
+        _check_stream(view.streams[stream_id], ranges, new.get(stream_id, ()))
+
+
+def _by_stream(ranges: Iterable[ObjectRange]) -> dict[int, list[ObjectRange]]:
+    grouped: defaultdict[int, list[ObjectRange]] = defaultdict(list)
+    for held in ranges:
+        grouped[held.stream_id].append(held)
+    for members in grouped.values():
+        members.sort(key=lambda held: held.start_offset)
+    return grouped
+
+
+def _check_stream(
+    stream: StreamMetadata, leaving: Sequence[ObjectRange], arriving: Sequence[ObjectRange]
+) -> None:
+    for before, after in pairwise(arriving):
+        if after.start_offset < before.end_offset:
+            _refuse(stream, "new ranges overlap", (after.start_offset, before.end_offset))
+    held_runs = joined(leaving)
+    new_runs = joined(arriving)
+    if invented := _first_not_inside(new_runs, held_runs):
+        _refuse(stream, "the compacted objects do not hold", invented)
+    if lost := _first_not_inside(_live(stream, held_runs), new_runs):
+        _refuse(stream, "no new object holds the live range", lost)
+
+
+def _live(stream: StreamMetadata, runs: Runs) -> Runs:
+    """What of the runs a reader may still ask for. Only a stream's own state and start offset make it less."""
+    if stream.state is StreamState.DELETED:
+        return []
+    start = stream.start_offset
+    return [(max(run[0], start), run[1]) for run in runs if run[1] > start]
+
+
+def _first_not_inside(inner: Runs, outer: Runs) -> tuple[int, int] | None:
+    """The first of the inner runs that no single outer run contains; both sorted and disjoint."""
+    at = 0
+    for start, end in inner:
+        while at < len(outer) and outer[at][1] < end:
+            at += 1
+        if at == len(outer) or start < outer[at][0]:
+            return start, end
+    return None
+
+
+def _refuse(stream: StreamMetadata, what: str, run: tuple[int, int]) -> None:
+    raise CoverageNotMatched(f"stream {stream.stream_id}: {what} [{run[0]}, {run[1]}); plan again")

@@ -1,0 +1,39 @@
+"""RegisterNode: the registration that fences whoever had the node id."""
+
+from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.entities import NodeRegistration, StreamMetadata, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import NodeRegistered
+from siltstone.metadata.refusals import NodeEpochNotExist
+
+FIRST_NODE_EPOCH = 1
+
+
+def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) -> Decision[NodeRegistration]:
+    """A fail-over keeps the dead node's WAL location: that is the log to be replayed."""
+    node = view.nodes.get(command.node_id)
+    if node is None and command.failover:
+        raise NodeEpochNotExist(f"node {command.node_id} never registered; there is nothing to fail over")
+    opened = opened_streams(view, command.node_id)
+    if node is not None and node.incarnation == command.incarnation:
+        return Decision((), NodeRegistration(command.node_id, node.node_epoch, opened))
+    epoch = FIRST_NODE_EPOCH if node is None else node.node_epoch + 1
+    record = NodeRegistered(
+        node_id=command.node_id,
+        node_epoch=epoch,
+        incarnation=command.incarnation,
+        failover=command.failover,
+        wal_location=node.wal_location if node is not None and command.failover else command.wal_location,
+    )
+    return Decision((record,), NodeRegistration(command.node_id, epoch, opened))
+
+
+def opened_streams(view: ImageView, node_id: int) -> tuple[StreamMetadata, ...]:
+    """By id. Walks over all streams: a node starts rarely."""
+    opened = (
+        stream
+        for stream in view.streams.values()
+        if stream.owner == node_id and stream.state is StreamState.OPENED
+    )
+    return tuple(sorted(opened, key=lambda stream: stream.stream_id))

@@ -1,0 +1,52 @@
+"""Objects without their ranges: prepare, expire, forget (storage-engine.md section 3.4; T27)."""
+
+from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.destroying import destruction
+from siltstone.metadata.decisions.fences import check_node, running_job
+from siltstone.metadata.expiry import expired_objects, grace_is_over
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import ObjectsForgotten, ObjectsPrepared
+from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed
+
+
+def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int) -> Decision[int]:
+    if command.count < 1 or command.time_limit_ms < 1:
+        raise CommandMalformed("prepare at least one object, for at least one millisecond")
+    _check_requester(view, command)
+    first_id = view.next_object_id
+    deadline_ms = now_ms + command.time_limit_ms
+    record = ObjectsPrepared(first_id, command.count, command.bucket_id, deadline_ms)
+    return Decision((record,), first_id)
+
+
+def _check_requester(view: ImageView, command: PrepareObjects) -> None:
+    match command.node_id, command.node_epoch, command.job_id:
+        case int(node_id), int(node_epoch), None:
+            check_node(view, node_id, node_epoch)
+        case None, None, int(job_id):
+            running_job(view, job_id)
+        case _:
+            raise CommandMalformed("objects are prepared for a node with its epoch or for a job: name one")
+
+
+def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) -> Decision[tuple[int, ...]]:
+    expired = tuple(expired_objects(view, now_ms, command.count_max))
+    return Decision(destruction(view, expired, now_ms), expired)
+
+
+def decide_forget_objects(view: ImageView, command: ForgetObjects, now_ms: int) -> Decision[None]:
+    """Rule 6 is kept here too: the sweep selects what is due, and whatever selects, this looks again."""
+    known = sorted({object_id for object_id in command.object_ids if object_id in view.objects})
+    for object_id in known:
+        _check_forgettable(view, object_id, now_ms, command.grace_period_ms)
+    return Decision((ObjectsForgotten(tuple(known)),) if known else (), None)
+
+
+def _check_forgettable(view: ImageView, object_id: int, now_ms: int, grace_period_ms: int) -> None:
+    destroyed_ms = view.destroyed.get(object_id)
+    if destroyed_ms is None:
+        raise ObjectNotDestroyed(f"object {object_id} is in use; forget destroyed objects only")
+    if not grace_is_over(destroyed_ms, now_ms, grace_period_ms):
+        left_ms = destroyed_ms + grace_period_ms - now_ms
+        raise GracePeriodRunning(f"object {object_id} may still be read; forget it in {left_ms} ms")

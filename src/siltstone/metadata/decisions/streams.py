@@ -1,0 +1,99 @@
+"""Streams: create, open, close, trim, delete (storage-engine.md section 3.3; T23, T26)."""
+
+from siltstone.metadata import stream_life
+from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.fences import (
+    check_node,
+    check_owner,
+    check_stream_epoch,
+    existing_stream,
+    owned_stream,
+)
+from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import (
+    ObjectsDestroyed,
+    Record,
+    StreamClosed,
+    StreamCreated,
+    StreamDeleted,
+    StreamForgotten,
+    StreamOpened,
+    StreamTrimmed,
+)
+from siltstone.metadata.refusals import OffsetNotMatched, StreamNotClosed, StreamNotExist, StreamNotOpened
+from siltstone.model.objects import ObjectKind
+
+
+def decide_create_stream(view: ImageView, command: CreateStream, now_ms: int) -> Decision[int]:
+    check_node(view, command.node_id, command.node_epoch)
+    stream_id = view.next_stream_id
+    return Decision((StreamCreated(stream_id, command.tags),), stream_id)
+
+
+def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Decision[StreamMetadata]:
+    check_node(view, command.node_id, command.node_epoch)
+    stream = existing_stream(view, command.stream_id)
+    if command.stream_epoch > stream.epoch:
+        if stream.state is StreamState.OPENED:
+            raise StreamNotClosed(
+                f"stream {stream.stream_id} is open at node {stream.owner}; it has to close it first"
+            )
+    else:
+        check_stream_epoch(stream, command.stream_epoch)
+        check_owner(stream, command.node_id)
+        if stream.state is StreamState.OPENED:
+            return Decision((), stream)
+    record = StreamOpened(stream.stream_id, command.stream_epoch, command.node_id)
+    return Decision((record,), stream_life.opened(stream, command.stream_epoch, command.node_id))
+
+
+def decide_close_stream(view: ImageView, command: CloseStream, now_ms: int) -> Decision[None]:
+    check_node(view, command.node_id, command.node_epoch)
+    stream = owned_stream(view, command.node_id, command.stream_id, command.stream_epoch)
+    if stream.state is StreamState.CLOSED:
+        return Decision((), None)
+    return Decision((StreamClosed(stream.stream_id),), None)
+
+
+def decide_trim_stream(view: ImageView, command: TrimStream, now_ms: int) -> Decision[None]:
+    check_node(view, command.node_id, command.node_epoch)
+    stream = owned_stream(view, command.node_id, command.stream_id, command.stream_epoch)
+    if stream.state is not StreamState.OPENED:
+        raise StreamNotOpened(f"stream {stream.stream_id} is closed; open it to trim it")
+    if command.start_offset < stream.start_offset:
+        raise OffsetNotMatched(
+            f"stream {stream.stream_id} begins at {stream.start_offset} already; trim further or not at all"
+        )
+    if command.start_offset == stream.start_offset:
+        return Decision((), None)
+    return Decision((StreamTrimmed(stream.stream_id, command.start_offset),), None)
+
+
+def decide_delete_stream(view: ImageView, command: DeleteStream, now_ms: int) -> Decision[None]:
+    check_node(view, command.node_id, command.node_epoch)
+    stream = view.streams.get(command.stream_id)
+    if stream is None and not 0 <= command.stream_id < view.next_stream_id:
+        raise StreamNotExist(f"stream {command.stream_id} was never created; look up its id again")
+    if stream is None or stream.state is StreamState.DELETED:
+        return Decision((), None)
+    check_stream_epoch(stream, command.stream_epoch)
+    if stream.state is StreamState.OPENED:
+        raise StreamNotClosed(f"stream {stream.stream_id} is open at node {stream.owner}; close it first")
+    return Decision(_deletion(view, stream, now_ms), None)
+
+
+def _deletion(view: ImageView, stream: StreamMetadata, now_ms: int) -> tuple[Record, ...]:
+    """Its stream objects hold nothing else and go with it; stream set objects stay until they are compacted."""
+    own = tuple(
+        held.object_id
+        for held in stream.ranges
+        if view.objects[held.object_id].kind is ObjectKind.STREAM_OBJECT
+    )
+    records: list[Record] = [StreamDeleted(stream.stream_id)]
+    if own:
+        records.append(ObjectsDestroyed(own, now_ms))
+    if len(own) == len(stream.ranges):
+        records.append(StreamForgotten(stream.stream_id))
+    return tuple(records)

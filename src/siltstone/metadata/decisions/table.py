@@ -1,0 +1,73 @@
+"""Command type → decision, and ``decide``, the one way in."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from siltstone.metadata.commands import (
+    CloseStream,
+    Command,
+    CommitCompaction,
+    CommitUpload,
+    CreateStream,
+    DeleteStream,
+    ExpireObjects,
+    FinishJob,
+    ForgetObjects,
+    OpenStream,
+    PrepareObjects,
+    PutKey,
+    RegisterNode,
+    RemoveKey,
+    RenewJob,
+    StartJob,
+    TrimStream,
+)
+from siltstone.metadata.decisions.compaction import decide_commit_compaction
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.jobs import decide_finish_job, decide_renew_job, decide_start_job
+from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key
+from siltstone.metadata.decisions.nodes import decide_register_node
+from siltstone.metadata.decisions.objects import (
+    decide_expire_objects,
+    decide_forget_objects,
+    decide_prepare_objects,
+)
+from siltstone.metadata.decisions.streams import (
+    decide_close_stream,
+    decide_create_stream,
+    decide_delete_stream,
+    decide_open_stream,
+    decide_trim_stream,
+)
+from siltstone.metadata.decisions.uploads import decide_commit_upload
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.refusals import Refusal
+
+R = TypeVar("R")
+
+DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any]]] = {
+    RegisterNode: decide_register_node,
+    CreateStream: decide_create_stream,
+    OpenStream: decide_open_stream,
+    CloseStream: decide_close_stream,
+    TrimStream: decide_trim_stream,
+    DeleteStream: decide_delete_stream,
+    PrepareObjects: decide_prepare_objects,
+    CommitUpload: decide_commit_upload,
+    CommitCompaction: decide_commit_compaction,
+    ExpireObjects: decide_expire_objects,
+    ForgetObjects: decide_forget_objects,
+    PutKey: decide_put_key,
+    RemoveKey: decide_remove_key,
+    StartJob: decide_start_job,
+    RenewJob: decide_renew_job,
+    FinishJob: decide_finish_job,
+}
+
+
+def decide(view: ImageView, command: Command[R], now_ms: int) -> Decision[R] | Refusal:
+    """What to write and to answer, or why not. The view is not changed."""
+    try:
+        return DECISIONS[type(command)](view, command, now_ms)
+    except Refusal as refusal:
+        return refusal.with_traceback(None)  # a traceback would keep the whole image alive

@@ -1,0 +1,76 @@
+"""CommitUpload: the objects of one sealed cache block move their streams' ends forward (T24, rules 3 and 7).
+
+All or nothing: one range that does not fit refuses the whole command.
+"""
+
+from siltstone.metadata.commands import CommitUpload
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.fences import check_node, check_owner
+from siltstone.metadata.decisions.new_objects import (
+    NewObjects,
+    check_form,
+    check_waiting,
+    commitment,
+    was_done,
+)
+from siltstone.metadata.entities import NO_NODE, StreamMetadata, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import StreamsAdvanced
+from siltstone.metadata.refusals import CommandMalformed, OffsetNotMatched, StreamNotExist, StreamNotOpened
+from siltstone.model.objects import ObjectRange
+
+
+def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) -> Decision[None]:
+    """Whether it was done before is asked before any fence, because a refusal permits deleting what was uploaded."""
+    objects = NewObjects.of(command.stream_set_object, command.stream_objects)
+    if not objects.members:
+        raise CommandMalformed("an upload without objects; there is nothing to commit")
+    check_form(objects)
+    if was_done(view, objects.ids):
+        return Decision((), None)
+    check_node(view, command.node_id, command.node_epoch)
+    check_waiting(view, objects.ids, now_ms)
+    ends = _ends_after(view, command.node_id, objects)
+    committed = commitment(view, objects, command.data_time_ms or now_ms, now_ms)
+    advanced = (StreamsAdvanced(tuple(sorted(ends.items()))),) if ends else ()
+    return Decision((*committed, *advanced), None)
+
+
+def _ends_after(view: ImageView, node_id: int, objects: NewObjects) -> dict[int, int]:
+    """The new end offsets. Raises StreamFenced, StreamNotExist, StreamNotOpened, OffsetNotMatched."""
+    ends: dict[int, int] = {}
+    ranges = sorted(objects.ranges(), key=lambda held: (held.stream_id, held.start_offset))
+    for held in ranges:
+        stream = _writable_stream(view, node_id, held)
+        if stream is None or held.end_offset <= stream.start_offset:
+            continue
+        _check_continuity(stream, ends.get(held.stream_id, stream.end_offset), held)
+        ends[held.stream_id] = held.end_offset
+    return ends
+
+
+def _writable_stream(view: ImageView, node_id: int, held: ObjectRange) -> StreamMetadata | None:
+    """None when the stream was deleted: its range needs no continuity, it is dead on arrival."""
+    stream = view.streams.get(held.stream_id)
+    if stream is None and held.stream_id >= view.next_stream_id:
+        raise StreamNotExist(f"stream {held.stream_id} was never created; the upload names a wrong stream")
+    if stream is None or stream.state is StreamState.DELETED:
+        return None
+    if stream.owner == NO_NODE:
+        raise StreamNotOpened(f"stream {stream.stream_id} was never opened; open it before appending")
+    check_owner(stream, node_id)
+    return stream
+
+
+def _check_continuity(stream: StreamMetadata, end_offset: int, held: ObjectRange) -> None:
+    """A range begins at the end offset; or below it, where a trim went past the end and this is the first commit
+    across it, but never inside what an object holds already."""
+    if held.start_offset == end_offset:
+        return
+    held_until = stream.ranges[-1].end_offset if stream.ranges else 0
+    crosses_trim = held.start_offset < stream.start_offset == end_offset and held.start_offset >= held_until
+    if not crosses_trim:
+        raise OffsetNotMatched(
+            f"stream {stream.stream_id} ends at {end_offset}; "
+            f"[{held.start_offset}, {held.end_offset}) does not continue it"
+        )

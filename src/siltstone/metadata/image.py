@@ -1,0 +1,92 @@
+"""What is: the metadata at one version of the log, and the draft that makes the next one.
+
+An image is immutable and any thread may read it. It is the fold of the log's records (``applying``), be it from the
+first record on or from a snapshot. ``prepared`` and ``destroyed`` are the ids that wait (for their commit or deadline,
+for the end of their grace period), so that looking for them does not walk over all objects.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from siltstone.foundation.sharded_map import ShardedMap
+from siltstone.metadata.entities import JobMetadata, NodeMetadata, ObjectMetadata, StreamMetadata
+
+
+class ImageView(Protocol):
+    """What decisions see: an image, or a draft with the decisions taken before in the same append."""
+
+    @property
+    def next_stream_id(self) -> int: ...
+    @property
+    def next_object_id(self) -> int: ...
+    @property
+    def next_job_id(self) -> int: ...
+    @property
+    def streams(self) -> Mapping[int, StreamMetadata]: ...
+    @property
+    def objects(self) -> Mapping[int, ObjectMetadata]: ...
+    @property
+    def prepared(self) -> Mapping[int, int]:
+        """Object id → deadline in ms, of those PREPARED."""
+        ...
+
+    @property
+    def destroyed(self) -> Mapping[int, int]:
+        """Object id → time of destruction in ms, of those DESTROYED."""
+        ...
+
+    @property
+    def nodes(self) -> Mapping[int, NodeMetadata]: ...
+    @property
+    def keys(self) -> Mapping[str, bytes]: ...
+    @property
+    def jobs(self) -> Mapping[int, JobMetadata]: ...
+
+
+class MetadataImage(msgspec.Struct, frozen=True):
+    """``version`` is the number of log entries folded in; ids below the next ones were given out."""
+
+    version: int = 0
+    next_stream_id: int = 0
+    next_object_id: int = 0
+    next_job_id: int = 0
+    streams: ShardedMap[int, StreamMetadata] = ShardedMap()
+    objects: ShardedMap[int, ObjectMetadata] = ShardedMap()
+    prepared: ShardedMap[int, int] = ShardedMap()
+    destroyed: ShardedMap[int, int] = ShardedMap()
+    nodes: ShardedMap[int, NodeMetadata] = ShardedMap()
+    keys: ShardedMap[str, bytes] = ShardedMap()
+    jobs: ShardedMap[int, JobMetadata] = ShardedMap()
+
+
+class ImageDraft:
+    """The next image in the making. Costs what it changes, not what the image holds."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.next_stream_id = image.next_stream_id
+        self.next_object_id = image.next_object_id
+        self.next_job_id = image.next_job_id
+        self.streams = image.streams.draft()
+        self.objects = image.objects.draft()
+        self.prepared = image.prepared.draft()
+        self.destroyed = image.destroyed.draft()
+        self.nodes = image.nodes.draft()
+        self.keys = image.keys.draft()
+        self.jobs = image.jobs.draft()
+
+    def frozen(self, version: int) -> MetadataImage:
+        return MetadataImage(
+            version=version,
+            next_stream_id=self.next_stream_id,
+            next_object_id=self.next_object_id,
+            next_job_id=self.next_job_id,
+            streams=self.streams.frozen(),
+            objects=self.objects.frozen(),
+            prepared=self.prepared.frozen(),
+            destroyed=self.destroyed.frozen(),
+            nodes=self.nodes.frozen(),
+            keys=self.keys.frozen(),
+            jobs=self.jobs.frozen(),
+        )

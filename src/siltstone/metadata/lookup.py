@@ -1,0 +1,40 @@
+"""Which objects hold the offsets of a read: a binary search in the image, no I/O."""
+
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.refusals import StreamNotExist
+from siltstone.metadata.stream_ranges import first_holding
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.objects import ObjectRange
+
+
+class OffsetOutOfRange(InvalidRequest):
+    """The read begins before the stream's start offset, or ends before it begins."""
+
+
+def find_ranges(
+    image: ImageView, stream_id: int, start: int, end: int | None = None, limit: int | None = None
+) -> list[ObjectRange]:
+    """The ranges that hold [start, end) in order, each beginning where the one before ends; at most ``limit``.
+
+    The first may begin before ``start``, the last end after ``end`` (None: as far as there is anything). The answer
+    stops where the image covers no more: at the stream's end, or at a start that is only in a tail cache, when it is
+    empty. Raises StreamNotExist, OffsetOutOfRange.
+    """
+    stream = image.streams.get(stream_id)
+    if stream is None or stream.state is StreamState.DELETED:
+        raise StreamNotExist(f"stream {stream_id} does not exist; look up its id again")
+    if start < stream.start_offset or (end is not None and end < start):
+        raise OffsetOutOfRange(
+            f"[{start}, {end}) of stream {stream_id}, which begins at {stream.start_offset}; read from there"
+        )
+    found: list[ObjectRange] = []
+    next_offset = start
+    for at in range(first_holding(stream.ranges, start), len(stream.ranges)):
+        held = stream.ranges[at]
+        enough = len(found) == limit or (end is not None and next_offset >= end)
+        if enough or held.start_offset > next_offset:
+            break
+        found.append(held)
+        next_offset = held.end_offset
+    return found

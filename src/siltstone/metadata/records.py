@@ -1,0 +1,146 @@
+"""What happened: the records of the metadata log. ``applying`` folds them into the image.
+
+A record states a fact that was decided, with all it needs to be applied: no clock, no rule, no look-up of a default.
+They are encoded as msgpack arrays ``[tag, field, …]``; tags and the order of fields never change, new fields go to the
+end and have a default. Next: ``log_entry`` (their bytes), ``image``.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from siltstone.metadata.entities import JobState
+from siltstone.model.objects import ObjectKind, ObjectRange
+
+
+class NodeRegistered(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=1):
+    node_id: int
+    node_epoch: int
+    incarnation: str
+    failover: bool
+    wal_location: str
+
+
+class StreamCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=10):
+    stream_id: int
+    tags: dict[str, str]
+
+
+class StreamOpened(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=11):
+    stream_id: int
+    epoch: int
+    node_id: int
+
+
+class StreamClosed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=12):
+    stream_id: int
+
+
+class StreamTrimmed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=13):
+    stream_id: int
+    start_offset: int
+
+
+class StreamsAdvanced(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=14):
+    """``ends``: pairs of stream id and new end offset."""
+
+    ends: tuple[tuple[int, int], ...]
+
+
+class StreamDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=15):
+    """From here on the stream's data may be dropped."""
+
+    stream_id: int
+
+
+class StreamForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=16):
+    """It was deleted and no object holds a range of it any more."""
+
+    stream_id: int
+
+
+class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=20):
+    first_id: int
+    count: int
+    bucket_id: int
+    deadline_ms: int
+
+
+class ObjectCommitted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=21):
+    """``ranges`` are those that were alive when it was committed; the object may hold more."""
+
+    object_id: int
+    kind: ObjectKind
+    size_bytes: int
+    committed_ms: int
+    data_time_ms: int
+    ranges: tuple[ObjectRange, ...]
+
+
+class ObjectsDestroyed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=22):
+    """Their ranges leave the streams at once; the bytes stay for the grace period."""
+
+    object_ids: tuple[int, ...]
+    destroyed_ms: int
+
+
+class ObjectsForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=23):
+    """Their bytes are deleted."""
+
+    object_ids: tuple[int, ...]
+
+
+class KeySet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=30):
+    key: str
+    value: bytes
+
+
+class KeyRemoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=31):
+    key: str
+
+
+class JobStarted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):
+    job_id: int
+    kind: str
+    driver: str
+    description: str
+    started_ms: int
+    lease_until_ms: int
+
+
+class JobRenewed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=41):
+    job_id: int
+    lease_until_ms: int
+
+
+class JobFinished(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=42):
+    job_id: int
+    state: JobState
+    finished_ms: int
+    report: str
+
+
+class JobForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=43):
+    job_id: int
+
+
+Record: TypeAlias = (
+    NodeRegistered
+    | StreamCreated
+    | StreamOpened
+    | StreamClosed
+    | StreamTrimmed
+    | StreamsAdvanced
+    | StreamDeleted
+    | StreamForgotten
+    | ObjectsPrepared
+    | ObjectCommitted
+    | ObjectsDestroyed
+    | ObjectsForgotten
+    | KeySet
+    | KeyRemoved
+    | JobStarted
+    | JobRenewed
+    | JobFinished
+    | JobForgotten
+)

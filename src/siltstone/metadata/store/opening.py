@@ -1,0 +1,20 @@
+"""Which metadata log a URL names. ``sqlite:///absolute/path/metadata.sqlite``."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from siltstone.metadata.store.port import MetadataLog
+from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.model.errors import InvalidRequest
+
+
+class LogUrlMalformed(InvalidRequest):
+    """The URL names no metadata log."""
+
+
+def open_log(url: str, *, create: bool = True) -> MetadataLog:
+    """Raises LogUrlMalformed, LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite" or parts.netloc or not parts.path.startswith("/") or parts.path == "/":
+        raise LogUrlMalformed(f"{url!r} names no metadata log; write sqlite:///absolute/path/metadata.sqlite")
+    return SqliteLog(Path(unquote(parts.path)), create=create)

@@ -1,0 +1,149 @@
+"""The metadata log in one SQLite file (``sqlite_file`` draws its tables): any number of processes on one machine.
+
+One connection behind one lock: SQLite lets one writer through at a time anyway, and reads take microseconds.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from siltstone.metadata.store.port import (
+    AppendUncertain,
+    LogEndsTooEarly,
+    LogTruncated,
+    LogUnavailable,
+    Snapshot,
+    VersionMovedOn,
+)
+from siltstone.metadata.store.sqlite_file import connect
+
+ENTRIES_KEPT = 10_000
+"""Entries kept before a snapshot: a follower that sleeps through fewer goes on without loading the snapshot, and
+whoever lost the answer to an append can still find out."""
+
+_HEAD = """
+SELECT max(coalesce((SELECT max(version) FROM entries), 0), coalesce((SELECT max(version) FROM snapshots), 0))
+"""
+
+
+class SqliteLog:
+    def __init__(self, path: Path, *, create: bool = True, entries_kept: int = ENTRIES_KEPT) -> None:
+        """Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+        self._path = path
+        self._entries_kept = entries_kept
+        self._lock = threading.Lock()
+        self._connection = connect(path, create=create)
+
+    def append(self, entry: bytes, expected_version: int) -> int:
+        with self._transaction() as connection:
+            head = _head(connection)
+            if head != expected_version:
+                raise VersionMovedOn(f"the log is at version {head}, not {expected_version}; read on")
+            connection.execute("INSERT INTO entries VALUES (?, ?)", (head + 1, entry))
+        return expected_version + 1
+
+    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
+        head = self.head_version()
+        if version > head:
+            raise LogEndsTooEarly(f"{self._path} ends at {head}, version {version} was read from it before")
+        query = "SELECT version, entry FROM entries WHERE version > ? ORDER BY version LIMIT ?"
+        rows: list[tuple[int, bytes]] = self._read(query, version, limit)
+        if version < head and (not rows or rows[0][0] > version + 1):
+            raise LogTruncated(f"entries after version {version} were dropped; load the snapshot")
+        return rows
+
+    def head_version(self) -> int:
+        with self._reading() as connection:
+            return _head(connection)
+
+    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
+        """Chunk by chunk, so that appends pass between; the last transaction makes it count."""
+        count = 0
+        for chunk in chunks:
+            with self._transaction() as connection:
+                connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?)", (version, count, chunk))
+            count += 1
+        with self._transaction() as connection:
+            _complete_snapshot(connection, version, count, version - self._entries_kept)
+
+    def snapshot_version(self) -> int | None:
+        rows: list[tuple[int | None]] = self._read("SELECT max(version) FROM snapshots")
+        return rows[0][0]
+
+    def load_snapshot(self) -> Snapshot | None:
+        rows = self._read("SELECT version, chunk_count FROM snapshots ORDER BY version DESC LIMIT 1")
+        if not rows:
+            return None
+        ((version, count),) = rows
+        return Snapshot(version, self._chunks(version, count))
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _chunks(self, version: int, count: int) -> Iterator[bytes]:
+        for number in range(count):
+            rows = self._read("SELECT chunk FROM chunks WHERE version = ? AND number = ?", version, number)
+            if not rows:
+                raise LogTruncated(f"the snapshot at version {version} was replaced; load the newer one")
+            yield rows[0][0]
+
+    def _read(self, query: str, *values: int) -> list[Any]:
+        with self._reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except sqlite3.Error as error:
+                raise LogUnavailable(f"{self._path} cannot be read: {error}; try again") from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Only a failure of the commit itself leaves the outcome open."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise LogUnavailable(f"{self._path} cannot be written: {error}; try again") from error
+            except BaseException:
+                self._roll_back()
+                raise
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise AppendUncertain(f"{self._path} may have been written: {error}; ask again") from error
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+def _head(connection: sqlite3.Connection) -> int:
+    ((head,),) = connection.execute(_HEAD).fetchall()
+    return int(head)
+
+
+def _complete_snapshot(connection: sqlite3.Connection, version: int, count: int, drop_until: int) -> None:
+    """Two processes that save the same version write the same bytes, so a mixture of theirs is whole. Chunks that are
+    missing were removed by one that saved a newer version: then there is nothing left to do."""
+    ((found,),) = connection.execute("SELECT count(*) FROM chunks WHERE version = ?", (version,)).fetchall()
+    ((newer,),) = connection.execute(
+        "SELECT count(*) FROM snapshots WHERE version > ?", (version,)
+    ).fetchall()
+    if newer or found < count:
+        connection.execute("DELETE FROM chunks WHERE version = ?", (version,))
+        return
+    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (version, count))
+    connection.execute("DELETE FROM snapshots WHERE version < ?", (version,))
+    connection.execute("DELETE FROM chunks WHERE version < ?", (version,))
+    connection.execute("DELETE FROM entries WHERE version <= ?", (drop_until,))
