@@ -1,0 +1,68 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap
+
+# Few keys, some sharing a shard, so that sets and deletions meet.
+INT_KEYS = st.sampled_from([0, 1, 2, SHARD_COUNT, SHARD_COUNT + 1, 5 * SHARD_COUNT, 2**62])
+KEYS = st.one_of(INT_KEYS, st.sampled_from(["", "a", "b", "topic/0", "\ud800"]))
+STEPS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers())), max_size=30)
+
+
+def same(sharded: Mapping, model: dict) -> None:
+    assert dict(sharded.items()) == model
+    assert len(sharded) == len(model)
+    assert sorted(map(str, sharded)) == sorted(map(str, model))
+    assert all(key in sharded and sharded[key] == value for key, value in model.items())
+    assert "not there" not in sharded and sharded.get(77) is None
+
+
+@settings(max_examples=60)
+@given(batches=st.lists(STEPS, max_size=5))
+def test_behaves_like_a_dict_and_older_maps_never_change(batches) -> None:
+    versions = [(ShardedMap(), {})]
+    for steps in batches:
+        sharded, model = versions[-1][0].draft(), dict(versions[-1][1])
+        for key, value in steps:
+            if value is not None:
+                sharded[key] = value
+                model[key] = value
+            elif key in model:
+                del sharded[key]
+                del model[key]
+            else:
+                with pytest.raises(KeyError):
+                    del sharded[key]
+        same(sharded, model)
+        versions.append((sharded.frozen(), model))
+    for sharded, model in versions:
+        same(sharded, model)
+
+
+def test_a_draft_that_goes_on_after_freezing_leaves_the_frozen_map_alone() -> None:
+    draft = ShardedMap([(1, "one")]).draft()
+    draft[1] = "two"
+    frozen = draft.frozen()
+    draft[1] = "three"
+    assert (frozen[1], draft[1]) == ("two", "three")
+
+
+def test_a_draft_copies_only_the_shards_it_changes() -> None:
+    before = ShardedMap((key, key) for key in range(4 * SHARD_COUNT))
+    draft = before.draft()
+    draft[7] = -7
+    after = draft.frozen()
+    copied = [
+        number
+        for number in range(SHARD_COUNT)
+        if before._shards[number] is not after._shards[number]
+    ]
+    assert copied == [7]
+
+
+def test_items_given_twice_count_once() -> None:
+    assert len(ShardedMap([("k", 1), ("k", 2)])) == 1
+    assert ShardedMap([("k", 1), ("k", 2)])["k"] == 2
