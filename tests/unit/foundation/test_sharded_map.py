@@ -55,11 +55,7 @@ def test_a_draft_copies_only_the_shards_it_changes() -> None:
     draft = before.draft()
     draft[7] = -7
     after = draft.frozen()
-    copied = [
-        number
-        for number in range(SHARD_COUNT)
-        if before._shards[number] is not after._shards[number]
-    ]
+    copied = [number for number in range(SHARD_COUNT) if before._shards[number] is not after._shards[number]]
     assert copied == [7]
 
 

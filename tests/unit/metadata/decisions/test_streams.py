@@ -1,9 +1,9 @@
 import pytest
-from support.metadata_world import MetadataWorld
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.entities import NO_EPOCH, NO_NODE, OwnerRange, StreamState
 from siltstone.model.objects import ObjectState
+from support.metadata_world import MetadataWorld
 
 
 @pytest.fixture
@@ -116,7 +116,12 @@ def test_t26_delete(t26) -> None:
     assert t26.outcome(DeleteStream(1, 1, 0, 1)) == ("OK", 2)
     assert t26.outcome(DeleteStream(1, 1, 0, 1)) == ("OK", 0)
     states = [t26.image.objects[object_id].state for object_id in range(4)]
-    assert states == [ObjectState.COMMITTED, ObjectState.COMMITTED, ObjectState.DESTROYED, ObjectState.COMMITTED]
+    assert states == [
+        ObjectState.COMMITTED,
+        ObjectState.COMMITTED,
+        ObjectState.DESTROYED,
+        ObjectState.COMMITTED,
+    ]
     assert t26.image.streams[0].state is StreamState.DELETED, "SSOs still hold ranges of it"
     assert [held[0] for held in t26.held(0)] == [0, 1, 3]
     assert t26.outcome(OpenStream(1, 1, 0, 2)) == ("STREAM_NOT_EXIST", 0)

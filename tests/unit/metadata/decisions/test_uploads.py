@@ -1,6 +1,5 @@
 import pytest
 from msgspec.structs import replace
-from support.metadata_world import MetadataWorld, new_object
 
 from siltstone.metadata.commands import (
     CloseStream,
@@ -14,6 +13,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.model.limits import STREAMS_PER_OBJECT_MAX
 from siltstone.model.objects import ObjectKind, ObjectState
+from support.metadata_world import MetadataWorld, new_object
 
 
 @pytest.fixture
@@ -82,7 +82,9 @@ def test_t24_a_range_of_a_deleted_stream_is_ignored(world) -> None:
     assert world.outcome(command)[0] == "OK"
     assert world.ends(1) == (20,)
     assert [held.stream_id for held in world.image.objects[0].ranges] == [1]
-    assert world.image.objects[1].state is ObjectState.DESTROYED, "an SO of a deleted stream goes at once (T08)"
+    assert world.image.objects[1].state is ObjectState.DESTROYED, (
+        "an SO of a deleted stream goes at once (T08)"
+    )
     assert 0 not in world.image.streams and 2 not in world.image.streams
     assert world.outcome(command) == ("OK", 0)
 
