@@ -1,0 +1,5 @@
+"""The check (fsck): does everything the metadata says hold, and what lies in the buckets that nobody names?
+
+``findings`` (what may be wrong), ``image_check`` (pure: coverage), ``object_check`` (bytes against the image),
+``bucket_check`` (what nobody names), ``check`` (all of it).
+"""

@@ -1,0 +1,84 @@
+"""The whole check. It only reads, and runs beside a node and beside compaction."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from siltstone.maintenance.checking.bucket_check import check_bucket
+from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
+from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams
+from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.model.objects import ObjectState
+
+THREADS_MAX = 8
+"""Objects read at a time; each holds at most one read request."""
+
+Progress = Callable[[int, int], None]
+
+
+def check(
+    context: MaintenanceContext, *, read_blocks: bool = True, on_progress: Progress | None = None
+) -> CheckReport:
+    """``on_progress`` hears (objects checked, objects in all). Raises Unavailable when the metadata is out of reach."""
+    image = context.metadata.refresh()
+    findings = [*check_streams(image), *check_object_ranges(image)]
+    committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
+    checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
+    findings += _still_wrong(context, checks)
+    for bucket_id in context.buckets.urls:
+        findings += _check_bucket(context, bucket_id)
+    return CheckReport(
+        findings=tuple(sorted(findings, key=lambda finding: (-finding.severity, finding.kind))),
+        streams_checked=len(image.streams),
+        objects_checked=len(checks),
+        blocks_checked=sum(each.blocks_checked for each in checks),
+        bytes_read=sum(each.bytes_read for each in checks),
+    )
+
+
+def _check_objects(
+    context: MaintenanceContext,
+    objects: list[ObjectMetadata],
+    *,
+    read_blocks: bool,
+    on_progress: Progress | None,
+) -> Iterator[ObjectCheck]:
+    def check_one(metadata: ObjectMetadata) -> ObjectCheck:
+        try:
+            store = context.buckets.store(metadata.bucket_id)
+        except InvalidRequest as unknown:
+            finding = Finding(FindingKind.STORE_UNREACHABLE, f"object {metadata.object_id}: {unknown}")
+            return ObjectCheck((finding,))
+        return check_object(store, metadata, read_blocks=read_blocks)
+
+    with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
+        for done, result in enumerate(pool.map(check_one, objects), start=1):
+            if on_progress is not None:
+                on_progress(done, len(objects))
+            yield result
+
+
+def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:
+    """Without what was compacted or swept away while it was being checked."""
+    found = [finding for each in checks for finding in each.findings]
+    if not found:
+        return []
+    image = context.metadata.refresh()
+    return [
+        finding
+        for finding in found
+        if finding.object_id is None or _is_committed(image.objects.get(finding.object_id))
+    ]
+
+
+def _is_committed(metadata: ObjectMetadata | None) -> bool:
+    return metadata is not None and metadata.state is ObjectState.COMMITTED
+
+
+def _check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
+    try:
+        return list(check_bucket(context, bucket_id))
+    except SiltstoneError as trouble:
+        return [Finding(FindingKind.STORE_UNREACHABLE, f"bucket {bucket_id} cannot be listed: {trouble}")]

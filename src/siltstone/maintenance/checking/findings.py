@@ -1,0 +1,69 @@
+"""What a check may find."""
+
+from enum import IntEnum
+
+import msgspec
+
+
+class Severity(IntEnum):
+    """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is held by what nobody names.
+    NOTE: an ordinary state that passes by itself."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+
+class FindingKind(IntEnum):
+    OFFSETS_NOT_COVERED = 1
+    RANGES_OVERLAP = 2
+    RANGE_OF_NO_OBJECT = 3
+    OBJECT_MISSING = 4
+    OBJECT_DAMAGED = 5
+    INDEX_CONTRADICTS_IMAGE = 6
+    STREAM_MISSING = 7
+    STORE_UNREACHABLE = 8
+    ORPHAN_OBJECT = 9
+    FOREIGN_KEY = 10
+    ORPHAN_UPLOAD = 11
+    OBJECT_PREPARED = 12
+    OBJECT_AWAITS_DELETION = 13
+    UPLOAD_UNDER_WAY = 14
+
+
+_SEVERITIES = {
+    FindingKind.ORPHAN_OBJECT: Severity.WARNING,
+    FindingKind.FOREIGN_KEY: Severity.WARNING,
+    FindingKind.ORPHAN_UPLOAD: Severity.WARNING,
+    FindingKind.OBJECT_PREPARED: Severity.NOTE,
+    FindingKind.OBJECT_AWAITS_DELETION: Severity.NOTE,
+    FindingKind.UPLOAD_UNDER_WAY: Severity.NOTE,
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``text`` is one line for a person; the ids are for a script, None where they do not apply."""
+
+    kind: FindingKind
+    text: str
+    stream_id: int | None = None
+    object_id: int | None = None
+    key: str | None = None
+    size_bytes: int = 0
+
+    @property
+    def severity(self) -> Severity:
+        return _SEVERITIES.get(self.kind, Severity.ERROR)
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...]
+    streams_checked: int
+    objects_checked: int
+    blocks_checked: int
+    bytes_read: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing wrong and nothing left over."""
+        return all(finding.severity is Severity.NOTE for finding in self.findings)

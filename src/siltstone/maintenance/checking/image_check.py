@@ -1,0 +1,86 @@
+"""Whether the image contradicts itself: every offset of every stream covered exactly once (rule 3). Pure."""
+
+from collections.abc import Iterator
+
+from siltstone.maintenance.checking.findings import Finding, FindingKind
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.model.objects import ObjectRange, ObjectState
+
+
+def check_streams(image: ImageView) -> Iterator[Finding]:
+    for stream in image.streams.values():
+        yield from _check_order(stream)
+        yield from _check_objects_exist(stream, image)
+        if stream.state is not StreamState.DELETED:
+            yield from _check_coverage(stream)
+
+
+def check_object_ranges(image: ImageView) -> Iterator[Finding]:
+    """Whether each committed object's ranges stand in their streams' lists."""
+    for metadata in image.objects.values():
+        if metadata.state is ObjectState.COMMITTED:
+            yield from _check_ranges_listed(metadata, image)
+
+
+def _check_order(stream: StreamMetadata) -> Iterator[Finding]:
+    end = 0
+    for held in stream.ranges:
+        if held.start_offset < end:
+            yield Finding(
+                FindingKind.RANGES_OVERLAP,
+                f"stream {stream.stream_id}: {_span(held)} of object {held.object_id} overlaps what is before it",
+                stream_id=stream.stream_id,
+                object_id=held.object_id,
+            )
+        end = max(end, held.end_offset)
+
+
+def _check_coverage(stream: StreamMetadata) -> Iterator[Finding]:
+    """Holes in [start offset, end offset). What is not committed yet is beyond the end offset."""
+    covered = stream.start_offset
+    for held in stream.ranges:
+        if held.end_offset <= covered:
+            continue
+        if held.start_offset > covered:
+            yield _hole(stream, covered, held.start_offset)
+        covered = held.end_offset
+    if covered < stream.end_offset:
+        yield _hole(stream, covered, stream.end_offset)
+
+
+def _check_objects_exist(stream: StreamMetadata, image: ImageView) -> Iterator[Finding]:
+    for held in stream.ranges:
+        metadata = image.objects.get(held.object_id)
+        if metadata is None or metadata.state is not ObjectState.COMMITTED:
+            yield Finding(
+                FindingKind.RANGE_OF_NO_OBJECT,
+                f"stream {stream.stream_id}: {_span(held)} is said to lie in object {held.object_id}, "
+                "which is not committed",
+                stream_id=stream.stream_id,
+                object_id=held.object_id,
+            )
+
+
+def _check_ranges_listed(metadata: ObjectMetadata, image: ImageView) -> Iterator[Finding]:
+    for held in metadata.ranges:
+        if held.stream_id not in image.streams:
+            yield Finding(
+                FindingKind.STREAM_MISSING,
+                f"object {metadata.object_id} holds {_span(held)} of stream {held.stream_id}, "
+                "which the metadata does not know and nobody deleted",
+                stream_id=held.stream_id,
+                object_id=metadata.object_id,
+            )
+
+
+def _hole(stream: StreamMetadata, start: int, end: int) -> Finding:
+    return Finding(
+        FindingKind.OFFSETS_NOT_COVERED,
+        f"stream {stream.stream_id}: no object holds [{start}, {end})",
+        stream_id=stream.stream_id,
+    )
+
+
+def _span(held: ObjectRange) -> str:
+    return f"[{held.start_offset}, {held.end_offset})"

@@ -1,0 +1,129 @@
+"""Whether an object is in its bucket as it was written, and holds what the image says.
+
+The index may hold more than the image names (what was dead when it was committed), never less.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from siltstone.maintenance.checking.findings import Finding, FindingKind
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.block import BlockEntry
+from siltstone.model.errors import CorruptData, Unavailable
+from siltstone.model.limits import READ_REQUEST_BYTES_MAX
+from siltstone.model.objects import ObjectRange, object_key
+from siltstone.object_formats.batch_frame import decode_frames
+from siltstone.object_formats.block_check import DamagedBlock, verify_block
+from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_store.object_index import read_index
+from siltstone.object_store.port import ObjectNotFound, ObjectStore
+
+
+class ObjectCheck(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...]
+    blocks_checked: int = 0
+    bytes_read: int = 0
+
+
+def check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool) -> ObjectCheck:
+    key = object_key(metadata.object_id)
+    try:
+        stored_bytes = store.head(key).size_bytes
+        if stored_bytes != metadata.size_bytes:
+            text = f"has {stored_bytes} bytes, was committed with {metadata.size_bytes}"
+            return _failed(FindingKind.OBJECT_DAMAGED, metadata, text)
+        index = read_index(store, key, metadata.size_bytes)
+        contradictions = tuple(_contradictions(index, metadata))
+        if not read_blocks:
+            return ObjectCheck(contradictions)
+        return _check_blocks(store, metadata, index, contradictions)
+    except ObjectNotFound:
+        return _failed(FindingKind.OBJECT_MISSING, metadata, "is not in its bucket")
+    except CorruptData as damage:
+        return _failed(FindingKind.OBJECT_DAMAGED, metadata, str(damage))
+    except Unavailable as trouble:
+        return _failed(FindingKind.STORE_UNREACHABLE, metadata, str(trouble))
+
+
+def _contradictions(index: BlockIndex, metadata: ObjectMetadata) -> Iterator[Finding]:
+    for held in metadata.ranges:
+        blocks = list(index.blocks_of(held.stream_id, held.start_offset, held.end_offset))
+        if not _cover_exactly(blocks, held):
+            yield _finding(
+                FindingKind.INDEX_CONTRADICTS_IMAGE,
+                metadata,
+                f"its index does not hold [{held.start_offset}, {held.end_offset}) of stream {held.stream_id}",
+                stream_id=held.stream_id,
+            )
+
+
+def _cover_exactly(blocks: Sequence[BlockEntry], held: ObjectRange) -> bool:
+    return (
+        bool(blocks)
+        and blocks[0].start_offset == held.start_offset
+        and blocks[-1].end_offset == held.end_offset
+        and all(first.end_offset == second.start_offset for first, second in pairwise(blocks))
+        and sum(block.size_bytes for block in blocks) == held.size_bytes
+    )
+
+
+def _check_blocks(
+    store: ObjectStore, metadata: ObjectMetadata, index: BlockIndex, findings: tuple[Finding, ...]
+) -> ObjectCheck:
+    """Every block read, its checksum verified, its frames decoded. Damage in one does not hide the others."""
+    found = list(findings)
+    bytes_read = 0
+    for run in _joined_reads(sorted(index, key=lambda entry: entry.position)):
+        raw = memoryview(
+            store.get_range(object_key(metadata.object_id), run[0].position, run[-1].end_position)
+        )
+        bytes_read += len(raw)
+        for entry in run:
+            start = entry.position - run[0].position
+            try:
+                _verify(raw[start : start + entry.size_bytes], entry, metadata.object_id)
+            except CorruptData as damage:
+                found.append(
+                    _finding(FindingKind.OBJECT_DAMAGED, metadata, str(damage), stream_id=entry.stream_id)
+                )
+    return ObjectCheck(tuple(found), len(index), bytes_read)
+
+
+def _verify(raw: memoryview, entry: BlockEntry, object_id: int) -> None:
+    verify_block(raw, entry, object_id)
+    expected, records = entry.start_offset, 0
+    for batch in decode_frames(raw):
+        if batch.stream_id != entry.stream_id or batch.base_offset < expected:
+            raise DamagedBlock(entry, object_id, f"holds a batch that is not its own at {batch.base_offset}")
+        expected, records = batch.end_offset, records + batch.record_count
+    if expected > entry.end_offset or records != entry.record_count:
+        raise DamagedBlock(entry, object_id, f"holds {records} records up to {expected}")
+
+
+def _joined_reads(entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
+    run: list[BlockEntry] = []
+    for entry in entries:
+        follows = bool(run) and run[-1].end_position == entry.position
+        if run and not (follows and entry.end_position - run[0].position <= READ_REQUEST_BYTES_MAX):
+            yield run
+            run = []
+        run.append(entry)
+    if run:
+        yield run
+
+
+def _failed(kind: FindingKind, metadata: ObjectMetadata, text: str) -> ObjectCheck:
+    return ObjectCheck((_finding(kind, metadata, text),))
+
+
+def _finding(kind: FindingKind, metadata: ObjectMetadata, text: str, stream_id: int | None = None) -> Finding:
+    return Finding(
+        kind,
+        f"object {metadata.object_id} {text}",
+        stream_id=stream_id,
+        object_id=metadata.object_id,
+        key=object_key(metadata.object_id),
+        size_bytes=metadata.size_bytes,
+    )

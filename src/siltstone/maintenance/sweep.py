@@ -1,0 +1,139 @@
+"""The sweep: prepared objects past their time limit are given up, destroyed ones past their grace period deleted.
+
+An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, a
+state that nothing leaves. A bucket that cannot be reached is passed over with its reason; the next sweep tries
+again. Deleting is idempotent, so a sweep killed anywhere, or two at once, do no harm.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.metadata.commands import ExpireObjects, ForgetObjects
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.expiry import deletable_objects
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
+from siltstone.model.objects import ObjectState, object_id_of_key, object_key
+from siltstone.object_store.port import MultipartUpload
+
+log = logging.getLogger(__name__)
+
+EXPIRED_PER_COMMAND_MAX = 2_000
+"""Keeps one log entry small; the loop goes on until none is due."""
+
+
+class SweepReport(msgspec.Struct, frozen=True):
+    """``objects_waiting``: destroyed, their grace period not over. ``passed_over``: buckets, with the reason."""
+
+    objects_expired: int
+    objects_deleted: int
+    bytes_deleted: int
+    delete_requests: int
+    uploads_aborted: int
+    objects_waiting: int
+    passed_over: tuple[str, ...]
+
+
+class _Deleted(msgspec.Struct):
+    objects: int = 0
+    size_bytes: int = 0
+    requests: int = 0
+
+
+def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -> SweepReport:
+    """Raises Unavailable when the metadata cannot be reached."""
+    passed_over: dict[int, str] = {}
+    expired = _expire(context)
+    deleted = _delete_due(context, grace_period_ms, passed_over)
+    aborted = _abort_forsaken_uploads(context, passed_over)
+    return SweepReport(
+        objects_expired=expired,
+        objects_deleted=deleted.objects,
+        bytes_deleted=deleted.size_bytes,
+        delete_requests=deleted.requests,
+        uploads_aborted=aborted,
+        objects_waiting=len(context.metadata.image.destroyed),
+        passed_over=tuple(f"bucket {bucket_id}: {reason}" for bucket_id, reason in passed_over.items()),
+    )
+
+
+def _expire(context: MaintenanceContext) -> int:
+    expired = 0
+    while ids := context.metadata.execute(ExpireObjects(EXPIRED_PER_COMMAND_MAX)):
+        expired += len(ids)
+    return expired
+
+
+def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
+    deleted = _Deleted()
+    while batch := _next_batch(context, grace_period_ms, passed_over):
+        for bucket_id, objects in _by_bucket(batch).items():
+            try:
+                _delete(context, bucket_id, objects, grace_period_ms)
+            except SiltstoneError as trouble:
+                log.warning("bucket %d is passed over: %s", bucket_id, trouble)
+                passed_over[bucket_id] = str(trouble)
+                continue
+            deleted.objects += len(objects)
+            deleted.size_bytes += sum(metadata.size_bytes for metadata in objects)
+            deleted.requests += 1
+    return deleted
+
+
+def _next_batch(
+    context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]
+) -> list[ObjectMetadata]:
+    image = context.metadata.refresh()
+    count_max = DELETE_BATCH_KEYS_MAX if not passed_over else len(image.destroyed)
+    due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, count_max)
+    return [metadata for metadata in due if metadata.bucket_id not in passed_over][:DELETE_BATCH_KEYS_MAX]
+
+
+def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetadata]]:
+    grouped: defaultdict[int, list[ObjectMetadata]] = defaultdict(list)
+    for metadata in objects:
+        grouped[metadata.bucket_id].append(metadata)
+    return grouped
+
+
+def _delete(
+    context: MaintenanceContext, bucket_id: int, objects: Sequence[ObjectMetadata], grace_period_ms: int
+) -> None:
+    assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
+    store = context.buckets.store(bucket_id)
+    store.delete([object_key(metadata.object_id) for metadata in objects])
+    ids = tuple(metadata.object_id for metadata in objects)
+    context.metadata.execute(ForgetObjects(ids, grace_period_ms))
+
+
+def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
+    """Uploads of ids that are prepared no more. The list is read before the image: what is in the list was prepared
+    before, so an upload just begun cannot look forsaken."""
+    aborted = 0
+    for bucket_id in context.buckets.urls:
+        if bucket_id in passed_over:
+            continue
+        store = context.buckets.store(bucket_id)
+        try:
+            uploads = list(store.list_multipart())
+            image = context.metadata.refresh()
+            for upload in uploads:
+                if _is_forsaken(upload, image):
+                    store.abort_multipart(upload)
+                    aborted += 1
+        except SiltstoneError as trouble:
+            passed_over[bucket_id] = str(trouble)
+    return aborted
+
+
+def _is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
+    object_id = object_id_of_key(upload.key)
+    if object_id is None or object_id >= image.next_object_id:
+        return False  # not ours: another program's, or another installation's in the same bucket
+    metadata = image.objects.get(object_id)
+    return metadata is None or metadata.state is not ObjectState.PREPARED
