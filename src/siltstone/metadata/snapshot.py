@@ -163,9 +163,11 @@ def _streams_with_ranges(
         for one in row.ranges:
             held[one.stream_id].append(one)
     for stream in streams:
-        ranges = held.get(stream.stream_id)
+        ranges = held.pop(stream.stream_id, None)
         if ranges is None:
             yield stream.stream_id, stream
         else:
             ranges.sort(key=lambda one: one.start_offset)
             yield stream.stream_id, replace(stream, ranges=tuple(ranges))
+    if held:
+        raise SnapshotIncomplete(f"objects hold ranges of streams {sorted(held)[:10]}, which are not there")

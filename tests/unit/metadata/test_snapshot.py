@@ -1,0 +1,134 @@
+import pytest
+from msgspec.structs import replace
+
+from siltstone.foundation.sharded_map import ShardedMap
+from siltstone.metadata.commands import CloseStream, DeleteStream, ExpireObjects, PutKey, TrimStream
+from siltstone.metadata.framing import FrameDamaged, seal
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.snapshot import (
+    CHUNK_MAGIC,
+    ROWS_PER_CHUNK,
+    SnapshotIncomplete,
+    SnapshotPartUnknown,
+    decode_snapshot,
+    encode_snapshot,
+)
+from siltstone.metadata.stream_life import created
+from support.metadata_world import MetadataWorld, object_range
+
+
+def round_trip(image: MetadataImage) -> MetadataImage:
+    return decode_snapshot(image.version, encode_snapshot(image))
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    """A little of everything: end offset 300 with ranges up to 200, a deleted stream, objects in every state."""
+    made = MetadataWorld()
+    made.register(0)
+    made.register(1)
+    for _ in range(3):
+        made.open_stream()
+    made.do(made.upload((0, 0, 100), (1, 0, 7)))
+    made.do(made.upload(alone=((0, 100, 200),)))
+    made.do(TrimStream(0, 1, 0, 0, 300))
+    made.do(made.upload((2, 0, 50)))
+    made.do(CloseStream(0, 1, 1, 0))
+    made.do(DeleteStream(0, 1, 1, 0))
+    made.prepare(2)
+    made.now_ms += 3_600_000
+    made.do(ExpireObjects(1))
+    made.do(PutKey("k", b"\x00v"))
+    made.start_job()
+    return made
+
+
+def test_t30_round_trip(world) -> None:
+    assert round_trip(world.image) == world.image
+    assert world.ends(0) == (300,)
+
+
+def test_t30_entries_absent_from_a_snapshot_are_gone(world) -> None:
+    world.do(world.compaction(0, (0, 1)))
+    assert 1 not in world.image.streams
+    again = round_trip(world.image)
+    assert again == world.image and 1 not in again.streams
+
+
+def test_t30_more_than_one_chunk() -> None:
+    """10,003 rows, as the original's responsibilities; here the rows of every kind are cut alike."""
+    many = 2 * ROWS_PER_CHUNK + 3
+    image = MetadataImage(version=7, streams=ShardedMap((n, created(n, {"n": str(n)})) for n in range(many)))
+    chunks = list(encode_snapshot(image))
+    assert len(chunks) == 1 + 3
+    assert decode_snapshot(7, chunks) == image
+
+
+def test_the_empty_image() -> None:
+    assert round_trip(MetadataImage()) == MetadataImage()
+
+
+def test_ranges_are_shared_after_loading(world) -> None:
+    image = round_trip(world.image)
+    for stream in image.streams.values():
+        for held in stream.ranges:
+            assert any(held is one for one in image.objects[held.object_id].ranges)
+
+
+def test_equal_images_give_equal_bytes_whatever_order_they_came_in(world) -> None:
+    shuffled = replace(
+        world.image,
+        streams=ShardedMap(reversed(list(world.image.streams.items()))),
+        objects=ShardedMap(reversed(list(world.image.objects.items()))),
+    )
+    assert list(encode_snapshot(shuffled)) == list(encode_snapshot(world.image))
+
+
+def test_ranges_are_sorted_by_offset_though_younger_objects_hold_older_offsets() -> None:
+    world = MetadataWorld()
+    world.register(0)
+    world.open_stream()
+    world.do(world.upload((0, 0, 10)))
+    world.do(world.upload((0, 10, 20)))
+    world.do(world.compaction(world.start_job(), (0,), alone=((0, 0, 10),)))
+    assert [held.object_id for held in round_trip(world.image).streams[0].ranges] == [2, 1]
+
+
+def test_incomplete_snapshots_are_named(world) -> None:
+    chunks = list(encode_snapshot(world.image))
+    version = world.image.version
+    for broken in (
+        [],
+        chunks[1:],
+        chunks[:-1],
+        chunks[:1] + chunks[2:],
+        [chunks[1], chunks[0], *chunks[2:]],
+        [*chunks, chunks[-1]],
+    ):
+        with pytest.raises(SnapshotIncomplete):
+            decode_snapshot(version, broken)
+    with pytest.raises(SnapshotIncomplete):
+        decode_snapshot(version + 1, chunks)
+
+
+def test_damaged_and_unknown_chunks_are_named(world) -> None:
+    chunks = list(encode_snapshot(world.image))
+    damaged = bytearray(chunks[2])
+    damaged[-1] ^= 1
+    with pytest.raises(FrameDamaged):
+        decode_snapshot(world.image.version, [*chunks[:2], bytes(damaged), *chunks[3:]])
+    unknown = seal(CHUNK_MAGIC, bytes(16), b"\x91\x63")
+    with pytest.raises(SnapshotPartUnknown):
+        decode_snapshot(0, [unknown])
+
+
+def test_a_range_belongs_to_its_stream_only() -> None:
+    """A snapshot whose objects name a stream it lacks does not load as if it were whole."""
+    world = MetadataWorld()
+    world.register(0)
+    world.open_stream()
+    world.do(world.upload((0, 0, 10)))
+    lost = replace(world.image, streams=ShardedMap())
+    with pytest.raises(SnapshotIncomplete):
+        round_trip(lost)
+    assert object_range(0, 0, 0, 10) == world.image.objects[0].ranges[0]
