@@ -1,0 +1,142 @@
+"""How one setting is written: sizes as ``16MiB``, durations as ``20min``, the rest as what it is.
+
+The unit is the end of the name (``…_bytes…``, ``…_ms…``), so a new setting needs no entry here. Every refusal is one
+line that names the key, the value, and what is allowed.
+"""
+
+import re
+from decimal import Decimal
+from enum import Enum
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+
+_SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+          "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
+_DURATIONS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+_INTEGER_MAX = 2**63 - 1
+
+
+class SettingRefused(InvalidRequest):
+    """A setting is unknown, of the wrong type, or impossible."""
+
+
+class Unit(Enum):
+    BYTES = "bytes"
+    MILLISECONDS = "ms"
+    NONE = ""
+
+    @classmethod
+    def of(cls, name: str) -> "Unit":
+        words = name.split("_")
+        if "bytes" in words:
+            return cls.BYTES
+        return cls.MILLISECONDS if "ms" in words else cls.NONE
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One leaf of the tree. ``key`` is its path, with dots."""
+
+    key: str
+    kind: type
+    default: object
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(".")[2]
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.of(self.name) if self.kind is int else Unit.NONE
+
+    @property
+    def minimum(self) -> int:
+        """Nothing is done with buffers, limits and intervals of nothing; a node may be number 0, a wait may be none."""
+        return 0 if self.name in _MAY_BE_ZERO else 1
+
+    @property
+    def allowed(self) -> str:
+        """What may stand there, in words."""
+        if issubclass(self.kind, Enum):
+            return "one of " + ", ".join(str(member.value) for member in self.kind)
+        if self.kind is bool:
+            return "true or false"
+        if self.kind is str:
+            return "a text"
+        return {
+            Unit.BYTES: f'a size of at least {self.minimum} byte, such as 1048576, "64KiB" or "16MiB"',
+            Unit.MILLISECONDS: f'a duration of at least {self.minimum} ms, such as 500, "30s" or "20min"',
+            Unit.NONE: f"a whole number of at least {self.minimum}",
+        }[self.unit]
+
+
+_MAY_BE_ZERO = frozenset({"node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms"})
+
+
+def parse_setting(setting: Setting, raw: object, *, origin: str, is_text: bool) -> object:
+    """The value, from what stood in a file or, ``is_text``, in the environment or on the command line, where
+    everything is a string. Raises SettingRefused."""
+    value = _parsed(setting, raw, is_text)
+    if value is None:
+        raise SettingRefused(f"{origin}: {setting.key} = {_written(raw)} cannot be: {setting.allowed}")
+    return value
+
+
+def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
+    if issubclass(setting.kind, Enum):
+        return next((member for member in setting.kind if member.value == raw), None)
+    if setting.kind is bool:
+        return {"true": True, "false": False}.get(str(raw)) if is_text else _when(isinstance(raw, bool), raw)
+    if setting.kind is str:
+        return _when(isinstance(raw, str) and raw != "", raw)
+    assert setting.kind is int, f"{setting.key}: say here how a {setting.kind} is written"
+    number = _integer(setting.unit, raw, is_text)
+    return _when(number is not None and setting.minimum <= number <= _INTEGER_MAX, number)
+
+
+def _when(is_allowed: bool, value: object) -> object | None:
+    return value if is_allowed else None
+
+
+def _integer(unit: Unit, raw: object, is_text: bool) -> int | None:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    if not isinstance(raw, str) or (unit is Unit.NONE and not is_text):
+        return None
+    return _quantity(raw.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
+
+
+def _quantity(text: str, factors: dict[str, int]) -> int | None:
+    """Whole after multiplication, or it is refused: 1.5MiB is a size, 1.5 is not."""
+    match = _QUANTITY.fullmatch(text)
+    factor = 1 if match and not match[2] else factors.get(match[2] if match else "")
+    if match is None or factor is None:
+        return None
+    number = Decimal(match[1]) * factor
+    return int(number) if number == number.to_integral_value() else None
+
+
+def format_setting(setting: Setting, value: object) -> str:
+    """The shortest text that reads back as the value."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value:
+        factors = {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[setting.unit]
+        divisors = {
+            factor: unit for unit, factor in factors.items() if value % factor == 0 and unit not in _DECIMAL
+        }
+        if divisors:
+            largest = max(divisors)
+            return f"{value // largest} {divisors[largest]}"
+    return str(value)
+
+
+_DECIMAL = frozenset({"kB", "MB", "GB", "TB"})
+
+
+def _written(raw: object) -> str:
+    return f'"{raw}"' if isinstance(raw, str) else str(raw).lower() if isinstance(raw, bool) else repr(raw)

@@ -1,0 +1,140 @@
+"""The settings of one store: a frozen tree from defaults, ``siltstone.toml``, the environment and flags.
+
+    defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
+
+A store is a folder, FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``, ``wal_folder`` or
+``buckets.0`` place a part elsewhere. Nothing here touches the disk but the settings file. How one value is
+written: ``setting_values``; the tree: ``setting_tree``; the objects made of it: ``components``.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from siltstone.model.objects import DEFAULT_BUCKET_ID
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.server.setting_layers import Layer, environment_layer, file_layer, flags_layer
+from siltstone.server.setting_tree import build_tree, settings_of, unknown_key, values_of
+from siltstone.server.setting_values import Setting, SettingRefused, format_setting, parse_setting
+from siltstone.stream_engine.settings import EngineSettings, ReadSettings
+
+SETTINGS_FILE = "siltstone.toml"
+
+
+class Tuning(msgspec.Struct, frozen=True):
+    """What has a default in ``model.limits``."""
+
+    engine: EngineSettings = EngineSettings()
+    read: ReadSettings = ReadSettings()
+    retry: RetrySettings = RetrySettings()
+
+
+class StoreSettings(msgspec.Struct, frozen=True):
+    """Where the parts of a store are, and how it is run."""
+
+    folder: Path
+    metadata: str
+    wal_folder: Path
+    buckets: dict[int, str]
+    tuning: Tuning = Tuning()
+
+    @property
+    def engine(self) -> EngineSettings:
+        return self.tuning.engine
+
+    @property
+    def read(self) -> ReadSettings:
+        return self.tuning.read
+
+    @property
+    def retry(self) -> RetrySettings:
+        return self.tuning.retry
+
+    def __str__(self) -> str:
+        return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))
+
+
+PLACES: tuple[Setting, ...] = (Setting("metadata", str, None), Setting("wal_folder", str, None))
+SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
+"""Every key but ``buckets.N``."""
+
+
+def load_settings(
+    folder: Path,
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Mapping[str, str] | None = None,
+) -> StoreSettings:
+    """The settings of the store at ``folder``, which need not exist. Raises SettingRefused."""
+    folder = folder.absolute()
+    layers = [
+        *_file_layers(folder, config),
+        environment_layer(environment, SETTINGS),
+        flags_layer(flags or {}),
+    ]
+    return _settings_of_values(folder, _merged(layers))
+
+
+def _file_layers(folder: Path, config: Path | None) -> Iterator[Layer]:
+    if config is not None:
+        yield file_layer(config)
+    elif (folder / SETTINGS_FILE).exists():
+        yield file_layer(folder / SETTINGS_FILE)
+
+
+def _merged(layers: Sequence[Layer]) -> dict[str, object]:
+    return {key: value for layer in layers for key, value in _parsed_layer(layer)}
+
+
+def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
+    for key, raw in layer.values.items():
+        if key.startswith("buckets."):
+            yield (
+                _checked_bucket(key, layer.origin),
+                parse_setting(Setting(key, str, None), raw, origin=layer.origin, is_text=layer.is_text),
+            )
+        elif (setting := SETTINGS.get(key)) is not None:
+            yield key, parse_setting(setting, raw, origin=layer.origin, is_text=layer.is_text)
+        else:
+            raise unknown_key(key, SETTINGS, layer.origin)
+
+
+def _checked_bucket(key: str, origin: str) -> str:
+    number = key.removeprefix("buckets.")
+    if not (number.isascii() and number.isdigit()):
+        raise SettingRefused(f"{origin}: {key} is not a setting; buckets are numbered: buckets.0, buckets.1")
+    return f"buckets.{int(number)}"
+
+
+def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSettings:
+    tuning = build_tree(Tuning, values)
+    buckets = {
+        int(key.removeprefix("buckets.")): str(url)
+        for key, url in values.items()
+        if key.startswith("buckets.")
+    }
+    buckets.setdefault(DEFAULT_BUCKET_ID, (folder / "bucket").as_uri())
+    wal_folder = values.get("wal_folder") or f"wal/node-{tuning.engine.node_id}"
+    return StoreSettings(
+        folder=folder,
+        metadata=str(values.get("metadata") or _sqlite_url(folder / "metadata.sqlite")),
+        wal_folder=folder / str(wal_folder),
+        buckets=dict(sorted(buckets.items())),
+        tuning=tuning,
+    )
+
+
+def _sqlite_url(path: Path) -> str:
+    return path.as_uri().replace("file://", "sqlite://", 1)
+
+
+def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
+    """Every key and its value, as one would write it."""
+    yield "metadata", settings.metadata
+    yield "wal_folder", str(settings.wal_folder)
+    yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
+    for setting, value in values_of(settings.tuning):
+        yield setting.key, format_setting(setting, value)

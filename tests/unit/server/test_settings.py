@@ -1,0 +1,122 @@
+"""Where settings come from, which source wins, and what is said of those that cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from siltstone.model import limits
+from siltstone.server.setting_tree import environment_name
+from siltstone.server.setting_values import SettingRefused
+from siltstone.server.settings import SETTINGS, StoreSettings, load_settings
+from siltstone.stream_engine.settings import WalSync
+
+
+def settings(folder: Path, **sources: object) -> StoreSettings:
+    return load_settings(folder, **{"environment": {}, **sources})  # type: ignore[arg-type]
+
+
+def test_a_store_is_a_folder_with_everything_in_it(tmp_path: Path) -> None:
+    found = settings(tmp_path / "a store")
+    assert found.metadata == f"sqlite://{tmp_path}/a%20store/metadata.sqlite"
+    assert found.wal_folder == tmp_path / "a store" / "wal" / "node-0"
+    assert found.buckets == {0: f"file://{tmp_path}/a%20store/bucket"}
+    assert not (tmp_path / "a store").exists()
+
+
+def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert settings(Path("here")).folder == tmp_path / "here"
+
+
+def test_every_default_is_the_one_of_the_limits(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    assert found.engine.upload.split_size_bytes == limits.SPLIT_SIZE_BYTES
+    assert found.read.block_cache_bytes_max == limits.BLOCK_CACHE_BYTES_MAX
+    assert found.retry.attempts_max == limits.STORE_ATTEMPTS_MAX
+
+
+def test_flags_win_over_the_environment_over_the_file_over_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "siltstone.toml").write_text(
+        '[engine]\nnode_id = 3\n[engine.upload]\nsplit_size_bytes = "1MiB"\nblock_size_bytes = "2KiB"\n'
+        'cache_block_bytes_max = "3MiB"\n[buckets]\n0 = "memory:file"\n1 = "memory:one"\n'
+    )
+    found = settings(
+        tmp_path,
+        environment={
+            "SILTSTONE_ENGINE_UPLOAD_SPLIT_SIZE_BYTES": "5MiB",
+            "SILTSTONE_ENGINE_UPLOAD_BLOCK_SIZE_BYTES": "6KiB",
+            "SILTSTONE_BUCKETS_0": "memory:environment",
+            "SILTSTONE_STORE": "elsewhere",
+            "PATH": "/bin",
+        },
+        flags={"engine.upload.split_size_bytes": "7MiB"},
+    )
+    assert found.engine.upload.split_size_bytes == 7 * limits.MIB
+    assert found.engine.upload.block_size_bytes == 6 * limits.KIB
+    assert found.engine.upload.cache_block_bytes_max == 3 * limits.MIB
+    assert found.engine.upload.cache_block_age_ms_max == limits.CACHE_BLOCK_AGE_MS_MAX
+    assert found.buckets == {0: "memory:environment", 1: "memory:one"}
+    assert found.wal_folder == tmp_path / "wal" / "node-3"
+
+
+def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "siltstone.toml").write_text("no TOML at all")
+    other = tmp_path / "other.toml"
+    other.write_text(
+        'wal_folder = "fast disk"\nmetadata = "sqlite:///m.sqlite"\n[engine.wal]\nsync = "never"\n'
+    )
+    found = settings(tmp_path / "store", config=other)
+    assert found.engine.wal.sync is WalSync.NEVER
+    assert found.wal_folder == tmp_path / "store" / "fast disk"
+    assert found.metadata == "sqlite:///m.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[engine]\nnode_idd = 1", ["engine.node_idd is not a setting", "did you mean engine.node_id?"]),
+        ("split_size_bytes = 1", ["did you mean", ".split_size_bytes?"]),
+        ("[zzz]\nyyy = 1", ["zzz.yyy is not a setting; docs/reference.md"]),
+        ("[buckets]\nfirst = 'memory:x'", ["buckets.first", "numbered"]),
+        ("[buckets]\n0 = 5", ["buckets.0 = 5", "a text"]),
+        (
+            "[engine.wal]\nsync = 'sometimes'",
+            ['engine.wal.sync = "sometimes"', "every-group, every-interval, never"],
+        ),
+        ("[engine.wal]\ncapacity_bytes = '1MiB'", ["impossible settings: wal.capacity_bytes (1048576)"]),
+        ("[engine]\nnode_id = '1'", ['engine.node_id = "1"', "whole number"]),
+        ("engine = 5", ["engine is not a setting"]),
+        ("][", ["is no TOML"]),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, parts: list[str]) -> None:
+    (tmp_path / "siltstone.toml").write_text(text)
+    with pytest.raises(SettingRefused) as refusal:
+        settings(tmp_path)
+    for part in parts:
+        assert part in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingRefused, match=r"missing\.toml cannot be read: No such file"):
+        settings(tmp_path, config=tmp_path / "missing.toml")
+
+
+def test_a_misspelt_variable_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(SettingRefused, match="SILTSTONE_ENGINE_NODE names no setting"):
+        settings(tmp_path, environment={"SILTSTONE_ENGINE_NODE": "1"})
+
+
+def test_no_two_keys_share_a_variable() -> None:
+    assert len({environment_name(key) for key in SETTINGS}) == len(SETTINGS)
+
+
+def test_it_is_frozen_and_prints_every_key(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    with pytest.raises(AttributeError):
+        found.folder = tmp_path  # type: ignore[misc]
+    printed = str(found)
+    for key in SETTINGS:
+        assert f"{key} = " in printed
+    assert "engine.upload.split_size_bytes = 16 MiB" in printed
