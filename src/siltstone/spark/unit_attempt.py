@@ -1,0 +1,49 @@
+"""What an executor's Python worker does with one unit: one attempt of the task.
+
+Invariant: a failing attempt tells its cause in one marked line, because what reaches the driver is the text of a Java
+exception with a whole traceback in it (``causes.py`` finds the line again). Where it is sent from: ``spark_job.py``.
+"""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+
+from siltstone.maintenance.runner import Task
+
+CAUSE_MARK = "unit failed: "
+
+_modules_when_frozen = 0
+
+
+class UnitFailed(Exception):
+    """Carries the cause to the driver; the worker's log has its traceback."""
+
+
+def attempt_of(task: Task) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
+    """The task in the form that ``RDD.mapPartitions`` takes."""
+
+    def attempt(units: Iterator[bytes]) -> Iterator[bytes]:
+        for unit in units:
+            yield _result(task, unit)
+        freeze_heap()
+
+    return attempt
+
+
+def freeze_heap() -> None:
+    """Spark's worker collects garbage after every task, 14 to 75 ms once numpy and the like are loaded. What stands
+    in the heap at the end of a task is modules, so it is taken out of the collector's sight: again only when new
+    modules came, since freezing at every task would keep each task's own garbage for ever."""
+    global _modules_when_frozen  # noqa: PLW0603  one heap a process
+    if len(sys.modules) != _modules_when_frozen:
+        gc.collect()
+        gc.freeze()
+        _modules_when_frozen = len(sys.modules)
+
+
+def _result(task: Task, unit: bytes) -> bytes:
+    try:
+        return task(unit)
+    except Exception as failure:
+        text = " ".join(str(failure).split())
+        raise UnitFailed(f"{CAUSE_MARK}{type(failure).__name__}: {text}") from failure
