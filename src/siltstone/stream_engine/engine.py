@@ -8,16 +8,16 @@ of the WAL, or of a prepare or commit, the engine takes no more appends: opening
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
-from enum import Enum, auto
-
-import msgspec
+from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
+from siltstone.metadata.refusals import OffsetNotMatched
 from siltstone.model.buffers import Buffer
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.components import EngineComponents
+from siltstone.stream_engine.engine_state import EngineState, EngineStatistics
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
@@ -31,31 +31,12 @@ from siltstone.stream_engine.pending import PendingAppend
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.tail.tail_cache import TailCache, TailCacheStatistics
-from siltstone.stream_engine.upload.pipeline import UploadPipeline, UploadStatistics
-from siltstone.stream_engine.wal.port import WalStatistics
+from siltstone.stream_engine.tail.cached_batch import charge_of
+from siltstone.stream_engine.tail.stream_tail import first_within
+from siltstone.stream_engine.tail.tail_cache import TailCache
+from siltstone.stream_engine.upload.pipeline import UploadPipeline
 
 log = logging.getLogger(__name__)
-
-
-class EngineState(Enum):
-    """RUNNING → CLOSING → CLOSED; RUNNING | CLOSING → FAILED."""
-
-    RUNNING = auto()
-    CLOSING = auto()
-    FAILED = auto()
-    CLOSED = auto()
-
-
-class EngineStatistics(msgspec.Struct, frozen=True):
-    state: str
-    streams_open: int
-    appends_pending: int
-    appends_waiting: int
-    bytes_waiting: int
-    wal: WalStatistics
-    tail: TailCacheStatistics
-    upload: UploadStatistics
 
 
 class StreamEngine:
@@ -72,6 +53,9 @@ class StreamEngine:
         self._state = EngineState.RUNNING
         self._failure: Exception | None = None
         self._streams: dict[int, Stream] = {}
+        self._opening: set[int] = set()
+        self._ending = asyncio.Lock()
+        self._has_ended = False
         self._pending: deque[PendingAppend] = deque()
         self._waiting: deque[PendingAppend] = deque()
         self._waiting_bytes = 0
@@ -96,17 +80,22 @@ class StreamEngine:
     async def open_stream(self, stream_id: int, stream_epoch: int) -> Stream:
         """Raises the refusals of OpenStream (StreamFenced, StreamNotClosed, …), StreamAlreadyOpen."""
         self._refuse_unless_running()
-        if stream_id in self._streams:
+        if stream_id in self._streams or stream_id in self._opening:
             raise StreamAlreadyOpen(f"stream {stream_id} is open already: use that handle, or close it first")
-        metadata = await self._metadata.execute(
-            OpenStream(self._node_id, self.node_epoch, stream_id, stream_epoch)
-        )
+        self._opening.add(stream_id)
+        try:
+            metadata = await self._metadata.execute(
+                OpenStream(self._node_id, self.node_epoch, stream_id, stream_epoch)
+            )
+        finally:
+            self._opening.discard(stream_id)
+        self._refuse_unless_running()
         stream = self._streams[stream_id] = Stream(metadata)
         return stream
 
     async def close_stream(self, stream: Stream) -> None:
-        """Waits until all of it is committed, then gives the stream back. Idempotent."""
-        if stream.is_closed:
+        """Waits until all of it is committed, then gives the stream back. Idempotent, after a failure too."""
+        if self._streams.get(stream.stream_id) is not stream:
             return
         stream.close()
         await self._commit_everything()
@@ -124,9 +113,10 @@ class StreamEngine:
             )
         if start_offset <= stream.start_offset:
             return
-        await self._metadata.execute(
-            TrimStream(self._node_id, self.node_epoch, stream.stream_id, stream.epoch, start_offset)
-        )
+        with suppress(OffsetNotMatched):  # a trim that was asked for meanwhile went further
+            await self._metadata.execute(
+                TrimStream(self._node_id, self.node_epoch, stream.stream_id, stream.epoch, start_offset)
+            )
         stream.trim(start_offset)
 
     async def delete_stream(self, stream_id: int, stream_epoch: int) -> None:
@@ -147,13 +137,16 @@ class StreamEngine:
 
         Offsets are assigned here, in call order. The payload must not change until the answer. Without room in the
         tail cache or the WAL the append waits, in order. Raises EngineNotRunning, EngineOverloaded, AppendTooLarge,
-        StreamHandleClosed before anything is queued.
+        StreamHandleClosed, ImpossibleBatch before anything is queued.
         """
         self._refuse_unless_running()
-        self._refuse_append(stream, payload, record_count)
+        self._refuse_append(stream, payload)
+        must_wait = bool(self._waiting) or not self._has_room_for(len(payload))
+        if must_wait:
+            self._refuse_overload(len(payload))
         batch = stream.next_batch(payload, record_count, smallest_timestamp_ms, largest_timestamp_ms)
         pending = PendingAppend(stream, batch, asyncio.get_running_loop().create_future())
-        if self._waiting or not self._has_room_for(pending):
+        if must_wait:
             self._waiting.append(pending)
             self._waiting_bytes += pending.charge_bytes
             self._make_room()
@@ -167,25 +160,23 @@ class StreamEngine:
         reason = f": {self._failure}" if self._failure else ""
         raise EngineNotRunning(f"the stream engine is {self._state.name.lower()}{reason}")
 
-    def _refuse_append(self, stream: Stream, payload: Buffer, record_count: int) -> None:
+    def _refuse_append(self, stream: Stream, payload: Buffer) -> None:
         if stream.is_closed:
             raise StreamHandleClosed(f"stream {stream.stream_id} was closed: open it again")
-        if record_count < 1:
-            raise ValueError(f"a batch has at least one record, not {record_count}")
         if len(payload) > self._settings.append_bytes_max:
             raise AppendTooLarge(
                 f"append of {len(payload)} bytes: at most {self._settings.append_bytes_max} "
                 "(append_bytes_max)"
             )
-        if self._waiting_bytes + len(payload) > self._settings.waiting_bytes_max:
+
+    def _refuse_overload(self, payload_bytes: int) -> None:
+        if self._waiting_bytes + charge_of(payload_bytes) > self._settings.waiting_bytes_max:
             raise EngineOverloaded(
                 f"{len(self._waiting)} appends wait for room, {self._waiting_bytes} bytes: try again later"
             )
 
-    def _has_room_for(self, pending: PendingAppend) -> bool:
-        return self._cache.has_room_for(pending.charge_bytes) and self._wal.has_room_for(
-            len(pending.batch.payload)
-        )
+    def _has_room_for(self, payload_bytes: int) -> bool:
+        return self._cache.has_room_for(charge_of(payload_bytes)) and self._wal.has_room_for(payload_bytes)
 
     def _enqueue(self, pending: PendingAppend) -> None:
         self._cache.reserve(pending.charge_bytes)
@@ -218,11 +209,11 @@ class StreamEngine:
 
     def _make_room(self) -> None:
         """Admit who fits, in order; when the first does not, see that something is being uploaded (T16)."""
-        while self._waiting and self._has_room_for(self._waiting[0]):
+        while self._waiting and self._has_room_for(len(self._waiting[0].batch.payload)):
             pending = self._waiting.popleft()
             self._waiting_bytes -= pending.charge_bytes
             self._enqueue(pending)
-        if self._waiting and self._pipeline.is_idle and not self._cache.active.is_empty:
+        if self._waiting and not self._cache.is_uploading:
             self._seal()
 
     def _seal(self) -> None:
@@ -248,13 +239,16 @@ class StreamEngine:
         await self._commit_everything()
 
     async def _commit_everything(self) -> None:
-        waited_for = [append.answer for append in (*self._pending, *self._waiting)]
-        if waited_for:
-            await asyncio.wait(waited_for)
+        if queue := self._waiting or self._pending:
+            await queue[-1].wait_until_settled()
+        self._refuse_after_failure()
         self._seal()
         await self._pipeline.drain()
+        self._refuse_after_failure()
+
+    def _refuse_after_failure(self) -> None:
         if self._failure is not None:
-            raise EngineNotRunning(f"the stream engine is failed: {self._failure}")
+            raise EngineNotRunning(f"the stream engine failed: {self._failure}")
 
     # -- read --------------------------------------------------------------------------------------------
 
@@ -282,7 +276,7 @@ class StreamEngine:
             batches = await self._read_committed(stream, start_offset, committed_end, bytes_max)
             if batches[-1].end_offset < committed_end:
                 return batches
-        return batches + _within(cached, bytes_max - sum(map(len, batches)), at_least_one=not batches)
+        return batches + first_within(cached, bytes_max - sum(map(len, batches)), at_least_one=not batches)
 
     async def _read_committed(
         self, stream: Stream, start: int, end: int, bytes_max: int
@@ -298,18 +292,26 @@ class StreamEngine:
     # -- end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Commit everything, give all streams back, close the WAL. After a failure: leave the rest to recovery."""
-        if self._state is EngineState.RUNNING:
-            self._state = EngineState.CLOSING
-            try:
-                await self._close_streams()
-            except EngineNotRunning as failure:
-                log.error("closed without committing everything: %s", failure)
-        await self._tasks.cancel()
-        await self._pipeline.abort()
-        await self._wal.close()
-        if self._state is not EngineState.FAILED:
-            self._state = EngineState.CLOSED
+        """Commit everything, give all streams back, close the WAL. What cannot be committed is left to recovery.
+        Idempotent; who gave up waiting may call it again and gets an end without commits."""
+        async with self._ending:
+            if self._has_ended:
+                return
+            if self._state is EngineState.RUNNING:
+                self._state = EngineState.CLOSING
+                await self._close_streams_if_possible()
+            await self._tasks.cancel()
+            await self._pipeline.abort()
+            await self._wal.close()
+            if self._state is not EngineState.FAILED:
+                self._state = EngineState.CLOSED
+            self._has_ended = True
+
+    async def _close_streams_if_possible(self) -> None:
+        try:
+            await self._close_streams()
+        except SiltstoneError as failure:
+            log.error("closed without committing everything: %s", failure)
 
     async def _close_streams(self) -> None:
         await self._commit_everything()
@@ -337,16 +339,8 @@ class StreamEngine:
         unanswered = [*self._pending, *self._waiting]
         self._pending.clear()
         self._waiting.clear()
+        self._waiting_bytes = 0
         for append in unanswered:
             append.fail(EngineNotRunning(f"the stream engine failed: {failure}"))
-
-
-def _within(batches: Sequence[RecordBatch], bytes_max: int, *, at_least_one: bool) -> list[RecordBatch]:
-    """The first batches whose payloads together stay within ``bytes_max``."""
-    taken: list[RecordBatch] = []
-    for batch in batches:
-        bytes_max -= len(batch.payload)
-        if bytes_max < 0 and not (at_least_one and not taken):
-            break
-        taken.append(batch)
-    return taken
+        for stream in self._streams.values():
+            stream.fail(EngineNotRunning(f"the stream engine failed: {failure}"))

@@ -6,9 +6,11 @@ turned away without fencing the first.
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, RegisterNode
-from siltstone.metadata.entities import NodeRegistration
+from siltstone.metadata.entities import NodeRegistration, StreamMetadata
+from siltstone.metadata.refusals import StreamFenced
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
@@ -39,23 +41,32 @@ async def _recover(
 ) -> None:
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
     wanted = RecoveryFilter(ends)
-    blocks = recovered_blocks(components.wal.recover(), wanted, settings.upload.cache_block_bytes_max)
+    blocks = recovered_blocks(
+        components.wal.recover(),
+        wanted,
+        settings.upload.cache_block_bytes_max,
+        settings.upload.cache_block_streams_max,
+    )
     async for block in blocks:
         await _upload(block, components, settings, registration)
     await components.wal.reset()
     await asyncio.gather(
-        *(
-            components.metadata.execute(
-                CloseStream(registration.node_id, registration.node_epoch, stream.stream_id, stream.epoch)
-            )
-            for stream in registration.opened_streams
-        )
+        *(_close(stream, components, registration) for stream in registration.opened_streams)
     )
     if ends:
         log.info(
             "recovered: %d streams closed, %d WAL records were committed before",
             len(ends),
             wanted.records_skipped,
+        )
+
+
+async def _close(
+    stream: StreamMetadata, components: EngineComponents, registration: NodeRegistration
+) -> None:
+    with suppress(StreamFenced):  # it has a newer owner already
+        await components.metadata.execute(
+            CloseStream(registration.node_id, registration.node_epoch, stream.stream_id, stream.epoch)
         )
 
 

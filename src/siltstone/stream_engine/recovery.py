@@ -1,14 +1,15 @@
 """Recovery: what the WAL of a former life holds and no object does, is uploaded before anything else happens.
 
 storage-engine.md section 2.7: records of streams that this node had open are accepted from the committed end on, in
-order; what is committed already is passed over; what comes after a hole was never acknowledged.
+order; what is committed already is passed over; what comes after a hole was never acknowledged. A trim beyond the
+committed end moves that end, maybe into a batch: the batch across it is wanted whole (T24, the first crossing).
 """
 
 import logging
 from collections.abc import AsyncIterator, Mapping
 
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.batch_frame import encode_frame_header
+from siltstone.object_formats.batch_frame import encode_frame_header, frame_bytes
 from siltstone.object_formats.wal_segment import WalRecord
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.cached_batch import CachedBatch
@@ -26,7 +27,7 @@ class RecoveryFilter:
 
     def accepts(self, batch: RecordBatch) -> bool:
         expected = self._expected.get(batch.stream_id)
-        if expected is None or batch.base_offset < expected:
+        if expected is None or batch.end_offset <= expected:
             self.records_skipped += 1
             return False
         if batch.base_offset > expected:
@@ -42,18 +43,27 @@ class RecoveryFilter:
 
 
 async def recovered_blocks(
-    segments: AsyncIterator[list[WalRecord]], wanted: RecoveryFilter, block_bytes_max: int
+    segments: AsyncIterator[list[WalRecord]],
+    wanted: RecoveryFilter,
+    block_bytes_max: int,
+    block_streams_max: int,
 ) -> AsyncIterator[CacheBlock]:
-    """The accepted records as cache blocks of at most that size, or of one record."""
+    """The accepted records as cache blocks of at most that size, or of one record, and that many streams."""
     block = CacheBlock()
     async for records in segments:
         for record in records:
             if not wanted.accepts(record.batch):
                 continue
             cached = CachedBatch(record.batch, encode_frame_header(record.batch))
-            if not block.is_empty and block.size_bytes + len(record.batch.payload) > block_bytes_max:
+            if not block.is_empty and not _fits(block, cached, block_bytes_max, block_streams_max):
                 yield block
                 block = CacheBlock()
             block.put(cached, record.end_position)
     if not block.is_empty:
         yield block
+
+
+def _fits(block: CacheBlock, cached: CachedBatch, bytes_max: int, streams_max: int) -> bool:
+    size_bytes = block.size_bytes + frame_bytes(cached.batch)
+    streams = len(block.streams) + (cached.batch.stream_id not in block.streams)
+    return size_bytes <= bytes_max and streams <= streams_max

@@ -6,12 +6,13 @@
 """
 
 import asyncio
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.object_formats.batch_frame import encode_frame_header
 
 
 class Stream:
@@ -24,6 +25,7 @@ class Stream:
         self.next_offset = metadata.end_offset
         self.confirmed_offset = metadata.end_offset
         self.is_closed = False
+        self._failure: Exception | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = count()
 
@@ -34,18 +36,21 @@ class Stream:
         smallest_timestamp_ms: int = NO_TIMESTAMP,
         largest_timestamp_ms: int = NO_TIMESTAMP,
     ) -> RecordBatch:
+        """Takes the next offsets. Raises ImpossibleBatch, and takes none."""
         base_offset = self.next_offset
-        self.next_offset = base_offset + record_count
-        return RecordBatch(
+        batch = RecordBatch(
             self.stream_id,
             self.epoch,
             base_offset,
-            self.next_offset,
+            base_offset + record_count,
             record_count,
             smallest_timestamp_ms,
             largest_timestamp_ms,
             payload,
         )
+        encode_frame_header(batch)  # refused by the log it would leave a hole in the offsets
+        self.next_offset = batch.end_offset
+        return batch
 
     def confirm(self, end_offset: int) -> None:
         """Records below ``end_offset`` are durable and cached: wake who waited for them."""
@@ -57,12 +62,18 @@ class Stream:
                 waiter.set_result(None)
 
     async def wait_for(self, offset: int) -> None:
-        """Until the record at ``offset`` may be read, or the stream is closed."""
+        """Until the record at ``offset`` may be read, or the stream is closed. Raises why the engine failed."""
         if offset < self.confirmed_offset or self.is_closed:
             return
+        if self._failure is not None:
+            raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiters, (offset, next(self._ticket), waiter))
-        await waiter
+        try:
+            await waiter
+        finally:
+            if waiter.cancelled():
+                self._forget_cancelled()
 
     def trim(self, start_offset: int) -> None:
         self.start_offset = max(self.start_offset, start_offset)
@@ -73,3 +84,20 @@ class Stream:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+
+    def fail(self, failure: Exception) -> None:
+        """Nothing will be confirmed any more: whoever waits hears why."""
+        self._failure = failure
+        for _, _, waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(failure)
+        self._waiters.clear()
+
+    @property
+    def waiters(self) -> int:
+        return len(self._waiters)
+
+    def _forget_cancelled(self) -> None:
+        """A consumer that asks with a time limit leaves one behind each time, and the stream may stay idle for days."""
+        self._waiters = [entry for entry in self._waiters if not entry[2].cancelled()]
+        heapify(self._waiters)

@@ -51,3 +51,14 @@ class StreamTail:
         first = self._batches[0].base_offset
         runs_gone = bisect_right(self._run_starts, first)
         self._run_starts[:runs_gone] = [first]
+
+
+def first_within(batches: Sequence[RecordBatch], bytes_max: int, *, at_least_one: bool) -> list[RecordBatch]:
+    """The first batches whose payloads together stay within ``bytes_max``."""
+    taken: list[RecordBatch] = []
+    for batch in batches:
+        bytes_max -= len(batch.payload)
+        if bytes_max < 0 and not (at_least_one and not taken):
+            break
+        taken.append(batch)
+    return taken

@@ -32,6 +32,7 @@ class TailCache:
         self._used_bytes = 0
         self._uncommitted_bytes = 0
         self._reserved_bytes = 0
+        self._blocks_uploading = 0
 
     # -- room --------------------------------------------------------------------------------------------
 
@@ -63,13 +64,20 @@ class TailCache:
         block = self.active
         block.seal()
         self._closed.append(block)
+        self._blocks_uploading += 1
         self.active = CacheBlock()
         return block
 
     def commit(self, block: CacheBlock) -> None:
         block.commit()
+        self._blocks_uploading -= 1
         self._uncommitted_bytes -= block.charge_bytes
         self._evict()
+
+    @property
+    def is_uploading(self) -> bool:
+        """Whether the commit of some sealed block is still to come, and with it room."""
+        return self._blocks_uploading > 0
 
     # -- reading -----------------------------------------------------------------------------------------
 

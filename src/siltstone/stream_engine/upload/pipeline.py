@@ -3,6 +3,7 @@
 Prepare and commit happen strictly in seal order, one at a time; uploads run side by side. The order of commits is
 what makes continuity hold; the order of prepares keeps object ids in seal order. A prepare or commit that is
 refused ends the pipeline: this node is fenced or its metadata is not what it believes, and it must not go on.
+Blocks before the one that failed still go their way; those after it are ended, as their turn will not come.
 """
 
 import asyncio
@@ -67,27 +68,24 @@ class UploadPipeline:
         self._node_epoch = node_epoch
         self._on_committed = on_committed
         self._tasks = TaskGroup("upload", on_failure)
+        self._turns_taken = 0
         self._prepare_turns = Turns()
         self._commit_turns = Turns()
         self._slots = asyncio.Semaphore(settings.uploads_in_flight_max)
-        self._in_flight: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._blocks_committed = self._objects_committed = self._bytes_uploaded = 0
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._in_flight
 
     def submit(self, block: CacheBlock) -> None:
         """Blocks are submitted in seal order."""
-        body = self._upload_block(block, self._prepare_turns.next(), self._commit_turns.next())
-        task = self._tasks.start("block", body)
-        self._in_flight.add(task)
-        task.add_done_callback(self._in_flight.discard)
+        ticket = self._turns_taken
+        self._turns_taken += 1
+        task = self._in_flight[ticket] = self._tasks.start("block", self._upload_in_turn(block, ticket))
+        task.add_done_callback(lambda _: self._in_flight.pop(ticket))
 
     async def drain(self) -> None:
         """Until every block submitted so far is committed, or the pipeline has failed."""
         if self._in_flight:
-            await asyncio.wait(set(self._in_flight))
+            await asyncio.wait(set(self._in_flight.values()))
 
     async def abort(self) -> None:
         await self._tasks.cancel()
@@ -100,13 +98,22 @@ class UploadPipeline:
             bytes_uploaded=self._bytes_uploaded,
         )
 
-    async def _upload_block(self, block: CacheBlock, prepare_turn: int, commit_turn: int) -> None:
+    async def _upload_in_turn(self, block: CacheBlock, ticket: int) -> None:
+        try:
+            await self._upload_block(block, ticket)
+        except Exception:
+            for later, task in self._in_flight.items():
+                if later > ticket:
+                    task.cancel()
+            raise
+
+    async def _upload_block(self, block: CacheBlock, ticket: int) -> None:
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
         async with self._slots:
-            async with self._prepare_turns.turn(prepare_turn):
+            async with self._prepare_turns.turn(ticket):
                 first_id = await self._persist(lambda: self._prepare(plan))
             new_objects = await self._upload(block, plan, first_id)
-            async with self._commit_turns.turn(commit_turn):
+            async with self._commit_turns.turn(ticket):
                 await self._persist(lambda: self._commit(plan, new_objects))
                 self._blocks_committed += 1
                 self._objects_committed += len(new_objects)

@@ -46,6 +46,7 @@ class FileWriteAheadLog:
         self._queue: list[Buffer] = []
         self._queue_sizes: list[int] = []
         self._next_position = 0
+        self._written_position = 0
         self._synced_position = 0
         self._trimmed_position = 0
         self._synced_at_ms = 0.0
@@ -54,6 +55,7 @@ class FileWriteAheadLog:
         self._on_durable: Callable[[int], None] = lambda _: None
         self._on_failure: Callable[[BaseException], None] = lambda _: None
         self._tasks = TaskGroup("wal", self._failed)
+        self._timer = TaskGroup("wal", self._failed)
         self._appends = self._groups = self._syncs = self._bytes_written = 0
 
     # -- a former life -----------------------------------------------------------------------------------
@@ -77,6 +79,8 @@ class FileWriteAheadLog:
         await self.reset()
         self._synced_at_ms = self._clock.monotonic_ms()
         self._tasks.start("write", self._write_groups())
+        if self._settings.sync is WalSync.EVERY_INTERVAL:
+            self._timer.start("sync-timer", self._wake_at_intervals())
 
     def append(self, batch: RecordBatch) -> QueuedAppend:
         assert not self._closing
@@ -103,9 +107,12 @@ class FileWriteAheadLog:
                 log.warning("cannot trim %s: %s", segment.path, trouble)
 
     async def close(self) -> None:
+        if self._closing:
+            return
         self._closing = True
         self._wake.set()
         await self._tasks.drain()
+        await self._timer.cancel()
         for segment in self._live:
             segment.close()
         self._live.clear()
@@ -124,21 +131,36 @@ class FileWriteAheadLog:
     # -- group commit ------------------------------------------------------------------------------------
 
     async def _write_groups(self) -> None:
-        written_position = 0
-        while not (self._closing and not self._queue):
-            if not self._queue:
+        while self._queue or not self._closing:
+            if self._queue:
+                await self._write_next_group()
+            elif self._is_unsynced and self._sync_is_due():
+                await self._sync()
+            else:
                 await self._wake.wait()
                 self._wake.clear()
-                continue
-            buffers, records, group_bytes = self._take_group()
-            sync = self._sync_is_due()
-            await self._calls.run(self._write_group, written_position, buffers, group_bytes, sync)
-            written_position += group_bytes
-            self._account(records, group_bytes, sync)
-            if sync:
-                self._synced_position = written_position
-                self._synced_at_ms = self._clock.monotonic_ms()
-            self._on_durable(written_position)
+        await self._sync()
+
+    async def _write_next_group(self) -> None:
+        buffers, records, group_bytes = self._take_group()
+        sync = self._sync_is_due()
+        await self._calls.run(self._write_group, self._written_position, buffers, group_bytes, sync)
+        self._written_position += group_bytes
+        self._account(records, group_bytes)
+        if sync:
+            self._synced()
+        self._on_durable(self._written_position)
+
+    async def _sync(self) -> None:
+        """What was written and not synced, if anything: it all lies in the newest segment."""
+        if self._is_unsynced:
+            await self._calls.run(self._live[-1].sync)
+            self._synced()
+
+    async def _wake_at_intervals(self) -> None:
+        while True:
+            await self._clock.sleep_ms(self._settings.sync_interval_ms)
+            self._wake.set()
 
     def _take_group(self) -> tuple[list[Buffer], int, int]:
         """Gather list, number of records and bytes of the next group: at least one record, whole records."""
@@ -158,10 +180,18 @@ class FileWriteAheadLog:
             return self._clock.monotonic_ms() - self._synced_at_ms >= self._settings.sync_interval_ms
         return self._settings.sync is WalSync.EVERY_GROUP
 
-    def _account(self, records: int, group_bytes: int, sync: bool) -> None:
+    @property
+    def _is_unsynced(self) -> bool:
+        return self._synced_position < self._written_position
+
+    def _synced(self) -> None:
+        self._synced_position = self._written_position
+        self._synced_at_ms = self._clock.monotonic_ms()
+        self._syncs += 1
+
+    def _account(self, records: int, group_bytes: int) -> None:
         self._appends += records
         self._groups += 1
-        self._syncs += sync
         self._bytes_written += group_bytes
 
     def _write_group(self, position: int, buffers: list[Buffer], group_bytes: int, sync: bool) -> None:

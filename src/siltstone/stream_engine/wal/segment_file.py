@@ -26,8 +26,13 @@ class SegmentFile:
         self.size_bytes = size_bytes
         self._at = 0
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.posix_fallocate(self._descriptor, 0, size_bytes)
-        self.write([encode_segment_header(header)])
+        try:
+            os.posix_fallocate(self._descriptor, 0, size_bytes)
+            self.write([encode_segment_header(header)])
+            self.sync()  # before any record: else a power failure may leave new records under an old header
+        except OSError:
+            self.close()
+            raise
 
     @property
     def end_position(self) -> int:
