@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import spark_tasks
 
 from siltstone.maintenance.runner import RunFailed
 from siltstone.spark.session import SparkAlreadyRunning, start_context
 from siltstone.spark.spark_runner import SparkRunner, open_runner
+from support import spark_tasks
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,46 @@
+# Every target sets up what it needs. Start: make
+PYTHON ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help set-up demo test lint unit bench nightly constraints clean
+
+help: ## This list
+	@echo "Siltstone. Targets:"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+.venv/installed: pyproject.toml requirements/constraints.txt tools/set-up
+	@PYTHON="$(PYTHON)" tools/set-up
+
+set-up: .venv/installed ## Make .venv with everything; the other targets do it by themselves
+
+demo: .venv/installed ## The flights of 2013 into streams, compacted on Spark, read back, and what it bought
+	@$(BIN)/siltstone demo
+
+test: lint ## Lint, then all tests but the nightly ones (some minutes)
+	@echo "Tests"
+	@$(BIN)/pytest -m "not nightly" -n 2 --dist loadgroup
+
+lint: .venv/installed ## Format, style, types, and who may import whom
+	@echo "Format and style (ruff)"
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@echo "Types (mypy)"
+	@$(BIN)/mypy --no-error-summary
+	@echo "Floors (lint-imports)"
+	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || { cat .venv/lint-imports.txt; exit 1; }
+
+unit: .venv/installed ## The fast tests only: no JVM, no server, nothing killed
+	@$(BIN)/pytest -m "not nightly and not spark and not cluster and not s3 and not crash"
+
+bench: .venv/installed ## Speed beside the plain loop that does the same, as ratios
+	@$(BIN)/python -m benchmarks
+
+nightly: .venv/installed ## The long tests
+	@$(BIN)/pytest -m nightly --timeout 3600
+
+constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds
+	@$(BIN)/python -m pip freeze --exclude-editable --exclude siltstone >requirements/constraints.txt
+
+clean: ## Remove .venv and everything else that was made
+	@rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
