@@ -108,6 +108,15 @@ READ_AHEAD_BYTES_MAX = 32 * MIB
 INDEX_CACHE_BYTES_MAX = 100 * MIB
 """Object indexes kept for reads [AutoMQ]."""
 
+READS_UNDER_WAY_BYTES_MAX = 128 * MIB
+"""What ranged GETs under way hold, answer and blocks cut from it: four of the largest requests side by side."""
+
+READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
+"""How long a reader does without read-ahead after blocks fetched for it were evicted unread [AutoMQ]."""
+
+SEQUENTIAL_READERS_MAX = 10_000
+"""Readers whose read-ahead is remembered; the one idle for longest is forgotten and starts small again."""
+
 # -- compaction ------------------------------------------------------------------------------------------
 
 COMPACTION_INTERVAL_MS = 20 * MINUTE_MS

@@ -33,7 +33,8 @@ from siltstone.model.record_batch import RecordBatch
 FRAME_MAGIC = int.from_bytes(b"SBF1", "little")
 FRAME_HEADER = Struct("<IIQQQQQqqQ")
 FRAME_HEADER_BYTES = FRAME_HEADER.size
-assert FRAME_HEADER_BYTES == 72
+_END_AND_LENGTH = Struct("<Q24xQ24xQ")
+assert FRAME_HEADER_BYTES == _END_AND_LENGTH.size == 72
 
 
 class DamagedFrame(CorruptData):
@@ -94,6 +95,23 @@ def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]
     payload = data[body : body + length]
     batch = RecordBatch(stream_id, epoch, base, end, count, smallest, largest, payload)
     return batch, body + length
+
+
+def position_of_offset(data: memoryview, offset: int, position: int = 0) -> int:
+    """Where the first frame that ends after ``offset`` begins, from the frame at ``position`` on; the length of the
+    data when there is none. Reads three fields of a frame, so skipping costs little. Raises DamagedFrame."""
+    size = len(data)
+    while position < size:
+        body = position + FRAME_HEADER_BYTES
+        if body > size:
+            raise DamagedFrame(f"truncated frame header at {position} of {size} bytes")
+        magic_and_zero, end, length = _END_AND_LENGTH.unpack_from(data, position)
+        if magic_and_zero != FRAME_MAGIC or length > size - body:
+            raise DamagedFrame(f"no whole batch frame at {position}")
+        if end > offset:
+            return position
+        position = body + length
+    return position
 
 
 def decode_frames(block: Buffer) -> Iterator[RecordBatch]:

@@ -52,6 +52,31 @@ class UploadSettings(msgspec.Struct, frozen=True):
     time_limit_ms: int = limits.UPLOAD_TIME_LIMIT_MS
 
 
+class ReadSettings(msgspec.Struct, frozen=True):
+    """Reading what is committed: caches, requests, read-ahead. ``under_way_bytes_max`` bounds GETs side by side."""
+
+    block_cache_bytes_max: int = limits.BLOCK_CACHE_BYTES_MAX
+    index_cache_bytes_max: int = limits.INDEX_CACHE_BYTES_MAX
+    request_bytes_max: int = limits.READ_REQUEST_BYTES_MAX
+    under_way_bytes_max: int = limits.READS_UNDER_WAY_BYTES_MAX
+    read_ahead_bytes_min: int = limits.READ_AHEAD_BYTES_MIN
+    read_ahead_bytes_max: int = limits.READ_AHEAD_BYTES_MAX
+    read_ahead_pause_ms: int = limits.READ_AHEAD_PAUSE_MS
+    sequential_readers_max: int = limits.SEQUENTIAL_READERS_MAX
+
+    def __post_init__(self) -> None:
+        if not 0 < self.read_ahead_bytes_min <= self.read_ahead_bytes_max:
+            raise InvalidSetting(
+                f"read.read_ahead_bytes_min ({self.read_ahead_bytes_min}) must be above 0 and not above "
+                f"read_ahead_bytes_max ({self.read_ahead_bytes_max})"
+            )
+        if 2 * self.read_ahead_bytes_max > self.block_cache_bytes_max:
+            raise InvalidSetting(
+                f"read.block_cache_bytes_max ({self.block_cache_bytes_max}) must hold twice "
+                f"read_ahead_bytes_max ({self.read_ahead_bytes_max}), or a reader evicts what was fetched for it"
+            )
+
+
 class EngineSettings(msgspec.Struct, frozen=True):
     node_id: int = 0
     tail_cache_bytes_max: int = limits.TAIL_CACHE_BYTES_MAX

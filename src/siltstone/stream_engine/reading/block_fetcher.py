@@ -1,0 +1,140 @@
+"""Fetching blocks: from the cache, from a request under way, or with ranged GETs; each block once.
+
+The bytes of requests under way are limited. What a reader waits for stands in line; what is fetched ahead does
+without when there is no room.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.objects import object_key
+from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.port import ObjectStore
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.reading.block import Block, BlockKey
+from siltstone.stream_engine.reading.block_cache import BlockCache
+from siltstone.stream_engine.reading.byte_budget import ByteBudget
+from siltstone.stream_engine.reading.read_ahead import ReadAhead
+from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
+from siltstone.stream_engine.reading.under_way import LoadsUnderWay
+from siltstone.stream_engine.settings import ReadSettings
+
+PromisedBlock: TypeAlias = Block | asyncio.Future[Block]
+
+
+class FetchStatistics(msgspec.Struct, frozen=True):
+    """``shared`` counts blocks that were wanted while somebody else's request for them was under way."""
+
+    requests: int
+    bytes_read: int
+    bytes_under_way: int
+    shared: int
+
+
+class BlockFetcher:
+    def __init__(
+        self,
+        buckets: Buckets,
+        cache: BlockCache,
+        calls: BlockingCalls,
+        tasks: TaskGroup,
+        settings: ReadSettings,
+    ) -> None:
+        self._buckets = buckets
+        self._cache = cache
+        self._calls = calls
+        self._tasks = tasks
+        self._request_bytes_max = settings.request_bytes_max
+        self._budget = ByteBudget(settings.under_way_bytes_max)
+        self._under_way: LoadsUnderWay[BlockKey, Block] = LoadsUnderWay()
+        self._requests = 0
+        self._bytes_read = 0
+        self._shared = 0
+
+    def fetch(
+        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata]
+    ) -> list[PromisedBlock]:
+        """Every block or its promise, in order. A promise raises DamagedBlock and what the store raises."""
+        ready = {block.key: self._cached_or_shared(block) for block in blocks}
+        for request in requests_for(
+            (block for block in blocks if ready[block.key] is None), self._request_bytes_max
+        ):
+            ready.update(self._begin(request, objects, None))
+        return [promised for promised in ready.values() if promised is not None]
+
+    def fetch_ahead(
+        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata], ahead: ReadAhead
+    ) -> None:
+        """Begin to fetch for a read to come, as far as there is room for it now."""
+        request_bytes_max = min(self._request_bytes_max, ahead.request_bytes)
+        for request in requests_for(blocks, request_bytes_max):
+            for missing in requests_for(self._absent(request), request_bytes_max):
+                if not self._budget.try_acquire(missing.memory_bytes):
+                    return
+                self._begin(missing, objects, ahead)
+            ahead.fetched(request.entries[-1].end_offset, request.size_bytes)
+
+    def close(self, reason: Exception) -> None:
+        self._under_way.fail_all(reason)
+
+    def statistics(self) -> FetchStatistics:
+        return FetchStatistics(self._requests, self._bytes_read, self._budget.bytes_used, self._shared)
+
+    def _cached_or_shared(self, block: PlannedBlock) -> PromisedBlock | None:
+        cached = self._cache.get(block.key)
+        if cached is not None:
+            return cached
+        promise = self._under_way.get(block.key)
+        self._shared += promise is not None
+        return promise
+
+    def _absent(self, request: BlockRequest) -> Iterator[PlannedBlock]:
+        for entry in request.entries:
+            block = PlannedBlock(request.object_id, entry)
+            if block.key not in self._cache and self._under_way.get(block.key) is None:
+                yield block
+
+    def _begin(
+        self, request: BlockRequest, objects: Mapping[int, ObjectMetadata], ahead: ReadAhead | None
+    ) -> dict[BlockKey, asyncio.Future[Block]]:
+        """``ahead`` has acquired its room; who waits for the blocks does so in the task."""
+        store = self._buckets.store(objects[request.object_id].bucket_id)
+        promises = {key: self._under_way.begin(key) for key in request.keys}
+        self._tasks.start(f"get-{request.object_id}-{request.position}", self._load(store, request, ahead))
+        return promises
+
+    async def _load(self, store: ObjectStore, request: BlockRequest, ahead: ReadAhead | None) -> None:
+        if ahead is None:
+            await self._budget.acquire(request.memory_bytes)
+        try:
+            blocks = await self._calls.run(read_blocks, store, request)
+        except Exception as failure:  # raised where the blocks are waited for
+            self._under_way.fail(request.keys, failure)
+            return
+        finally:
+            self._budget.release(request.memory_bytes)
+        self._requests += 1
+        self._bytes_read += request.size_bytes
+        for block in blocks:
+            block.fetched_for = ahead
+            self._cache.put(block)
+            self._under_way.succeed(block.key, block)
+
+
+def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block]:
+    """One ranged GET, cut into checked blocks. Each has bytes of its own: a view would keep all 16 MiB of the answer
+    alive for the sake of one block, and the limits of the caches would mean nothing. Raises DamagedBlock."""
+    answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
+    if len(request.entries) == 1:
+        return [Block(request.object_id, request.entries[0], answer)]
+    view = memoryview(answer)
+    start = request.position
+    return [
+        Block(request.object_id, entry, bytes(view[entry.position - start : entry.end_position - start]))
+        for entry in request.entries
+    ]

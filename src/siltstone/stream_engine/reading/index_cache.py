@@ -1,0 +1,98 @@
+"""Object indexes kept for reads, bounded in bytes; concurrent reads of one index share one request."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+
+import msgspec
+
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.objects import object_key
+from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.object_index import read_index
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.reading.under_way import LoadsUnderWay
+
+INDEX_OVERHEAD_BYTES = 512
+"""What an index is charged besides its bytes."""
+
+
+class IndexCacheStatistics(msgspec.Struct, frozen=True):
+    indexes: int
+    bytes_used: int
+    hits: int
+    loads: int
+
+
+class IndexCache:
+    """The least recently used goes first. An index is kept under its object's id; objects never change."""
+
+    def __init__(self, buckets: Buckets, calls: BlockingCalls, tasks: TaskGroup, bytes_max: int) -> None:
+        self._buckets = buckets
+        self._calls = calls
+        self._tasks = tasks
+        self._bytes_max = bytes_max
+        self._bytes_used = 0
+        self._indexes: OrderedDict[int, BlockIndex] = OrderedDict()
+        self._under_way: LoadsUnderWay[int, BlockIndex] = LoadsUnderWay()
+        self._hits = 0
+        self._loads = 0
+
+    async def get_all(self, objects: Iterable[ObjectMetadata]) -> dict[int, BlockIndex]:
+        """The indexes by object id; those not kept are read side by side. Raises what ``read_index`` does."""
+        found: dict[int, BlockIndex] = {}
+        promises: dict[int, asyncio.Future[BlockIndex]] = {}
+        for wanted in objects:
+            kept = self._kept(wanted.object_id)
+            if kept is not None:
+                found[wanted.object_id] = kept
+            else:
+                promises[wanted.object_id] = self._promised(wanted)
+        for object_id, promise in promises.items():
+            found[object_id] = await asyncio.shield(promise)
+        return found
+
+    def close(self, reason: Exception) -> None:
+        self._under_way.fail_all(reason)
+
+    def statistics(self) -> IndexCacheStatistics:
+        return IndexCacheStatistics(len(self._indexes), self._bytes_used, self._hits, self._loads)
+
+    def _kept(self, object_id: int) -> BlockIndex | None:
+        index = self._indexes.get(object_id)
+        if index is not None:
+            self._indexes.move_to_end(object_id)
+            self._hits += 1
+        return index
+
+    def _promised(self, wanted: ObjectMetadata) -> asyncio.Future[BlockIndex]:
+        promise = self._under_way.get(wanted.object_id)
+        if promise is None:
+            promise = self._under_way.begin(wanted.object_id)
+            self._tasks.start(f"index-{wanted.object_id}", self._load(wanted))
+        return promise
+
+    async def _load(self, wanted: ObjectMetadata) -> None:
+        self._loads += 1
+        try:
+            store = self._buckets.store(wanted.bucket_id)
+            key = object_key(wanted.object_id)
+            index = await self._calls.run(read_index, store, key, wanted.size_bytes)
+        except Exception as failure:  # raised where the index is waited for
+            self._under_way.fail([wanted.object_id], failure)
+            return
+        self._keep(wanted.object_id, index)
+        self._under_way.succeed(wanted.object_id, index)
+
+    def _keep(self, object_id: int, index: BlockIndex) -> None:
+        self._indexes[object_id] = index
+        self._bytes_used += _charge_bytes(index)
+        while self._bytes_used > self._bytes_max:
+            _, evicted = self._indexes.popitem(last=False)
+            self._bytes_used -= _charge_bytes(evicted)
+
+
+def _charge_bytes(index: BlockIndex) -> int:
+    return len(index.raw) + INDEX_OVERHEAD_BYTES

@@ -1,0 +1,102 @@
+"""Read-ahead: what is fetched before it is asked for, one window for each sequential reader.
+
+A reader is a stream id and the offset its next read begins at; it has no other identity. Its first read fetches
+nothing ahead. Each read that goes on where the last one ended and used what was fetched doubles the window, up to a
+maximum; when blocks fetched for it were evicted unread, it does without for a while: the cache is too small for all.
+"""
+
+from collections import OrderedDict, deque
+
+from siltstone.runtime.clock import Clock
+from siltstone.stream_engine.settings import ReadSettings
+
+REQUESTS_PER_WINDOW = 8
+
+
+class ReadAhead:
+    """The window of one reader. ``until_offset`` is the end of what was fetched ahead last."""
+
+    def __init__(self, settings: ReadSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ahead: deque[tuple[int, int]] = deque()
+        self._bytes_ahead = 0
+        self._was_used = False
+        self._paused_until_ms = float("-inf")
+        self.window_bytes = 0
+        self.until_offset = 0
+        self.is_fetching = False
+
+    @property
+    def is_sequential(self) -> bool:
+        """A read has gone on where one before it ended."""
+        return self.window_bytes > 0
+
+    def reads_on(self) -> None:
+        """A read begins where the last one ended."""
+        settings = self._settings
+        if not self.is_sequential:
+            self.window_bytes = settings.read_ahead_bytes_min
+        elif self._was_used:
+            self.window_bytes = min(2 * self.window_bytes, settings.read_ahead_bytes_max)
+        self._was_used = False
+
+    def bytes_to_fetch(self, next_offset: int) -> int:
+        """How much to fetch now: nothing until a request's worth of the window is used up."""
+        while self._ahead and self._ahead[0][0] <= next_offset:
+            self._bytes_ahead -= self._ahead.popleft()[1]
+        is_paused = self._clock.monotonic_ms() < self._paused_until_ms
+        room_bytes = self.window_bytes - self._bytes_ahead
+        return 0 if is_paused or room_bytes < self.request_bytes else room_bytes
+
+    @property
+    def request_bytes(self) -> int:
+        """The window is fetched in parts, so that some are on their way while others are being consumed."""
+        return max(self.window_bytes // REQUESTS_PER_WINDOW, self._settings.read_ahead_bytes_min)
+
+    def fetched(self, end_offset: int, size_bytes: int) -> None:
+        """A block up to ``end_offset`` is on its way."""
+        self._ahead.append((end_offset, size_bytes))
+        self._bytes_ahead += size_bytes
+        self.until_offset = end_offset
+
+    def block_was_used(self) -> None:
+        self._was_used = True
+
+    def block_was_wasted(self) -> None:
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing ahead for ``read_ahead_pause_ms``; then it starts small again."""
+        self._ahead.clear()
+        self._bytes_ahead = 0
+        self._was_used = False
+        self.until_offset = 0
+        self.window_bytes = min(self.window_bytes, self._settings.read_ahead_bytes_min)
+        self._paused_until_ms = self._clock.monotonic_ms() + self._settings.read_ahead_pause_ms
+
+
+class SequentialReaders:
+    """The windows by where their next read begins. Bounded: the reader idle for longest is forgotten."""
+
+    def __init__(self, settings: ReadSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._waiting: OrderedDict[tuple[int, int], ReadAhead] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take(self, stream_id: int, offset: int) -> ReadAhead:
+        """The window of the reader that stopped here, or a new one."""
+        ahead = self._waiting.pop((stream_id, offset), None)
+        if ahead is None:
+            return ReadAhead(self._settings, self._clock)
+        ahead.reads_on()
+        return ahead
+
+    def keep(self, stream_id: int, next_offset: int, ahead: ReadAhead) -> None:
+        self._waiting[stream_id, next_offset] = ahead
+        self._waiting.move_to_end((stream_id, next_offset))
+        if len(self._waiting) > self._settings.sequential_readers_max:
+            self._waiting.popitem(last=False)
