@@ -93,12 +93,12 @@ class MetadataService:
     async def close(self) -> None:
         """Commands under way are answered; those still waiting get ServiceClosed."""
         self._closing = True
-        self._refuse_waiting(ServiceClosed("the metadata service is closing; nothing was done"))
+        reason = ServiceClosed("the metadata service is closing; nothing was done")
+        self._refuse_waiting(reason)
         self._arrived.set()
         await self._tasks.drain()
         await self._background.cancel()
-        for _, watcher in self._watchers:
-            watcher.cancel()
+        self._refuse_watchers(reason)
         await self._calls.run(self._client.close)
 
     async def execute(self, command: Command[R]) -> R:
@@ -120,6 +120,13 @@ class MetadataService:
         watcher: asyncio.Future[MetadataImage] = asyncio.get_running_loop().create_future()
         self._watchers.append((version, watcher))
         return await watcher
+
+    async def refresh(self) -> MetadataImage:
+        """The newest image there is, read now. Raises Unavailable, CorruptData."""
+        self._check_open()
+        await self._calls.run(self._client.refresh)
+        self._publish()
+        return self._image
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Called on the event loop with each new image. Returns what removes it."""
@@ -214,9 +221,7 @@ class MetadataService:
         self._failure = failure
         closed = ServiceClosed(f"the metadata service failed: {failure!r}; restart the process")
         self._refuse_waiting(closed)
-        for _, watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_exception(closed)
+        self._refuse_watchers(closed)
         if self._on_failure is not None:
             self._on_failure(failure)
 
@@ -225,6 +230,12 @@ class MetadataService:
             waiting = self._waiting.popleft()
             if not waiting.answer.done():
                 waiting.answer.set_exception(reason)
+
+    def _refuse_watchers(self, reason: ServiceClosed) -> None:
+        for _, watcher in self._watchers:
+            if not watcher.done():
+                watcher.set_exception(reason)
+        self._watchers = []
 
 
 def _answer(batch: list[_Waiting], answers: list[Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Self
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import DEFAULT_BUCKET_ID
+from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
@@ -28,9 +29,9 @@ class Buckets:
         self._stores = dict(stores)
 
     @classmethod
-    def open(cls, urls: Mapping[int, str]) -> Self:
+    def open(cls, urls: Mapping[int, str], settings: RetrySettings | None = None) -> Self:
         """Raises what ``open_store`` does."""
-        return cls({bucket_id: open_store(url) for bucket_id, url in urls.items()})
+        return cls({bucket_id: open_store(url, settings=settings) for bucket_id, url in urls.items()})
 
     def store(self, bucket_id: int) -> ObjectStore:
         """Raises UnknownBucket."""

@@ -1,0 +1,281 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from support.faulty_log import Fault, FaultyLog
+
+from siltstone.metadata.applying import RecordContradictsImage
+from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown, MetadataClient
+from siltstone.metadata.commands import CreateStream, PutKey, RegisterNode
+from siltstone.metadata.log_entry import LogEntry, encode_entry
+from siltstone.metadata.records import StreamClosed
+from siltstone.metadata.refusals import NodeEpochExpired
+from siltstone.metadata.service import FOLLOW_INTERVAL_MS, MetadataService, ServiceClosed
+from siltstone.metadata.store.memory import MemoryLog
+from siltstone.runtime.blocking import InlineCalls, ThreadedCalls
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
+
+
+class World:
+    """A service over a memory log, another client of the same log, and a clock to move."""
+
+    def __init__(self, **settings) -> None:
+        self.clock = ManualClock()
+        self.memory = MemoryLog()
+        self.log = FaultyLog(self.memory)
+        self.other = MetadataClient(self.memory, self.clock, seeded_randomness(2))
+        self.other.execute(RegisterNode(0, "a", ""))
+        interval = settings.pop("snapshot_interval_records", 50_000)
+        client = MetadataClient(
+            self.log, self.clock, seeded_randomness(1), snapshot_interval_records=interval
+        )
+        self.failures: list[BaseException] = []
+        self.service = MetadataService(
+            client, InlineCalls(), self.clock, on_failure=self.failures.append, **settings
+        )
+
+    async def tick(self) -> None:
+        """One follow interval passes."""
+        await turns()
+        self.clock.advance_ms(FOLLOW_INTERVAL_MS)
+        await turns()
+
+
+async def turns(count: int = 20) -> None:
+    """The event loop turns: whatever can run has run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def with_service(body: Callable[[World], Awaitable[None]], **settings) -> None:
+    async def run() -> None:
+        world = World(**settings)
+        await world.service.start()
+        await body(world)
+        await world.service.close()
+
+    asyncio.run(run())
+
+
+def test_a_thousand_waiting_commands_cost_one_append() -> None:
+    async def body(world: World) -> None:
+        made = await asyncio.gather(*(world.service.execute(CreateStream(0, 1)) for _ in range(1_000)))
+        assert sorted(made) == list(range(1_000))
+        assert world.log.appends == 1
+        assert world.service.statistics().batches == 1
+
+    with_service(body)
+
+
+def test_more_than_an_append_carries_are_split() -> None:
+    async def body(world: World) -> None:
+        await asyncio.gather(*(world.service.execute(CreateStream(0, 1)) for _ in range(2_500)))
+        assert world.log.appends == 3
+        assert world.service.statistics().commands_executed == 2_500
+
+    with_service(body)
+
+
+def test_commands_gather_while_an_append_is_under_way() -> None:
+    async def body(world: World) -> None:
+        first = asyncio.ensure_future(world.service.execute(PutKey("a", b"")))
+        await turns(2)
+        rest = [asyncio.ensure_future(world.service.execute(PutKey(f"k{n}", b""))) for n in range(50)]
+        await asyncio.gather(first, *rest)
+        assert world.log.appends == 2
+
+    with_service(body)
+
+
+def test_an_answer_is_there_only_when_the_image_shows_it() -> None:
+    async def body(world: World) -> None:
+        stream_id = await world.service.execute(CreateStream(0, 1))
+        assert stream_id in world.service.image.streams
+
+    with_service(body)
+
+
+def test_each_caller_gets_his_own_refusal() -> None:
+    async def body(world: World) -> None:
+        answers = await asyncio.gather(
+            *(world.service.execute(CreateStream(0, epoch)) for epoch in (1, 0, 1)), return_exceptions=True
+        )
+        assert answers[0] == 0 and isinstance(answers[1], NodeEpochExpired) and answers[2] == 1
+        assert world.log.appends == 1
+
+    with_service(body)
+
+
+@pytest.mark.parametrize("turns_before", [0, 1, 2, 3])
+def test_a_caller_who_goes_away_changes_nothing_for_the_others(turns_before) -> None:
+    async def body(world: World) -> None:
+        waiting = [asyncio.ensure_future(world.service.execute(PutKey(f"k{n}", b"v"))) for n in range(9)]
+        await turns(turns_before)
+        for going in waiting[::3]:
+            going.cancel()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        staying = [answer for number, answer in enumerate(answers) if number % 3]
+        assert staying == [b"v"] * 6
+        assert {f"k{n}" for n in range(9) if n % 3} <= set(world.service.image.keys)
+        assert await world.service.execute(PutKey("after", b"w")) == b"w"
+
+    with_service(body)
+
+
+def test_room_is_bounded() -> None:
+    async def body(world: World) -> None:
+        waiting = [asyncio.ensure_future(world.service.execute(PutKey(f"k{n}", b""))) for n in range(10)]
+        await turns(1)
+        assert world.service.statistics().commands_waiting <= 4
+        await asyncio.gather(*waiting)
+        assert world.log.appends >= 3
+
+    with_service(body, commands_waiting_max=4)
+
+
+def test_what_other_processes_write_is_noticed() -> None:
+    async def body(world: World) -> None:
+        seen: list[int] = []
+        remove = world.service.add_listener(lambda image: seen.append(image.version))
+        version = world.service.image.version
+        watcher = asyncio.ensure_future(world.service.wait_for_image_after(version))
+        await world.tick()
+        assert not watcher.done() and seen == []
+        world.other.execute(PutKey("k", b"v"))
+        await world.tick()
+        assert (await watcher).keys["k"] == b"v"
+        assert (await world.service.wait_for_image_after(version)).version == version + 1
+        assert seen == [version + 1]
+        remove()
+        world.other.execute(PutKey("l", b"v"))
+        await world.tick()
+        assert seen == [version + 1] and "l" in world.service.image.keys
+
+    with_service(body)
+
+
+def test_what_other_processes_write_can_be_asked_for() -> None:
+    async def body(world: World) -> None:
+        seen: list[int] = []
+        world.service.add_listener(lambda image: seen.append(image.version))
+        world.other.execute(PutKey("k", b"v"))
+        assert (await world.service.refresh()).keys["k"] == b"v"
+        assert world.service.image.keys["k"] == b"v" and len(seen) == 1
+
+    with_service(body)
+
+
+def test_a_watcher_who_goes_away_is_no_trouble() -> None:
+    async def body(world: World) -> None:
+        gone = asyncio.ensure_future(world.service.wait_for_image_after(world.service.image.version))
+        stays = asyncio.ensure_future(world.service.wait_for_image_after(world.service.image.version))
+        await turns()
+        gone.cancel()
+        await world.service.execute(PutKey("k", b"v"))
+        assert (await stays).keys["k"] == b"v"
+
+    with_service(body)
+
+
+def test_rule_5_an_unknown_outcome_is_told_and_asked_again() -> None:
+    async def body(world: World) -> None:
+        world.log.faults.extend([Fault.LOST] * APPEND_ATTEMPTS_MAX)
+        with pytest.raises(CommitUnknown):
+            await world.service.execute(PutKey("k", b"v"))
+        assert await world.service.execute(PutKey("k", b"v")) == b"v"
+
+    with_service(body)
+
+
+def test_a_log_that_cannot_be_followed_is_tried_again() -> None:
+    async def body(world: World) -> None:
+        reads = world.log.read_after
+        world.log.read_after = lambda *_: (_ for _ in ()).throw(CommitUnknown("busy"))
+        await world.tick()
+        world.log.read_after = reads
+        world.other.execute(PutKey("k", b"v"))
+        await world.tick()
+        assert "k" in world.service.image.keys and world.failures == []
+
+    with_service(body)
+
+
+def test_damage_closes_the_service_with_its_reason() -> None:
+    async def body(world: World) -> None:
+        watcher = asyncio.ensure_future(world.service.wait_for_image_after(world.service.image.version))
+        await turns()
+        damaged = encode_entry(LogEntry("00" * 16, (StreamClosed(7),)))
+        world.memory.append(damaged, world.memory.head_version())
+        await world.tick()
+        assert [type(failure) for failure in world.failures] == [RecordContradictsImage]
+        with pytest.raises(ServiceClosed, match="RecordContradictsImage"):
+            await watcher
+        with pytest.raises(ServiceClosed, match="RecordContradictsImage"):
+            await world.service.execute(PutKey("k", b"v"))
+
+    with_service(body)
+
+
+def test_a_failure_in_a_batch_leaves_nobody_waiting() -> None:
+    async def body(world: World) -> None:
+        waiting = [asyncio.ensure_future(world.service.execute(PutKey(f"k{n}", b""))) for n in range(3)]
+        late = asyncio.ensure_future(world.service.execute(object()))  # type: ignore[arg-type]
+        answers = await asyncio.gather(*waiting, late, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {CommitUnknown}
+        with pytest.raises(ServiceClosed):
+            await world.service.execute(PutKey("k", b"v"))
+        assert [type(failure) for failure in world.failures] == [KeyError]
+
+    with_service(body)
+
+
+def test_closing_answers_what_is_under_way_and_refuses_the_rest() -> None:
+    async def body() -> None:
+        world = World()
+        await world.service.start()
+        under_way = asyncio.ensure_future(world.service.execute(PutKey("a", b"v")))
+        await turns(2)
+        waits = asyncio.ensure_future(world.service.execute(PutKey("b", b"v")))
+        watcher = asyncio.ensure_future(world.service.wait_for_image_after(10**9))
+        await turns(1)
+        await world.service.close()
+        assert await under_way == b"v"
+        with pytest.raises(ServiceClosed):
+            await waits
+        with pytest.raises(ServiceClosed):
+            await watcher
+        with pytest.raises(ServiceClosed):
+            await world.service.execute(PutKey("c", b"v"))
+        assert set(world.other.refresh().keys) == {"a"}
+
+    asyncio.run(body())
+
+
+def test_snapshots_are_saved_apart_from_the_answers() -> None:
+    async def body(world: World) -> None:
+        for number in range(12):
+            await world.service.execute(PutKey(f"k{number}", b"v"))
+        await turns()
+        assert world.memory.snapshot_version() is not None
+        assert world.failures == []
+
+    with_service(body, snapshot_interval_records=10)
+
+
+def test_with_real_threads() -> None:
+    async def body() -> None:
+        clock = ManualClock()
+        log = FaultyLog(MemoryLog())
+        client = MetadataClient(log, clock, seeded_randomness(1))
+        calls = ThreadedCalls("metadata", 2)
+        service = MetadataService(client, calls, clock)
+        await service.start()
+        await service.execute(RegisterNode(0, "a", ""))
+        made = await asyncio.gather(*(service.execute(CreateStream(0, 1)) for _ in range(3_000)))
+        assert sorted(made) == list(range(3_000))
+        assert log.appends <= 6
+        await service.close()
+        calls.close()
+
+    asyncio.run(body())
