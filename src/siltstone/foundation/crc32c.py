@@ -31,7 +31,7 @@ def crc32c_combine(crc_first: int, crc_second: int, length_second: int) -> int:
     power = 0
     while length_second:
         if length_second & 1:
-            crc = _times_vector(_zeros_matrix(power), crc)
+            crc = _times_vector(zeros_matrix(power), crc)
         length_second >>= 1
         power += 1
     return crc ^ crc_second
@@ -49,14 +49,14 @@ def _times_vector(matrix: Matrix, vector: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _zeros_matrix(power: int) -> Matrix:
+def zeros_matrix(power: int) -> Matrix:
     """The map that appending 2**power zero bytes makes on a CRC."""
     if power == 0:
         matrix = _one_zero_bit()
         for _ in range(3):
             matrix = _squared(matrix)
         return matrix
-    return _squared(_zeros_matrix(power - 1))
+    return _squared(zeros_matrix(power - 1))
 
 
 def _one_zero_bit() -> Matrix:

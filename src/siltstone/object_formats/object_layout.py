@@ -113,7 +113,11 @@ def smallest_timestamp(timestamps: Iterable[int]) -> int:
 
 def trailer_bytes(entries: Sequence[BlockEntry], data_bytes: int) -> bytes:
     """Index and footer of an object whose blocks take ``data_bytes``."""
-    index = encode_index(entries)
+    return trailer_of_index(encode_index(entries), data_bytes)
+
+
+def trailer_of_index(index: bytes, data_bytes: int) -> bytes:
+    """The index given, and the footer of an object whose blocks take ``data_bytes``."""
     footer = Footer(
         index_position=data_bytes,
         index_bytes=len(index),
