@@ -37,6 +37,8 @@ def new_object(object_id: int, *ranges: tuple[int, int, int]) -> NewObject:
 class MetadataWorld:
     def __init__(self) -> None:
         self.image = MetadataImage()
+        self.images = [self.image]
+        """By version."""
         self.log: list[tuple[Record, ...]] = []
         self.now_ms = 1_000_000_000
 
@@ -49,6 +51,7 @@ class MetadataWorld:
         self.written = len(decision.records)
         if decision.records:
             self.image = next_image(self.image, decision.records)
+            self.images.append(self.image)
             self.log.append(decision.records)
         return decision.result
 

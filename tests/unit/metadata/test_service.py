@@ -2,7 +2,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from support.faulty_log import Fault, FaultyLog
 
 from siltstone.metadata.applying import RecordContradictsImage
 from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown, MetadataClient
@@ -15,6 +14,7 @@ from siltstone.metadata.store.memory import MemoryLog
 from siltstone.runtime.blocking import InlineCalls, ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
+from support.faulty_log import Fault, FaultyLog
 
 
 class World:

@@ -1,0 +1,71 @@
+"""A metadata log that fails on order, in every way a real one does."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+
+from siltstone.metadata.store.port import AppendUncertain, LogUnavailable, MetadataLog, Snapshot
+
+
+class Fault(Enum):
+    UNAVAILABLE = auto()
+    LOST = auto()
+    """It was not written, and the answer does not tell."""
+    DONE = auto()
+    """It was written, and the answer does not tell."""
+    LATE = auto()
+    """It is under way, the answer does not tell, and it is written just before the next append is tried."""
+
+
+class FaultyLog:
+    def __init__(self, log: MetadataLog) -> None:
+        self.log = log
+        self.faults: deque[Fault | None] = deque()
+        """What happens to the next appends; none left: nothing."""
+        self.before_append: deque[Callable[[], object]] = deque()
+        """What somebody else does just before the next appends."""
+        self.snapshot_fails = False
+        self.appends = 0
+        self.heads = 0
+        self._late: list[tuple[bytes, int]] = []
+
+    def append(self, entry: bytes, expected_version: int) -> int:
+        self.appends += 1
+        for late in self._late:
+            self.log.append(*late)
+        self._late = []
+        if self.before_append:
+            self.before_append.popleft()()
+        match self.faults.popleft() if self.faults else None:
+            case Fault.UNAVAILABLE:
+                raise LogUnavailable("busy")
+            case Fault.LOST:
+                raise AppendUncertain("connection lost")
+            case Fault.DONE:
+                self.log.append(entry, expected_version)
+                raise AppendUncertain("connection lost")
+            case Fault.LATE:
+                self._late.append((entry, expected_version))
+                raise AppendUncertain("connection lost")
+        return self.log.append(entry, expected_version)
+
+    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
+        return self.log.read_after(version, limit)
+
+    def head_version(self) -> int:
+        self.heads += 1
+        return self.log.head_version()
+
+    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
+        if self.snapshot_fails:
+            raise LogUnavailable("disk full")
+        self.log.save_snapshot(version, chunks)
+
+    def snapshot_version(self) -> int | None:
+        return self.log.snapshot_version()
+
+    def load_snapshot(self) -> Snapshot | None:
+        return self.log.load_snapshot()
+
+    def close(self) -> None:
+        self.log.close()
