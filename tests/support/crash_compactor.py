@@ -1,0 +1,33 @@
+"""A process that compacts and sweeps until it is killed: ``python -m support.crash_compactor FOLDER``."""
+
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from siltstone.maintenance.compaction import compact
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.settings import CompactionSettings
+
+from siltstone.maintenance.sweep import sweep
+from siltstone.metadata.refusals import JobRunning
+from siltstone.server.components import open_store
+from support.crash_settings import crash_settings
+
+GRACE_PERIOD_MS = 2_000
+
+
+def main(folder: Path) -> None:
+    settings = CompactionSettings(
+        split_size_bytes=16_384, memory_bytes=262_144, part_bytes_min=4_096, lease_ms=1_000
+    )
+    with open_store(crash_settings(folder)) as store:
+        while True:
+            with suppress(JobRunning):  # the killed driver's lease has not passed yet
+                compact(store.context, InProcessRunner(), settings)
+            sweep(store.context, GRACE_PERIOD_MS)
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
