@@ -24,3 +24,13 @@ def spark() -> Iterator[Any]:
     session = start_session("local[2]", "siltstone tests", FOR_SMALL_DATA)
     yield session
     session.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run side by side (``-n 2``), the tests that share the Spark above stay together; what starts a JVM goes first,
+    so that the quick tests fill the gaps and no long one is left for the end."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)

@@ -64,3 +64,13 @@ def wait_for_gate(folder: bytes) -> bytes:
             return b"passed"
         time.sleep(0.01)
     raise TimeoutError("nobody opened the gate")
+
+
+def write_file(path: bytes) -> bytes:
+    """The bytes follow from the file's name; written beside it and renamed, as a store does."""
+    name = path.rsplit(b"/", 1)[-1]
+    content = name * 100_000
+    draft = Path(os.fsdecode(path) + f".{os.getpid()}")
+    draft.write_bytes(content)
+    draft.rename(os.fsdecode(path))
+    return name + b" " + str(len(content)).encode()

