@@ -217,7 +217,7 @@ class StreamEngine:
             self._seal()
 
     def _seal(self) -> None:
-        if not self._cache.active.is_empty:
+        if self._failure is None and not self._cache.active.is_empty:
             self._pipeline.submit(self._cache.seal())
 
     async def _seal_by_age(self) -> None:

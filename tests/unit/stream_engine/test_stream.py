@@ -1,0 +1,111 @@
+import asyncio
+
+import pytest
+from support.engine_world import settled
+
+from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.object_formats.batch_frame import ImpossibleBatch
+from siltstone.stream_engine.stream import Stream
+
+
+def stream_at(end_offset: int = 0, start_offset: int = 0) -> Stream:
+    return Stream(
+        StreamMetadata(7, StreamState.OPENED, 3, 0, start_offset, end_offset, owner_ranges=(), ranges=(), tags={})
+    )
+
+
+def test_a_stream_begins_at_its_committed_end():
+    stream = stream_at(100, 40)
+    assert (stream.start_offset, stream.confirmed_offset, stream.next_offset) == (40, 100, 100)
+    assert (stream.stream_id, stream.epoch) == (7, 3)
+
+
+def test_offsets_are_taken_in_call_order():
+    stream = stream_at(10)
+    first, second = stream.next_batch(b"a", 3, 5, 6), stream.next_batch(b"b", 1)
+    assert (first.base_offset, first.end_offset, second.base_offset, second.end_offset) == (10, 13, 13, 14)
+    assert (first.stream_id, first.stream_epoch, first.record_count) == (7, 3, 3)
+    assert (first.smallest_timestamp_ms, first.largest_timestamp_ms, first.payload) == (5, 6, b"a")
+    assert stream.confirmed_offset == 10
+
+
+@pytest.mark.parametrize(
+    ("records", "smallest", "largest"), [(0, 0, 0), (-1, 0, 0), (1, 2**63, 0), (1, 0, 2**63), (2**64, 0, 0)]
+)
+def test_a_batch_that_no_log_can_hold_takes_no_offsets(records, smallest, largest):
+    stream = stream_at(10)
+    with pytest.raises(ImpossibleBatch):
+        stream.next_batch(b"a", records, smallest, largest)
+    assert stream.next_offset == 10
+
+
+def test_waiters_are_woken_by_the_confirmation_that_covers_their_offset_and_by_no_other():
+    async def main() -> None:
+        stream = stream_at()
+        waiters = {offset: asyncio.ensure_future(stream.wait_for(offset)) for offset in (4, 0, 5, 9)}
+        await settled()
+        stream.confirm(5)
+        await settled()
+        assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4}
+        stream.confirm(6)
+        await settled()
+        assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4, 5}
+        stream.close()
+        await settled()
+        assert waiters[9].done()
+
+    asyncio.run(main())
+
+
+def test_what_may_be_read_already_is_not_waited_for():
+    async def main() -> None:
+        stream = stream_at(10)
+        await asyncio.wait_for(stream.wait_for(9), 1)
+        stream.close()
+        await asyncio.wait_for(stream.wait_for(10), 1)
+
+    asyncio.run(main())
+
+
+def test_waiters_that_give_up_leave_nothing_behind():
+    async def main() -> None:
+        stream = stream_at()
+        patient = asyncio.ensure_future(stream.wait_for(3))
+        for _ in range(100):
+            waiter = asyncio.ensure_future(stream.wait_for(0))
+            await settled(2)
+            waiter.cancel()
+            await settled(2)
+        assert stream.waiters == 1
+        stream.confirm(4)
+        await asyncio.wait_for(patient, 1)
+
+    asyncio.run(main())
+
+
+def test_a_failure_is_told_to_who_waits_and_to_who_would_wait():
+    async def main() -> None:
+        stream = stream_at(5)
+        waiter = asyncio.ensure_future(stream.wait_for(5))
+        await settled()
+        stream.fail(RuntimeError("fenced"))
+        with pytest.raises(RuntimeError, match="fenced"):
+            await waiter
+        with pytest.raises(RuntimeError, match="fenced"):
+            await stream.wait_for(6)
+        await stream.wait_for(4)
+
+    asyncio.run(main())
+
+
+def test_a_confirmation_never_goes_back():
+    stream = stream_at(5)
+    with pytest.raises(AssertionError):
+        stream.confirm(5)
+
+
+def test_a_trim_never_goes_back():
+    stream = stream_at(10)
+    stream.trim(5)
+    stream.trim(3)
+    assert stream.start_offset == 5
