@@ -1,0 +1,30 @@
+"""``make bench``, or ``python -m benchmarks a b …`` for some of them."""
+
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+
+from benchmarks import append_large, append_small
+from benchmarks.support.report import Row, show
+
+BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "a": (append_large.TITLE, append_large.run),
+    "b": (append_small.TITLE, append_small.run),
+}
+
+
+def main(wanted: list[str]) -> int:
+    console = Console()
+    unknown = [letter for letter in wanted if letter not in BENCHMARKS]
+    if unknown:
+        console.print(f"no benchmark {', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
+        return 2
+    for letter in wanted or BENCHMARKS:
+        title, run = BENCHMARKS[letter]
+        show(title, run(), console)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""Where a benchmark works: a folder of its own on the disk of the checkout, removed afterwards."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from siltstone.server.settings import StoreSettings, load_settings
+
+WORKPLACE = Path(".build/benchmarks")
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Not in a memory file system: a sync must cost what it costs."""
+    WORKPLACE.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(dir=WORKPLACE)).absolute()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def store_settings(place: Path, **flags: str) -> StoreSettings:
+    return load_settings(
+        place, environment={}, flags={key.replace("__", "."): text for key, text in flags.items()}
+    )
