@@ -123,7 +123,11 @@ class World:
         self.wal_folder = folder / "wal-0"
 
     async def open(
-        self, settings: EngineSettings = SMALL, *, calls: FreezableCalls | None = None, wal: Path | None = None
+        self,
+        settings: EngineSettings = SMALL,
+        *,
+        calls: FreezableCalls | None = None,
+        wal: Path | None = None,
     ) -> Node:
         """A node that has recovered. When opening fails everything of it is closed again."""
         calls = calls or FreezableCalls()

@@ -10,7 +10,9 @@ from siltstone.stream_engine.stream import Stream
 
 def stream_at(end_offset: int = 0, start_offset: int = 0) -> Stream:
     return Stream(
-        StreamMetadata(7, StreamState.OPENED, 3, 0, start_offset, end_offset, owner_ranges=(), ranges=(), tags={})
+        StreamMetadata(
+            7, StreamState.OPENED, 3, 0, start_offset, end_offset, owner_ranges=(), ranges=(), tags={}
+        )
     )
 
 

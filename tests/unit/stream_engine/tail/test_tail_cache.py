@@ -53,7 +53,9 @@ def test_blocks_that_are_not_committed_are_never_evicted():
     put(cache, cached(1, 0))
     cache.seal()
     put(cache, cached(1, 1))
-    cache.reserve(charge_of(100))  # more than there is room for: the engine would not, and still nothing is lost
+    cache.reserve(
+        charge_of(100)
+    )  # more than there is room for: the engine would not, and still nothing is lost
     assert [one.base_offset for one in cache.suffix(1, 0, 2)] == [0, 1]
 
 

@@ -12,7 +12,8 @@ def test_an_encoded_object_reads_back_and_its_commit_says_what_it_holds():
         for stream_id in (4, 7)
     }
     streams = {
-        stream_id: [CachedBatch(one, encode_frame_header(one)) for one in of] for stream_id, of in batches.items()
+        stream_id: [CachedBatch(one, encode_frame_header(one)) for one in of]
+        for stream_id, of in batches.items()
     }
     encoded = encode_object(streams, (4, 7), 1024)
     data = b"".join(encoded.buffers)
