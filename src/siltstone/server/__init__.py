@@ -1,0 +1,1 @@
+"""Floor 7: one process: settings, the components they become, and later the sockets in front of them."""
