@@ -91,8 +91,8 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
         log = open_log(settings.metadata, create=create)
     except LogNotFound as missing:
         raise StoreNotFound(
-            f"there is no store at {settings.folder} ({missing}): name one with --store FOLDER, "
-            "or make one with siltstone demo --store FOLDER"
+            f"there is no store at {settings.folder}: {settings.metadata} is missing; "
+            "name one with --store FOLDER, or make one with siltstone demo --store FOLDER"
         ) from missing
     try:
         return MetadataClient(log, clock, rng)

@@ -42,7 +42,7 @@ def build_tree(tree: type[S], values: Mapping[str, object], prefix: str = "") ->
     except SettingRefused:
         raise
     except (InvalidRequest, ValueError) as refusal:
-        raise SettingRefused(f"impossible settings: {refusal}") from refusal
+        raise SettingRefused(f"impossible settings in [{prefix[:-1]}]: {refusal}") from refusal
 
 
 def values_of(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[Setting, object]]:

@@ -72,7 +72,9 @@ class Setting(msgspec.Struct, frozen=True):
         }[self.unit]
 
 
-_MAY_BE_ZERO = frozenset({"node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms"})
+_MAY_BE_ZERO = frozenset(
+    {"node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms", "split_size_bytes"}
+)
 
 
 def parse_setting(setting: Setting, raw: object, *, origin: str, is_text: bool) -> object:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.server.setting_layers import Layer, environment_layer, file_layer, flags_layer
@@ -23,12 +25,20 @@ from siltstone.stream_engine.settings import EngineSettings, ReadSettings
 SETTINGS_FILE = "siltstone.toml"
 
 
+class SweepSettings(msgspec.Struct, frozen=True):
+    """``grace_period_ms``: how long a destroyed object stays in its bucket."""
+
+    grace_period_ms: int = GRACE_PERIOD_MS
+
+
 class Tuning(msgspec.Struct, frozen=True):
     """What has a default in ``model.limits``."""
 
     engine: EngineSettings = EngineSettings()
     read: ReadSettings = ReadSettings()
     retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
+    sweep: SweepSettings = SweepSettings()
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -51,6 +61,14 @@ class StoreSettings(msgspec.Struct, frozen=True):
     @property
     def retry(self) -> RetrySettings:
         return self.tuning.retry
+
+    @property
+    def compaction(self) -> CompactionSettings:
+        return self.tuning.compaction
+
+    @property
+    def sweep(self) -> SweepSettings:
+        return self.tuning.sweep
 
     def __str__(self) -> str:
         return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))

@@ -1,0 +1,86 @@
+"""What the shell hears: exit status and one line, never a traceback (unless SILTSTONE_DEBUG=1).
+
+===========  ====================================================================================
+exit status  meaning
+===========  ====================================================================================
+0            done
+1            it was tried and failed, or something is wrong with the data
+2            the request was wrong: nothing was done, correct it
+130          interrupted (Ctrl-C)
+===========  ====================================================================================
+"""
+
+import os
+
+import click
+
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.store.port import NotMetadataLog
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+FAILED = 1
+WRONG_REQUEST = 2
+INTERRUPTED = 130
+
+DEBUG_VARIABLE = "SILTSTONE_DEBUG"
+
+
+class ExtraMissing(InvalidRequest):
+    """Something optional is needed for this and is not installed."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed: pip install 'siltstone[{extra}]'")
+
+
+class Failure(Exception):
+    """A command that has said what is wrong and ends with that status."""
+
+    def __init__(self, status: int = FAILED) -> None:
+        super().__init__(f"exit status {status}")
+        self.status = status
+
+
+def debugging() -> bool:
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+
+
+def exit_status(failure: BaseException) -> int:
+    if isinstance(failure, Failure):
+        return failure.status
+    if isinstance(failure, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    if isinstance(
+        failure, Refusal
+    ):  # what the metadata refuses was decided by us, not by who typed the command
+        return FAILED
+    if isinstance(failure, InvalidRequest | NotMetadataLog | click.UsageError | click.BadParameter):
+        return WRONG_REQUEST
+    return FAILED
+
+
+def failure_line(failure: BaseException) -> str | None:
+    """What to say on stderr; None when it has been said."""
+    match failure:
+        case Failure():
+            line = None
+        case KeyboardInterrupt() | click.Abort():
+            line = "interrupted"
+        case click.UsageError(ctx=context):
+            command = context.command_path if context else "siltstone"
+            line = f"{failure.format_message()} See {command} --help"
+        case click.ClickException():
+            line = failure.format_message()
+        case SiltstoneError():
+            line = str(failure)
+        case OSError(strerror=str(reason)):
+            line = f"{failure.filename or 'operating system'}: {reason}"
+        case _:
+            line = (
+                f"this is a bug, {type(failure).__name__}: {failure} "
+                f"({DEBUG_VARIABLE}=1 shows where; please report it)"
+            )
+    return _one_line(line) if line else None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,46 @@
+"""``siltstone inspect OBJECT``: one object, inside."""
+
+from contextlib import ExitStack
+
+import click
+
+from siltstone.cli.inspecting.anatomy import Anatomy, blocks_of, dissect
+from siltstone.cli.inspecting.source import ObjectSource, find_object
+from siltstone.cli.inspecting.tables import as_json, batches_table, header_facts, index_table
+from siltstone.cli.output import print_json, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.model.block import BlockEntry
+
+
+@click.command("inspect")
+@click.argument("name", metavar="OBJECT")
+@click.option("--blocks", is_flag=True, help="Read the blocks as well: verify each, list the batches in it.")
+@click.option("--stream", "stream_id", type=int, metavar="ID", help="Only the blocks of this stream.")
+@json_option
+@store_options
+def inspect(choice: StoreChoice, name: str, blocks: bool, stream_id: int | None, as_json: bool) -> None:
+    """Show what is in an object: header, index, and with --blocks every batch.
+
+    OBJECT is an id (12), a key (4f/objects/00000000000000000012), a file, or a URL (s3://bucket/key). A file or URL
+    needs no store. A damaged object is named as such, with exit status 1.
+    """
+    with ExitStack() as opened:
+        source = find_object(name, choice, opened)
+        anatomy = dissect(source)
+        entries = [entry for entry in anatomy.index if stream_id in (None, entry.stream_id)]
+        show = _show_as_json if as_json else _show_tables
+        show(source, anatomy, entries, blocks)
+
+
+def _show_tables(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
+    out = results()
+    out.print(header_facts(source, anatomy))
+    out.print(index_table(entries))
+    if blocks:
+        for contents in blocks_of(source, entries):
+            out.print(batches_table(contents))
+
+
+def _show_as_json(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
+    contents = list(blocks_of(source, entries)) if blocks else None
+    print_json(as_json(source, anatomy, entries, contents))

@@ -1,0 +1,1 @@
+"""Looking into one object: ``source`` (which bytes), ``anatomy`` (what they say), ``tables`` (how it is shown)."""

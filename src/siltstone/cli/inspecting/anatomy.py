@@ -1,0 +1,60 @@
+"""What an object's bytes say: footer, index, and, when asked, the batches in each block, every checksum verified."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from siltstone.cli.inspecting.source import ObjectSource
+from siltstone.model.block import BlockEntry
+from siltstone.model.errors import CorruptData
+from siltstone.model.limits import TAIL_READ_BYTES
+from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.batch_frame import decode_frames
+from siltstone.object_formats.block_check import verify_block
+from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_formats.footer import FORMAT_VERSION, Footer, decode_footer
+from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
+
+
+class ObjectDamaged(CorruptData):
+    """The object is not as it was written. The text says where and how."""
+
+
+class Anatomy(msgspec.Struct, frozen=True):
+    footer: Footer
+    index: BlockIndex
+    format_version: int = FORMAT_VERSION
+
+
+class BlockContents(msgspec.Struct, frozen=True):
+    entry: BlockEntry
+    batches: list[RecordBatch]
+
+
+def dissect(source: ObjectSource) -> Anatomy:
+    """Footer and index. Raises ObjectDamaged."""
+    try:
+        tail = source.read(max(0, source.size_bytes - TAIL_READ_BYTES), source.size_bytes)
+        footer = decode_footer(tail, source.size_bytes)
+        found = index_of_tail(tail, source.size_bytes)
+        if isinstance(found, IndexLiesBefore):
+            found = verified_index(source.read(found.position, found.end), found.footer)
+    except CorruptData as damage:
+        raise _damaged(source, damage) from damage
+    return Anatomy(footer, found)
+
+
+def blocks_of(source: ObjectSource, entries: list[BlockEntry]) -> Iterator[BlockContents]:
+    """One read a block. Raises ObjectDamaged."""
+    object_id = source.metadata.object_id if source.metadata is not None else -1
+    for entry in entries:
+        try:
+            raw = source.read(entry.position, entry.end_position)
+            verify_block(raw, entry, object_id)
+            yield BlockContents(entry, list(decode_frames(raw)))
+        except CorruptData as damage:
+            raise _damaged(source, damage) from damage
+
+
+def _damaged(source: ObjectSource, damage: CorruptData) -> ObjectDamaged:
+    return ObjectDamaged(f"{source.place} is damaged, {type(damage).__name__}: {damage}")

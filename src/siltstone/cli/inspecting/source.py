@@ -1,0 +1,95 @@
+"""Which object is meant: an id, a key, a file, or a URL.
+
+A file or a URL needs no store: any object can be looked into, wherever it was copied to.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from siltstone.cli.store_options import StoreChoice
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.objects import ObjectState, object_id_of_key, object_key
+from siltstone.object_store.opening import open_store
+from siltstone.server.components import Store
+
+
+class ObjectUnknown(InvalidRequest):
+    """Neither the metadata nor the bucket nor the file system has it."""
+
+
+class ObjectSource(msgspec.Struct, frozen=True):
+    """The bytes of one object. ``metadata`` when the store knows it."""
+
+    place: str
+    size_bytes: int
+    read: Callable[[int, int], bytes]
+    metadata: ObjectMetadata | None = None
+
+
+def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectSource:
+    """What has to be closed afterwards goes to ``opened``. Raises ObjectUnknown, ObjectNotFound, StoreNotFound."""
+    scheme = urlsplit(name).scheme
+    if scheme == "file":
+        return _of_file(Path(unquote(urlsplit(name).path)))
+    if scheme in ("s3", "memory"):
+        return _of_url(name, opened)
+    if not name.isdigit() and Path(name).is_file():
+        return _of_file(Path(name))
+    store = opened.enter_context(choice.open())
+    return _of_store(name, store)
+
+
+def _of_file(path: Path) -> ObjectSource:
+    if not path.is_file():
+        raise ObjectUnknown(f"there is no file {path}")
+
+    def read(start: int, end: int) -> bytes:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), end - start, start)
+
+    return ObjectSource(str(path), path.stat().st_size, read)
+
+
+def _of_url(url: str, opened: ExitStack) -> ObjectSource:
+    """The last part of the path is the key, what is before it the bucket and its prefix."""
+    parts = urlsplit(url)
+    bucket, _, key = parts.path.rpartition("/")
+    if not key:
+        raise ObjectUnknown(f"{url} names a bucket, not an object: add its key")
+    store = open_store(urlunsplit(parts._replace(path=bucket)))
+    opened.callback(store.close)
+    return ObjectSource(url, store.head(key).size_bytes, lambda start, end: store.get_range(key, start, end))
+
+
+def _of_store(name: str, store: Store) -> ObjectSource:
+    image = store.metadata.image
+    object_id = int(name) if name.isdigit() else object_id_of_key(name)
+    metadata = image.objects.get(object_id) if object_id is not None else None
+    if object_id is None:
+        raise ObjectUnknown(f"{name} is neither an object id, nor a key of this store, nor a file")
+    if metadata is None:
+        raise ObjectUnknown(_unknown_id(object_id, image, store))
+    key = object_key(object_id)
+    bucket = store.buckets.store(metadata.bucket_id)
+    size_bytes = (
+        metadata.size_bytes if metadata.state is ObjectState.COMMITTED else bucket.head(key).size_bytes
+    )
+    return ObjectSource(
+        f"{bucket.url.rstrip('/')}/{key}",
+        size_bytes,
+        lambda start, end: bucket.get_range(key, start, end),
+        metadata,
+    )
+
+
+def _unknown_id(object_id: int, image: MetadataImage, store: Store) -> str:
+    known = sorted(image.objects)
+    there_are = f"there are {len(known)}, from {known[0]} to {known[-1]}" if known else "it has none"
+    return f"the store at {store.settings.folder} has no object {object_id}: {there_are}"

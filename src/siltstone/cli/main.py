@@ -1,0 +1,65 @@
+"""``siltstone``: all commands, and the one place where a failure becomes a line and an exit status."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from siltstone import __version__
+from siltstone.cli.check import check
+from siltstone.cli.failures import debugging, exit_status, failure_line
+from siltstone.cli.inspect_object import inspect
+from siltstone.cli.maintain import maintain
+from siltstone.cli.streams import streams
+
+
+class Commands(click.Group):
+    """A group that ends with an exit status and at most one line on stderr, whatever happens inside."""
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(args, **extra)
+        except Exception as failure:
+            if debugging():
+                raise
+            if line := failure_line(failure):
+                print(f"siltstone: {line}", file=sys.stderr)  # noqa: T201
+            sys.exit(exit_status(failure))
+        sys.exit(status if isinstance(status, int) else 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order one meets them."""
+        return list(self.commands)
+
+
+@click.group(cls=Commands, no_args_is_help=False, invoke_without_command=True)
+@click.version_option(__version__, prog_name="siltstone", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Siltstone, a stream store whose data lives on object storage and whose maintenance runs on Apache Spark.
+
+    \b
+    Begin with:   siltstone demo --keep
+    then look at: siltstone streams, siltstone inspect 0, siltstone check
+
+    A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
+    Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.
+    """
+    if debugging():
+        logging.basicConfig(level=logging.INFO)
+    else:
+        # A failure is reported once, by its line; what components write down on the way is for debugging.
+        logging.getLogger("siltstone").addHandler(logging.NullHandler())
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (streams, inspect, maintain, check):
+    cli.add_command(command)
+
+
+def main() -> None:
+    cli.main(prog_name="siltstone")

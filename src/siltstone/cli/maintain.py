@@ -1,0 +1,56 @@
+"""``siltstone maintain …``: housekeeping that is done by hand or by cron."""
+
+import click
+
+from siltstone.cli.failures import Failure
+from siltstone.cli.output import facts, print_json, remarks, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.words import counted, size_words
+from siltstone.maintenance.sweep import SweepReport
+from siltstone.maintenance.sweep import sweep as sweep_store
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def maintain(context: click.Context) -> None:
+    """Housekeeping: delete what is due."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@maintain.command()
+@click.option(
+    "--grace-period", metavar="DURATION", help="Spare what was destroyed later than that, such as 10min."
+)
+@json_option
+@store_options
+def sweep(choice: StoreChoice, grace_period: str | None, as_json: bool) -> None:
+    """Delete objects that nobody needs any more.
+
+    Objects prepared for an upload that never came are given up when their time limit has passed. Objects that
+    compaction has replaced are deleted from their bucket when their grace period has, which is longer than any
+    read that may still use them.
+    """
+    settings = choice.settings(sweep__grace_period_ms=grace_period)
+    with choice.open() as store:
+        report = sweep_store(store.context, settings.sweep.grace_period_ms)
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report)
+    if report.passed_over:
+        for reason in report.passed_over:
+            remarks().print(f"passed over: {reason}", markup=False, soft_wrap=True)
+        raise Failure
+
+
+def _print_report(report: SweepReport) -> None:
+    results().print(
+        facts(
+            deleted=f"{counted(report.objects_deleted, 'object')}, {size_words(report.bytes_deleted)}",
+            delete_requests=report.delete_requests,
+            given_up=f"{counted(report.objects_expired, 'prepared object')} past the time limit",
+            uploads_aborted=report.uploads_aborted,
+            still_waiting=f"{counted(report.objects_waiting, 'destroyed object')} within the grace period",
+        )
+    )

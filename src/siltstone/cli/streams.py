@@ -1,0 +1,80 @@
+"""``siltstone streams``: what streams there are."""
+
+import click
+import msgspec
+
+from siltstone.cli.output import print_json, results, table
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.words import count_words, size_words
+from siltstone.metadata.entities import StreamMetadata
+from siltstone.metadata.image import MetadataImage
+
+
+class StreamRow(msgspec.Struct, frozen=True):
+    """``objects`` and ``size_bytes`` count what holds the stream; ``owner`` is -1 before the first opening."""
+
+    stream_id: int
+    state: str
+    epoch: int
+    owner: int
+    start_offset: int
+    end_offset: int
+    objects: int
+    size_bytes: int
+    tags: dict[str, str]
+
+
+def stream_rows(image: MetadataImage) -> list[StreamRow]:
+    return [_row(image.streams[stream_id]) for stream_id in sorted(image.streams)]
+
+
+def _row(stream: StreamMetadata) -> StreamRow:
+    return StreamRow(
+        stream_id=stream.stream_id,
+        state=stream.state.name,
+        epoch=stream.epoch,
+        owner=stream.owner,
+        start_offset=stream.start_offset,
+        end_offset=stream.end_offset,
+        objects=len({held.object_id for held in stream.ranges}),
+        size_bytes=sum(held.size_bytes for held in stream.ranges),
+        tags=stream.tags,
+    )
+
+
+@click.command()
+@json_option
+@store_options
+def streams(choice: StoreChoice, as_json: bool) -> None:
+    """List the streams of a store.
+
+    Each line is one stream: who may append to it, the offsets [start, end) it holds, and the objects these lie in.
+    Before compaction a stream is spread over many objects, after it over few.
+    """
+    with choice.open() as store:
+        image = store.metadata.image
+    rows = stream_rows(image)
+    if as_json:
+        print_json({"version": image.version, "streams": rows})
+        return
+    _print_table(rows)
+
+
+def _print_table(rows: list[StreamRow]) -> None:
+    if not rows:
+        results().print("This store has no streams yet.")
+        return
+    shown = table(">id", "state", ">epoch", ">owner", ">start", ">end", ">objects", ">bytes", "tags")
+    for row in rows:
+        shown.add_row(
+            str(row.stream_id),
+            row.state.lower(),
+            str(row.epoch),
+            str(row.owner) if row.owner >= 0 else "-",
+            count_words(row.start_offset),
+            count_words(row.end_offset),
+            count_words(row.objects),
+            size_words(row.size_bytes),
+            " ".join(f"{name}={value}" for name, value in sorted(row.tags.items())),
+        )
+    results().print(shown)
