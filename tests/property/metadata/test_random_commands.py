@@ -6,11 +6,11 @@ have changed nothing and a repetition must be the success it was, with no record
 log gives, from its beginning and from a snapshot anywhere in between.
 """
 
+import random
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from siltstone.metadata.applying import next_image
 from siltstone.metadata.commands import (
@@ -39,15 +39,12 @@ from siltstone.metadata.stream_ranges import joined
 from siltstone.model.objects import ObjectState
 from support.metadata_world import MetadataWorld, new_object
 
-NODES = st.integers(0, 1)
-STREAMS = st.integers(0, 3)
-SMALL = st.integers(0, 9)
 NOT_IDEMPOTENT = (CreateStream, PrepareObjects, StartJob, ExpireObjects)
 
 
-class Commands(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
+class Walk:
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         self.world = MetadataWorld()
         self.model_ids: list[int] = []
         self.model: dict[int, list[int]] = {}
@@ -108,124 +105,135 @@ class Commands(RuleBasedStateMachine):
 
     # -- nodes and streams -------------------------------------------------------------------------------
 
+    def node(self) -> int:
+        return self.rng.randrange(2)
+
+    def stream(self) -> int:
+        """Any id there was, now and then one there was not; not seldom one that is gone."""
+        return self.rng.randrange(len(self.model_ids) + (self.rng.random() < 0.1))
+
     def epoch(self, node: int) -> int:
-        return self.world.image.nodes[node].node_epoch
+        """The node's, now and then the one before."""
+        return self.world.image.nodes[node].node_epoch - (self.rng.random() < 0.05)
 
     def stream_epoch(self, stream_id: int) -> int:
         stream = self.world.image.streams.get(stream_id)
         return -1 if stream is None else stream.epoch
 
-    @rule(node=NODES, failover=st.booleans())
-    def register(self, node: int, failover: bool) -> None:
-        self.starts += 1
-        self.do(RegisterNode(node, f"start {self.starts}", "", failover))
+    def owner(self, stream_id: int) -> int:
+        """The stream's, now and then the other node."""
+        stream = self.world.image.streams.get(stream_id)
+        if stream is None or stream.owner < 0 or self.rng.random() < 0.1:
+            return self.node()
+        return stream.owner
 
-    @rule(node=NODES)
-    def create(self, node: int) -> None:
-        if len(self.model_ids) < 5:
+    def register(self) -> None:
+        self.starts += 1
+        self.do(RegisterNode(self.node(), f"start {self.starts}", "", self.rng.random() < 0.5))
+
+    def create(self) -> None:
+        if len(self.model_ids) < 6:
+            node = self.node()
             self.do(CreateStream(node, self.epoch(node)))
 
-    @rule(node=NODES, stream_id=STREAMS, higher=st.integers(-1, 2))
-    def open(self, node: int, stream_id: int, higher: int) -> None:
+    def open(self) -> None:
+        node, stream_id = self.node(), self.stream()
+        higher = self.rng.choice([-1, 0, 0, 1, 1, 1, 2])
         self.do(OpenStream(node, self.epoch(node), stream_id, self.stream_epoch(stream_id) + higher))
 
-    @rule(node=NODES, stream_id=STREAMS)
-    def close(self, node: int, stream_id: int) -> None:
+    def close(self) -> None:
+        stream_id = self.stream()
+        node = self.owner(stream_id)
         self.do(CloseStream(node, self.epoch(node), stream_id, self.stream_epoch(stream_id)))
 
-    @rule(node=NODES, stream_id=STREAMS, by=st.integers(-1, 12))
-    def trim(self, node: int, stream_id: int, by: int) -> None:
+    def trim(self) -> None:
+        stream_id = self.stream()
+        node = self.owner(stream_id)
         stream = self.world.image.streams.get(stream_id)
-        start = 0 if stream is None else max(0, stream.start_offset + by)
+        start = 0 if stream is None else max(0, stream.start_offset + self.rng.randint(-1, 12))
         self.do(TrimStream(node, self.epoch(node), stream_id, self.stream_epoch(stream_id), start))
 
-    @rule(node=NODES, stream_id=STREAMS, closing=st.booleans())
-    def delete(self, node: int, stream_id: int, closing: bool) -> None:
-        stream = self.world.image.streams.get(stream_id)
-        if closing and stream is not None and stream.owner >= 0:
-            self.close(stream.owner, stream_id)
-        self.do(DeleteStream(node, self.epoch(node), stream_id, self.stream_epoch(stream_id)))
+    def delete(self) -> None:
+        stream_id = self.stream()
+        node, epoch = self.owner(stream_id), self.stream_epoch(stream_id)
+        if self.rng.random() < 0.7:
+            self.do(CloseStream(node, self.epoch(node), stream_id, epoch))
+        self.do(DeleteStream(node, self.epoch(node), stream_id, epoch))
 
-    # -- uploads: prepared now, committed later, perhaps twice -------------------------------------------
+    # -- uploads: prepared now, committed now or later, perhaps twice ------------------------------------
 
-    @rule(
-        node=NODES, lengths=st.dictionaries(STREAMS, st.integers(1, 8), min_size=1), split=SMALL, shift=SMALL
-    )
-    def upload(self, node: int, lengths: dict[int, int], split: int, shift: int) -> None:
+    def upload(self) -> None:
+        """What one node's cache block could hold: the ends of its streams and on; now and then not quite."""
+        node = self.node()
         ranges = []
-        for stream_id, length in sorted(lengths.items()):
-            stream = self.world.image.streams.get(stream_id)
-            begin = 0 if stream is None else stream.end_offset
-            begin = max(0, begin + {0: 1, 1: -1}.get(shift, 0))
-            if stream is not None and stream.owner == node:
-                ranges.append((stream_id, begin, begin + length))
-        alone = tuple(one for one in ranges if one[0] == split)
-        together = [one for one in ranges if one[0] != split]
-        if ranges:
-            self.pending.append(
-                self.world.upload(*together, alone=alone, node_id=node, node_epoch=self.epoch(node))
-            )
+        for stream_id, stream in sorted(self.world.image.streams.items()):
+            if stream.owner == node and self.rng.random() < 0.7:
+                begin = max(
+                    0, stream.end_offset + (self.rng.randint(-2, 2) if self.rng.random() < 0.05 else 0)
+                )
+                ranges.append((stream_id, begin, begin + self.rng.randint(1, 8)))
+        if not ranges:
+            return
+        alone = [one for one in ranges if self.rng.random() < 0.3]
+        together = [one for one in ranges if one not in alone]
+        epoch = self.world.image.nodes[node].node_epoch
+        self.finish(self.world.upload(*together, alone=tuple(alone), node_id=node, node_epoch=epoch))
 
-    @rule(which=SMALL, keep=st.booleans())
-    def commit(self, which: int, keep: bool) -> None:
+    def finish(self, commit: Command[Any]) -> None:
+        self.pending.append(commit)
+        if self.rng.random() < 0.8:
+            self.do(commit)
+
+    def commit_late(self) -> None:
         if self.pending:
-            at = which % len(self.pending)
-            self.do(self.pending[at] if keep else self.pending.pop(at))
+            self.do(self.rng.choice(self.pending[-12:]))
 
-    # -- compaction: planned on today's image, committed on another day's --------------------------------
+    # -- compaction: planned on today's image, committed today or on another day's -----------------------
 
-    @rule(driver=st.integers(0, 1))
-    def start(self, driver: int) -> None:
-        self.do(StartJob("compaction", f"driver {driver}", 60_000))
+    def job_step(self) -> None:
+        job_id = max(0, self.world.image.next_job_id - self.rng.randint(0, 2))
+        again = self.rng.random() < 0.5
+        self.do(RenewJob(job_id, 60_000) if again else FinishJob(job_id, self.rng.random() < 0.5))
 
-    @rule(job_id=st.integers(0, 5), succeeded=st.booleans())
-    def finish(self, job_id: int, succeeded: bool) -> None:
-        self.do(FinishJob(job_id, succeeded))
-
-    @rule(job_id=st.integers(0, 5))
-    def renew(self, job_id: int) -> None:
-        self.do(RenewJob(job_id, 60_000))
-
-    @rule(sources=st.sets(SMALL, min_size=1, max_size=5), cut=SMALL, spoil=st.integers(0, 5))
-    def plan(self, sources: set[int], cut: int, spoil: int) -> None:
+    def compact(self) -> None:
+        self.do(StartJob("compaction", f"driver {self.node()}", 60_000))
         image = self.world.image
         running = [job.job_id for job in image.jobs.values() if job.state.name == "RUNNING"]
         committed = sorted(i for i, row in image.objects.items() if row.state is ObjectState.COMMITTED)
-        chosen = tuple(committed[-1 - number] for number in sources if number < len(committed))
-        if not running or not chosen:
+        chosen = tuple(self.rng.sample(committed, min(len(committed), self.rng.randint(1, 5))))
+        if not chosen:
             return
-        pieces = self.pieces(image, chosen, cut)
-        if pieces and spoil == 0:
-            pieces.pop()
-        if pieces and spoil == 1:
+        pieces = self.pieces(image, chosen)
+        if pieces and self.rng.random() < 0.1:
             stream_id, left, right = pieces.pop()
-            pieces.append((stream_id, left, right + 1))
+            pieces += self.rng.choice([[], [(stream_id, left, right + 1)], [(stream_id, left, right)] * 2])
         first = self.world.prepare_for_job(running[0], max(1, len(pieces)))
-        made = tuple(new_object(first + at, piece) for at, piece in enumerate(pieces))
-        self.pending.append(CommitCompaction(running[0], chosen, None, made))
+        together = {stream_id: (stream_id, left, right) for stream_id, left, right in pieces}
+        in_set = list(together.values()) if self.rng.random() < 0.5 else []
+        alone = list(pieces)
+        for one in in_set:
+            alone.remove(one)
+        sso = new_object(first, *in_set) if in_set else None
+        sos = tuple(new_object(first + at, piece) for at, piece in enumerate(alone, start=bool(in_set)))
+        self.finish(CommitCompaction(running[0], chosen, sso, sos))
 
-    def pieces(self, image: MetadataImage, chosen: tuple[int, ...], cut: int) -> list[tuple[int, int, int]]:
-        """The live runs the objects hold, the longer ones cut in two."""
+    def pieces(self, image: MetadataImage, chosen: tuple[int, ...]) -> list[tuple[int, int, int]]:
+        """The live runs the objects hold, some cut in two."""
         made = []
         for stream_id, stream in sorted(image.streams.items()):
-            ranges = [held for held in stream.ranges if held.object_id in chosen]
-            for left, right in joined(ranges):
+            for left, right in joined(held for held in stream.ranges if held.object_id in chosen):
                 start = max(left, stream.start_offset)
                 if stream.state is StreamState.DELETED or start >= right:
                     continue
-                inner = start + cut
-                made += [(stream_id, start, inner), (stream_id, inner, right)] if start < inner < right else [
-                    (stream_id, start, right)
-                ]  # fmt: skip
+                cut = self.rng.randint(start, right)
+                made += [(stream_id, *run) for run in ((start, cut), (cut, right)) if run[0] < run[1]]
         return made
 
     # -- time --------------------------------------------------------------------------------------------
 
-    @rule(minutes=st.integers(1, 70))
-    def time_passes(self, minutes: int) -> None:
-        self.world.now_ms += minutes * 60_000
+    def time_passes(self) -> None:
+        self.world.now_ms += self.rng.choice([1, 5, 30]) * 60_000
 
-    @rule()
     def sweep(self) -> None:
         self.do(ExpireObjects(3))
         due = deletable_objects(self.world.image, self.world.now_ms, 600_000, 5)
@@ -233,7 +241,11 @@ class Commands(RuleBasedStateMachine):
 
     # -- what always holds -------------------------------------------------------------------------------
 
-    @invariant()
+    def check(self) -> None:
+        self.rule_3_every_offset_exactly_once()
+        self.streams_and_objects_agree()
+        self.deleted_streams_are_forgotten_when_nothing_holds_them()
+
     def rule_3_every_offset_exactly_once(self) -> None:
         image = self.world.image
         living = {i: row for i, row in image.streams.items() if row.state is not StreamState.DELETED}
@@ -246,7 +258,6 @@ class Commands(RuleBasedStateMachine):
             assert max(holders) <= 1
             assert all(holders[offset] == 1 for offset in range(stream.start_offset, stream.end_offset))
 
-    @invariant()
     def streams_and_objects_agree(self) -> None:
         image = self.world.image
         of_objects = {id(held): held for row in image.objects.values() for held in row.ranges}
@@ -260,20 +271,17 @@ class Commands(RuleBasedStateMachine):
         assert set(image.prepared) == by_state[ObjectState.PREPARED]
         assert set(image.destroyed) == by_state[ObjectState.DESTROYED]
 
-    @invariant()
     def deleted_streams_are_forgotten_when_nothing_holds_them(self) -> None:
         for stream in self.world.image.streams.values():
             assert stream.state is not StreamState.DELETED or stream.ranges
 
-    def teardown(self) -> None:
-        if not hasattr(self, "world"):
-            return
+    def fold_again(self) -> None:
         log, final = self.world.log, self.world.image
         folded = MetadataImage()
         for records in log:
             folded = next_image(folded, records)
         assert folded == final
-        for split in {0, len(log) // 3, len(log) // 2, len(log)}:
+        for split in {0, self.rng.randrange(len(log)), len(log)}:
             at_split = self.world.images[split]
             image = decode_snapshot(at_split.version, encode_snapshot(at_split))
             for records in log[split:]:
@@ -281,5 +289,28 @@ class Commands(RuleBasedStateMachine):
             assert image == final
 
 
-TestRandomCommands = Commands.TestCase
-TestRandomCommands.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+STEPS_IN_ALL = 120
+WEIGHTS = {
+    Walk.register: 2,
+    Walk.create: 1,
+    Walk.open: 12,
+    Walk.close: 5,
+    Walk.trim: 6,
+    Walk.delete: 2,
+    Walk.upload: 30,
+    Walk.commit_late: 8,
+    Walk.job_step: 3,
+    Walk.compact: 20,
+    Walk.time_passes: 4,
+    Walk.sweep: 5,
+}
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_commands(seed: int) -> None:
+    walk = Walk(random.Random(seed))
+    for step in walk.rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=STEPS_IN_ALL):
+        step(walk)
+        walk.check()
+    walk.fold_again()
