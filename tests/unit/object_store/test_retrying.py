@@ -1,0 +1,244 @@
+"""Each kind of failure on command; property/object_store has them by chance."""
+
+from threading import Barrier, Thread
+
+import pytest
+
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, StoreDenied, StoreTransient
+from siltstone.object_store.retrying import RetryingStore
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
+from support.faulty_store import Fault, FaultyStore
+
+KEY = "a5/objects/1"
+
+
+class World:
+    """A memory store, faults around it, retries around those, and virtual time."""
+
+    def __init__(self, settings: RetrySettings | None = None) -> None:
+        self.clock = ManualClock()
+        self.memory = MemoryStore(self.clock)
+        self.faulty = FaultyStore(self.memory)
+        self.store = RetryingStore(self.faulty, self.clock, seeded_randomness(3), settings or RetrySettings())
+
+    def calls(self) -> list[str]:
+        return [name for name, _ in self.faulty.history]
+
+    def content(self, key: str = KEY) -> bytes:
+        return self.memory.get_range(key, 0, self.memory.head(key).size_bytes)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_refused_request_is_made_again_after_a_pause(world: World) -> None:
+    began_ms = world.clock.monotonic_ms()
+    world.faulty.fail_next(Fault.REFUSED, Fault.REFUSED)
+
+    world.store.put(KEY, [b"content"])
+
+    assert world.calls() == ["put"] * 3
+    assert world.content() == b"content"
+    assert world.clock.monotonic_ms() > began_ms
+
+
+def test_a_put_whose_answer_was_lost_is_found_and_not_made_again(world: World) -> None:
+    world.faulty.fail_next(Fault.AFTER)
+
+    world.store.put(KEY, [b"con", b"tent"])
+
+    assert world.calls() == ["put", "head"]
+    assert world.content() == b"content"
+
+
+def test_a_put_that_did_not_happen_is_made_again(world: World) -> None:
+    world.faulty.fail_next(Fault.BEFORE)
+
+    world.store.put(KEY, [b"content"])
+
+    assert world.calls() == ["put", "head", "put"]
+    assert world.content() == b"content"
+
+
+def test_an_object_of_another_size_is_not_what_was_put(world: World) -> None:
+    world.memory.put(KEY, [b"torn"])
+    world.faulty.fail_next(Fault.BEFORE)
+
+    world.store.put(KEY, [b"content"])
+
+    assert world.content() == b"content"
+
+
+def test_a_look_that_fails_leads_to_another_put(world: World) -> None:
+    world.faulty.fail_next(Fault.BEFORE, Fault.BEFORE)
+
+    world.store.put(KEY, [b"content"])
+
+    assert world.calls() == ["put", "head", "put"]
+
+
+def test_the_last_attempt_is_looked_for_too() -> None:
+    world = World(RetrySettings(attempts_max=1))
+    world.faulty.fail_next(Fault.AFTER)
+
+    world.store.put(KEY, [b"content"])
+
+    assert world.content() == b"content"
+
+
+def test_a_put_if_absent_whose_answer_was_lost_recognises_its_own(world: World) -> None:
+    world.faulty.fail_next(Fault.AFTER, call="put_if_absent")
+    world.faulty.fail_next(Fault.BEFORE, call="head")
+
+    world.store.put_if_absent(KEY, [b"mi", b"", b"ne"])
+
+    assert world.calls() == ["put_if_absent", "head", "put_if_absent", "head", "get_range"]
+    assert world.content() == b"mine"
+
+
+@pytest.mark.parametrize("others", [b"else", b"longer than mine", b""])
+def test_an_uncertain_put_if_absent_recognises_what_is_not_its_own(world: World, others: bytes) -> None:
+    world.memory.put(KEY, [others])
+    world.faulty.fail_next(Fault.BEFORE, call="put_if_absent")
+
+    with pytest.raises(ObjectAlreadyExists):
+        world.store.put_if_absent(KEY, [b"mine"])
+
+    assert world.content() == others
+
+
+def test_a_certain_refusal_is_not_taken_for_ones_own_even_with_equal_bytes(world: World) -> None:
+    world.memory.put(KEY, [b"same"])
+    world.faulty.fail_next(Fault.REFUSED)
+
+    with pytest.raises(ObjectAlreadyExists):
+        world.store.put_if_absent(KEY, [b"same"])
+
+    assert world.calls() == ["put_if_absent", "put_if_absent"]
+
+
+def test_failures_that_will_not_pass_are_reported_at_once(world: World) -> None:
+    world.faulty.fail_next(Fault.DENIED)
+
+    with pytest.raises(StoreDenied):
+        world.store.put(KEY, [b"content"])
+    with pytest.raises(ObjectNotFound):
+        world.store.get_range(KEY, 0, 1)
+
+    assert world.calls() == ["put", "get_range"]
+
+
+def test_when_attempts_end_the_error_says_whether_the_put_may_have_happened() -> None:
+    world = World(RetrySettings(attempts_max=2))
+
+    world.faulty.fail_next(Fault.REFUSED, Fault.REFUSED)
+    with pytest.raises(StoreTransient) as refused:
+        world.store.put(KEY, [b"content"])
+    world.faulty.fail_next(Fault.BEFORE, Fault.BEFORE, Fault.REFUSED)
+    with pytest.raises(StoreTransient) as lost:
+        world.store.put(KEY, [b"content"])
+
+    assert not refused.value.uncertain
+    assert lost.value.uncertain
+
+
+def test_completing_whose_answer_was_lost_is_asked_again(world: World) -> None:
+    upload = world.store.start_multipart(KEY)
+    parts = [world.store.upload_part(upload, 1, 0, [b"content"])]
+    world.faulty.fail_next(Fault.AFTER)
+
+    world.store.complete_multipart(upload, parts)
+
+    assert world.calls()[-2:] == ["complete_multipart"] * 2
+    assert world.content() == b"content"
+
+
+def test_a_listing_that_breaks_goes_on_behind_the_last_key(world: World) -> None:
+    keys = [f"k/{index:03d}" for index in range(50)]
+    for key in keys:
+        world.memory.put(key, [b"1"])
+    world.faulty.fail_next(Fault.PARTIAL, Fault.BEFORE, Fault.PARTIAL, Fault.REFUSED)
+
+    assert [summary.key for summary in world.store.list()] == keys
+    assert world.calls() == ["list"] * 5
+
+
+def test_a_delete_done_in_part_is_finished(world: World) -> None:
+    keys = [f"k/{index:03d}" for index in range(50)]
+    for key in keys:
+        world.memory.put(key, [b"1"])
+    world.faulty.fail_next(Fault.PARTIAL, Fault.BEFORE)
+
+    world.store.delete(keys)
+
+    assert [*world.memory.list()] == []
+
+
+def test_statistics_count_requests_as_made(world: World) -> None:
+    world.faulty.fail_next(Fault.AFTER, Fault.REFUSED)
+    world.store.put(KEY, [b"0123456789"])  # lost, and the look refused: put again
+    world.store.get_range(KEY, 0, 4)
+    world.faulty.fail_next(Fault.BEFORE)
+    world.store.get_range(KEY, 4, 10)
+    upload = world.store.start_multipart("a5/objects/2")
+    world.store.upload_part(upload, 1, 0, [b"12345"])
+    world.store.copy_part(upload, 2, 5, KEY, 0, 10)
+
+    statistics = world.store.statistics()
+
+    assert statistics.requests == {
+        "put": 2,
+        "head": 1,
+        "get_range": 3,
+        "start_multipart": 1,
+        "upload_part": 1,
+        "copy_part": 1,
+    }
+    assert statistics.retries == 2
+    assert (statistics.bytes_read, statistics.bytes_written) == (10, 15)
+
+
+def test_requests_in_flight_are_limited() -> None:
+    in_flight: list[int] = []
+    highest = 0
+    pairs = Barrier(2, timeout=10)
+
+    class Slow(MemoryStore):
+        def get_range(self, key: str, start: int, end: int) -> bytes:
+            nonlocal highest
+            in_flight.append(1)
+            highest = max(highest, len(in_flight))
+            pairs.wait()  # two meet here, so two are let in; a third would break the count
+            highest = max(highest, len(in_flight))
+            in_flight.pop()
+            return super().get_range(key, start, end)
+
+    clock = ManualClock()
+    memory = Slow(clock)
+    memory.put(KEY, [b"0123456789"])
+    store = RetryingStore(memory, clock, seeded_randomness(1), RetrySettings(requests_in_flight_max=2))
+    threads = [Thread(target=store.get_range, args=(KEY, 0, 1)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert highest == 2
+    assert store.statistics().requests_of("get_range") == 8
+
+
+def test_waiting_holds_no_request_slot() -> None:
+    world = World(RetrySettings(requests_in_flight_max=1))
+    world.memory.put(KEY, [b"0"])
+    world.faulty.fail_next(Fault.REFUSED, call="head")
+    read: list[bytes] = []
+    world.clock.block_ms = lambda _: read.append(world.store.get_range(KEY, 0, 1))  # type: ignore[method-assign]
+
+    world.store.head(KEY)
+
+    assert read == [b"0"]
