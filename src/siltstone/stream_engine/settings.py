@@ -91,3 +91,13 @@ class EngineSettings(msgspec.Struct, frozen=True):
                 f"upload.cache_block_bytes_max ({self.upload.cache_block_bytes_max}) must fit into "
                 f"tail_cache_bytes_max ({self.tail_cache_bytes_max})"
             )
+        self._refuse_appends_that_would_wait_for_ever()
+
+    def _refuse_appends_that_would_wait_for_ever(self) -> None:
+        charged_bytes = self.append_bytes_max + limits.TAIL_CACHE_RECORD_OVERHEAD_BYTES
+        if charged_bytes > min(self.tail_cache_bytes_max, self.wal.capacity_bytes):
+            raise InvalidSetting(
+                f"append_bytes_max ({self.append_bytes_max}) and {limits.TAIL_CACHE_RECORD_OVERHEAD_BYTES} must fit "
+                f"into tail_cache_bytes_max ({self.tail_cache_bytes_max}) and wal.capacity_bytes "
+                f"({self.wal.capacity_bytes})"
+            )

@@ -2,10 +2,10 @@ import asyncio
 import logging
 
 import pytest
-from support.batches import batch
 
 from siltstone.object_formats.wal_segment import WalRecord
 from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
+from support.batches import batch
 
 FULL = 10**9
 

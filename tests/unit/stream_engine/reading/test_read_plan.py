@@ -164,7 +164,9 @@ def test_a_gap_or_another_object_begins_another_request():
     assert spans(requests_for(blocks, 1000)) == [(1, 0, 10, 1), (1, 11, 30, 2), (2, 30, 40, 1)]
 
 
-@pytest.mark.parametrize(("bytes_max", "counts"), [(29, [1, 1, 1]), (30, [2, 1]), (35, [3]), (9, [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("bytes_max", "counts"), [(29, [1, 2]), (24, [1, 1, 1]), (30, [2, 1]), (35, [3]), (9, [1, 1, 1])]
+)
 def test_a_request_does_not_pass_its_limit_but_for_a_larger_block(bytes_max, counts):
     requests = requests_for([block(0, 10), block(10, 20), block(30, 5)], bytes_max)
     assert [len(one.entries) for one in requests] == counts

@@ -1,9 +1,9 @@
 from random import Random
 
 import pytest
-from support.batches import batch
 
 from siltstone.stream_engine.tail.stream_tail import StreamTail, first_within
+from support.batches import batch
 
 
 def tail_of(*ranges: tuple[int, int]) -> StreamTail:

@@ -1,9 +1,8 @@
-from support.batches import batch
-from support.objects import index_of, read_object
-
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.stream_engine.tail.cached_batch import CachedBatch
 from siltstone.stream_engine.upload.encode import encode_object, new_object
+from support.batches import batch
+from support.objects import index_of, read_object
 
 
 def test_an_encoded_object_reads_back_and_its_commit_says_what_it_holds():

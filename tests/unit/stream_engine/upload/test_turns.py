@@ -1,9 +1,9 @@
 import asyncio
 
 import pytest
-from support.engine_world import settled
 
 from siltstone.stream_engine.upload.turns import Turns
+from support.engine_world import settled
 
 
 def test_turns_are_taken_in_order_however_they_arrive():

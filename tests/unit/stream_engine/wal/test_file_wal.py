@@ -4,8 +4,6 @@ import os
 import shutil
 
 import pytest
-from support.batches import batch
-from support.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
 
 from siltstone.object_formats.wal_segment import RECORD_OVERHEAD_BYTES, DamagedWal
 from siltstone.runtime.blocking import ThreadedCalls
@@ -13,6 +11,8 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
 from siltstone.stream_engine.wal import segment_file
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode, WalWriteFailed
+from support.batches import batch
+from support.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
 
 RECORD_BYTES = RECORD_OVERHEAD_BYTES + 100
 

@@ -1,0 +1,549 @@
+import asyncio
+
+import msgspec
+import pytest
+
+from siltstone.metadata.lookup import OffsetOutOfRange
+from siltstone.metadata.refusals import StreamNotExist
+from siltstone.model.errors import CorruptData
+from siltstone.model.objects import object_key
+from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.object_formats.footer import DamagedFooter
+from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.port import ObjectNotFound, ObjectTruncated, StoreTransient
+from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
+from siltstone.stream_engine.reading.committed_reader import (
+    REFRESHES_MAX,
+    ObjectMissing,
+    ReaderClosed,
+)
+from siltstone.stream_engine.reading.read_plan import IndexNotMatched
+from siltstone.stream_engine.settings import ReadSettings
+from support.batches import batch
+from support.committed_world import SMALL_READS, CommittedWorld, GatedCalls, SteppedCalls, read_all, settle
+
+BATCHES = [batch(1, offset, 1, 100) for offset in range(100)]
+EVERYTHING = 1 << 40
+
+
+def one_stream_object(block_size_bytes: int = 1024) -> CommittedWorld:
+    world = CommittedWorld()
+    world.commit(0, BATCHES, block_size_bytes)
+    return world
+
+
+def three_stream_set_objects() -> CommittedWorld:
+    """Stream 1 in three objects, others beside it."""
+    world = CommittedWorld()
+    world.commit(5, [*BATCHES[:30], batch(2, 0)])
+    world.commit(3, [batch(0, 0), *BATCHES[30:31]])
+    world.commit(9, [*BATCHES[31:], batch(7, 0, 5)])
+    return world
+
+
+# -- answers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [one_stream_object(), one_stream_object(1), three_stream_set_objects()])
+@pytest.mark.parametrize(
+    ("start", "end", "bytes_max", "taken"),
+    [
+        (0, 100, EVERYTHING, range(100)),
+        (0, 100, 250, range(2)),
+        (0, 100, 200, range(2)),
+        (0, 100, 0, range(1)),
+        (29, 32, EVERYTHING, range(29, 32)),
+        (99, 100, 1, range(99, 100)),
+        (7, 7, 100, range(0)),
+        (95, 1000, EVERYTHING, range(95, 100)),
+        (100, 1000, EVERYTHING, range(0)),
+        (28, 100, 500, range(28, 33)),
+    ],
+)
+def test_exactly_the_batches_asked_for(world, start, end, bytes_max, taken):
+    read = asyncio.run(world.reader().read(1, start, end, bytes_max))
+    assert read == BATCHES[taken.start : taken.stop]
+
+
+@pytest.mark.parametrize("world", [one_stream_object(), one_stream_object(1), three_stream_set_objects()])
+@pytest.mark.parametrize("bytes_max", [1, 250, 5000, EVERYTHING])
+def test_a_consumer_gets_everything_once_and_in_order(world, bytes_max):
+    assert asyncio.run(read_all(world.reader(), 1, 0, 100, bytes_max)) == BATCHES
+
+
+def test_the_first_batch_holds_the_start_and_the_last_may_end_after_the_end():
+    world = CommittedWorld()
+    batches = [batch(1, 0, 10), batch(1, 10, 10), batch(1, 20, 10)]
+    world.commit(0, batches)
+    assert asyncio.run(world.reader().read(1, 15, 21, EVERYTHING)) == batches[1:]
+
+
+def test_an_image_that_does_not_cover_the_start_gives_nothing():
+    world = CommittedWorld()
+    world.commit(0, BATCHES[:10])
+    world.commit(1, BATCHES[20:])
+    reader = world.reader()
+    assert asyncio.run(reader.read(1, 5, 100, EVERYTHING)) == BATCHES[5:10]
+    assert asyncio.run(reader.read(1, 10, 100, EVERYTHING)) == []
+
+
+def test_what_does_not_exist_or_is_trimmed_is_refused():
+    world = one_stream_object()
+    world.start_offsets[1] = 40
+    reader = world.reader()
+    with pytest.raises(StreamNotExist):
+        asyncio.run(reader.read(2, 0, 10, 100))
+    with pytest.raises(OffsetOutOfRange):
+        asyncio.run(reader.read(1, 39, 100, 100))
+    assert asyncio.run(reader.read(1, 40, 100, 100)) == BATCHES[40:41]
+
+
+def test_objects_are_read_from_the_bucket_the_metadata_names():
+    world = CommittedWorld(bucket_ids=[0, 4])
+    world.commit(0, BATCHES[:50], bucket_id=4)
+    world.commit(1, BATCHES[50:], bucket_id=0)
+    assert asyncio.run(world.reader().read(1, 0, 100, EVERYTHING)) == BATCHES
+    assert {key for key, _, _ in world.stores[4].gets} == {object_key(0)}
+    assert {key for key, _, _ in world.stores[0].gets} == {object_key(1)}
+
+
+def test_t12_offsets_further_apart_than_32_bits():
+    """T12, the reader's part: any offset of blocks that span more than 2**31 offsets returns its record."""
+    batches = [batch(1, 0, offsets=2**31), batch(1, 2**31, offsets=2**33), batch(1, 2**31 + 2**33)]
+    world = CommittedWorld()
+    world.commit(0, batches, block_size_bytes=1)
+    for offset, expected in [(0, 0), (2**31 - 1, 0), (2**31, 1), (2**32, 1), (2**31 + 2**33, 2)]:
+        read = asyncio.run(world.reader().read(1, offset, offset + 1, EVERYTHING))
+        assert read == [batches[expected]]
+
+
+def test_payloads_are_views_of_cached_blocks():
+    async def scenario():
+        reader = one_stream_object().reader()
+        first = await reader.read(1, 0, 3, EVERYTHING)
+        second = await reader.read(1, 0, 3, EVERYTHING)
+        assert all(isinstance(one.payload, memoryview) for one in first)
+        assert first[0].payload.obj is first[1].payload.obj is second[0].payload.obj
+
+    asyncio.run(scenario())
+
+
+# -- requests ----------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_reads_of_one_block_share_one_request():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+        reads = await asyncio.gather(*(reader.read(1, 20, 21, EVERYTHING) for _ in range(100)))
+        assert reads == [BATCHES[20:21]] * 100
+        assert world.block_gets == 1
+        assert len(world.store.gets) == 2
+        assert reader.statistics().fetches.shared == 99
+
+    asyncio.run(scenario())
+
+
+def test_a_cached_block_costs_no_request():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+        await reader.read(1, 20, 21, EVERYTHING)
+        await reader.read(1, 19, 22, EVERYTHING)
+        assert len(world.store.gets) == 2
+        assert reader.statistics().blocks.hits == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_large_read_takes_few_requests():
+    """17,200 bytes at 4 KiB a request, of four blocks of 1032 bytes at the most."""
+    world = one_stream_object()
+    asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
+    assert world.block_gets == 6
+
+
+def test_reads_of_a_slow_stream_take_little_they_do_not_need():
+    world = one_stream_object()
+    asyncio.run(world.reader().read(1, 50, 51, 1))
+    (_, start, end) = world.store.gets[1]
+    assert end - start == 1032
+
+
+def test_indexes_and_blocks_of_many_small_objects_are_read_side_by_side():
+    async def scenario():
+        world = CommittedWorld()
+        for number in range(20):
+            world.commit(number, BATCHES[number * 5 : number * 5 + 5])
+        calls = GatedCalls()
+        reader = world.reader(calls=calls)
+        read = asyncio.ensure_future(reader.read(1, 0, 100, EVERYTHING))
+        await settle()
+        assert calls.waiting == 20
+        calls.open()
+        assert await read == BATCHES
+
+    asyncio.run(scenario())
+
+
+def test_bytes_under_way_stay_within_their_limit_however_many_read():
+    async def scenario():
+        world = one_stream_object()
+        settings = msgspec.structs.replace(SMALL_READS, under_way_bytes_max=4500)
+        reader = world.reader(settings, calls := SteppedCalls())
+        reads = [
+            asyncio.ensure_future(reader.read(1, start, start + 6, EVERYTHING)) for start in range(0, 96, 6)
+        ]
+        peak = 0
+        while not all(one.done() for one in reads):
+            await settle()
+            peak = max(peak, reader.statistics().fetches.bytes_under_way)
+            calls.step()
+        assert peak == 4 * 1032
+        assert [one for read in await asyncio.gather(*reads) for one in read] == BATCHES[:96]
+        assert reader.statistics().fetches.bytes_under_way == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_caches_stay_within_their_limits_while_much_more_is_read():
+    async def scenario():
+        world = CommittedWorld()
+        batches = [batch(1, offset, 1, 3000) for offset in range(200)]
+        for number in range(50):
+            world.commit(number, batches[number * 4 : number * 4 + 4])
+        settings = msgspec.structs.replace(SMALL_READS, index_cache_bytes_max=5 * (512 + 4 * 72))
+        reader = world.reader(settings)
+        start = 0
+        while start < 200:
+            read = await reader.read(1, start, 200, 10_000)
+            assert read == batches[start : start + 3]
+            start = read[-1].end_offset
+            statistics = reader.statistics()
+            assert statistics.blocks.bytes_used <= settings.block_cache_bytes_max
+            assert statistics.indexes.bytes_used <= settings.index_cache_bytes_max
+            assert statistics.indexes.indexes <= 5
+        assert reader.statistics().blocks.evictions > 100
+
+    asyncio.run(scenario())
+
+
+# -- read-ahead --------------------------------------------------------------------------------------------
+
+
+def test_a_sequential_reader_finds_its_blocks_there():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+        misses = []
+        for start in range(0, 100, 5):
+            assert await reader.read(1, start, 100, 500) == BATCHES[start : start + 5]
+            await settle()
+            misses.append(reader.statistics().blocks.misses)
+        assert misses[5] == misses[-1]
+        assert reader.statistics().blocks.read_ahead_bytes_used > 10_000
+
+    asyncio.run(scenario())
+
+
+def test_read_ahead_runs_on_into_the_next_object():
+    async def scenario():
+        world = three_stream_set_objects()
+        reader = world.reader()
+        await read_all(reader, 1, 0, 28, 300)
+        await settle()
+        gets = len(world.store.gets)
+        assert await reader.read(1, 30, 40, 300) == BATCHES[30:33]
+        assert len(world.store.gets) == gets
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_jumps_fetches_nothing_ahead():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+        for start in (0, 50, 20, 80):
+            await reader.read(1, start, start + 1, EVERYTHING)
+            await settle()
+        assert world.block_gets == 4
+
+    asyncio.run(scenario())
+
+
+def test_blocks_evicted_unread_end_the_read_ahead():
+    """Forty readers whose windows together are five times the cache: the waste ends, the answers stay right."""
+
+    async def scenario():
+        world = CommittedWorld()
+        for stream_id in range(40):
+            world.commit(stream_id, [batch(stream_id, offset, 1, 900) for offset in range(40)])
+        reader = world.reader()
+        wasted = []
+        for start in range(0, 40, 2):
+            for stream_id in range(40):
+                read = await reader.read(stream_id, start, 40, 1800)
+                assert [one.base_offset for one in read] == [start, start + 1]
+                await settle(3)
+            blocks = reader.statistics().blocks
+            wasted.append(blocks.read_ahead_bytes_wasted)
+            assert blocks.bytes_used <= SMALL_READS.block_cache_bytes_max
+        assert wasted[10] > 0
+        assert wasted[-1] == wasted[-5]
+        world.clock.advance_ms(SMALL_READS.read_ahead_pause_ms)
+        for stream_id in range(40):
+            await read_all(reader, stream_id, 0, 40, 1800)
+        assert reader.statistics().blocks.read_ahead_bytes_used > 0
+
+    asyncio.run(scenario())
+
+
+def test_read_ahead_that_fails_is_the_business_of_the_read_that_needs_it():
+    async def scenario():
+        world = CommittedWorld()
+        world.commit(0, BATCHES[:50])
+        world.commit(1, BATCHES[50:])
+        world.store.delete([object_key(1)])
+        reader = world.reader()
+        assert await read_all(reader, 1, 0, 50, 1000) == BATCHES[:50]
+        await settle()
+        with pytest.raises(ObjectMissing):
+            await reader.read(1, 50, 100, 1000)
+
+    asyncio.run(scenario())
+
+
+# -- faults ------------------------------------------------------------------------------------------------
+
+
+def damage(world: CommittedWorld, object_id: int, position: int) -> None:
+    key = object_key(object_id)
+    raw = bytearray(world.store.get_range(key, 0, world.objects[object_id].size_bytes))
+    raw[position] ^= 0x20
+    world.store.put(key, [bytes(raw)])
+
+
+def test_a_damaged_block_is_named_and_never_an_empty_answer():
+    async def scenario():
+        world = one_stream_object()
+        damage(world, 0, 2 * 1032 + 100)  # in the block of [12, 18)
+        reader = world.reader()
+        with pytest.raises(DamagedBlock, match=r"object 0, stream 1 \[12, 18\)") as caught:
+            await reader.read(1, 12, 100, EVERYTHING)
+        assert isinstance(caught.value, CorruptData)
+        assert await reader.read(1, 18, 24, EVERYTHING) == BATCHES[18:24]
+        with pytest.raises(DamagedBlock):
+            await reader.read(1, 15, 100, 1)
+
+    asyncio.run(scenario())
+
+
+def test_what_precedes_the_damage_is_returned_and_the_read_that_begins_there_raises():
+    async def scenario():
+        world = one_stream_object()
+        damage(world, 0, 5 * 1032 + 100)
+        reader = world.reader()
+        read = await reader.read(1, 0, 100, 2500)
+        assert read == BATCHES[: len(read)]
+        read += await read_all_until_error(reader, read[-1].end_offset)
+        assert read == BATCHES[: len(read)]
+        assert 20 <= len(read) <= 30
+
+    asyncio.run(scenario())
+
+
+async def read_all_until_error(reader, start):
+    batches = []
+    with pytest.raises(DamagedBlock):
+        while True:
+            read = await reader.read(1, start, 100, 700)
+            assert read, "never an empty answer"
+            batches += read
+            start = read[-1].end_offset
+    return batches
+
+
+def test_blocks_of_one_request_with_a_damaged_one_fail_together_but_not_for_good():
+    """The request is cut into blocks as a whole; asked for one by one the good ones are read."""
+
+    async def scenario():
+        world = one_stream_object()
+        damage(world, 0, 1 * 1032 + 100)
+        reader = world.reader()
+        with pytest.raises(DamagedBlock):
+            await reader.read(1, 0, 100, EVERYTHING)
+        assert await reader.read(1, 0, 6, EVERYTHING) == BATCHES[:6]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("position", "error"), [(-1, DamagedFooter), (-64 - 30, CorruptData)])
+def test_a_damaged_trailer_is_named(position, error):
+    world = one_stream_object()
+    damage(world, 0, world.objects[0].size_bytes + position)
+    with pytest.raises(error, match=object_key(0)):
+        asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
+
+
+def test_a_truncated_object_is_named():
+    world = one_stream_object()
+    raw = world.store.get_range(object_key(0), 0, 5000)
+    world.store.put(object_key(0), [raw])
+    with pytest.raises(ObjectTruncated):
+        asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
+
+
+def test_metadata_that_promises_more_than_the_index_holds():
+    world = one_stream_object()
+    promised = msgspec.structs.replace(world.objects[0].ranges[0], end_offset=120)
+    world.objects[0] = msgspec.structs.replace(world.objects[0], ranges=(promised,))
+    with pytest.raises(IndexNotMatched, match="offset 100 of stream 1"):
+        asyncio.run(world.reader().read(1, 100, 120, EVERYTHING))
+
+
+def test_a_failing_store_is_the_readers_to_retry():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+
+        def fail(_key: str) -> None:
+            raise StoreTransient("SlowDown")
+
+        world.store.before_get = fail
+        with pytest.raises(StoreTransient):
+            await reader.read(1, 0, 100, EVERYTHING)
+        world.store.before_get = lambda _: None
+        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES
+
+    asyncio.run(scenario())
+
+
+# -- objects compacted and swept under our feet ------------------------------------------------------------
+
+
+def compact(world: CommittedWorld) -> None:
+    for object_id in list(world.objects):
+        world.destroy(object_id)
+    world.commit(77, BATCHES)
+
+
+@pytest.mark.parametrize("read_before", [0, 1, 20, 31, 50])
+def test_objects_swept_since_the_image_was_read_are_found_in_the_newest(read_before):
+    async def scenario():
+        world = three_stream_set_objects()
+        reader = world.reader()
+        before = await read_all(reader, 1, 0, read_before, 1000)
+        compact(world)
+        after = await read_all(reader, 1, before[-1].end_offset if before else 0, 100, 1000)
+        assert before + after == BATCHES
+        assert world.refreshes == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_object_swept_between_its_index_and_its_blocks():
+    async def scenario():
+        world = three_stream_set_objects()
+        reader = world.reader()
+        gets = 0
+
+        def sweep(_key: str) -> None:
+            nonlocal gets
+            gets += 1
+            if gets == 4:  # after three indexes
+                world.store.before_get = lambda _: None
+                compact(world)
+
+        world.store.before_get = sweep
+        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES
+        assert world.refreshes == 1
+        assert reader.statistics().refreshes == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_object_that_the_newest_image_still_names_is_missing():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+        world.store.delete([object_key(0)])
+        with pytest.raises(ObjectMissing, match="offset 10 of stream 1") as caught:
+            await reader.read(1, 10, 100, EVERYTHING)
+        assert isinstance(caught.value, CorruptData)
+        assert isinstance(caught.value.__cause__, ObjectNotFound)
+        assert world.refreshes == REFRESHES_MAX
+
+    asyncio.run(scenario())
+
+
+# -- closing -----------------------------------------------------------------------------------------------
+
+
+def test_closing_ends_the_waits_and_refuses_new_reads():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader(calls=GatedCalls())
+        reads = [asyncio.ensure_future(reader.read(1, start, 100, 100)) for start in (0, 50)]
+        await settle()
+        await reader.close()
+        results = await asyncio.gather(*reads, return_exceptions=True)
+        assert [type(one) for one in results] == [ReaderClosed, ReaderClosed]
+        with pytest.raises(ReaderClosed):
+            await reader.read(1, 0, 100, 100)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_read_does_not_end_the_request_others_wait_for():
+    async def scenario():
+        world = one_stream_object()
+        calls = GatedCalls()
+        reader = world.reader(calls=calls)
+        first, second = (asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING)) for _ in range(2))
+        await settle()
+        first.cancel()
+        await settle()
+        calls.open()
+        assert await second == BATCHES[:6]
+        assert world.block_gets == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_bug_in_a_background_task_ends_the_reader_with_a_reason():
+    async def scenario():
+        world = one_stream_object()
+        reader = world.reader()
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        reader._cache.put = broken
+        with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
+            await reader.read(1, 0, 6, EVERYTHING)
+        with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
+            await reader.read(1, 0, 6, EVERYTHING)
+
+    asyncio.run(scenario())
+
+
+# -- for real ----------------------------------------------------------------------------------------------
+
+
+def test_over_a_folder_with_threads(tmp_path):
+    async def scenario():
+        world = three_stream_set_objects()
+        folder = FolderStore(tmp_path, ManualClock(), seeded_randomness(1))
+        for summary in world.store.list():
+            folder.put(summary.key, [world.store.get_range(summary.key, 0, summary.size_bytes)])
+        world.stores[0] = folder
+        calls = ThreadedCalls("read", 3)
+        reader = world.reader(ReadSettings(), calls)
+        reads = await asyncio.gather(*(read_all(reader, 1, 0, 100, 700) for _ in range(5)))
+        assert reads == [BATCHES] * 5
+        await reader.close()
+        calls.close()
+
+    asyncio.run(scenario())
