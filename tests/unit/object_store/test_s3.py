@@ -30,6 +30,7 @@ class Answers(BaseHTTPRequestHandler):
         status, length, body = self.server.reply
         self.send_response(status)
         self.send_header("Content-Length", str(length))
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = True
