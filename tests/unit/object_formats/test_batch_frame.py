@@ -13,6 +13,7 @@ from siltstone.object_formats.batch_frame import (
     decode_frames,
     encode_frame_header,
     frame_bytes,
+    position_of_offset,
 )
 from support.batches import batch, frame, frames
 
@@ -118,3 +119,33 @@ def test_values_outside_64_bits_are_an_invalid_request_not_a_struct_error(change
 def test_sizes():
     assert FRAME_HEADER_BYTES == 72
     assert frame_bytes(batch(payload_bytes=100)) == 172
+
+
+SKIPPED = [batch(1, 10, 5, 30), batch(1, 15, 1, 0), batch(1, 20, 5, 7)]
+STARTS = [0, 102, 174]
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [(0, 0), (10, 0), (14, 0), (15, 102), (16, 174), (19, 174), (24, 174), (25, 253), (2**63, 253)],
+)
+def test_position_of_offset_is_that_of_the_first_frame_that_ends_after_it(offset, position):
+    data = memoryview(frames(SKIPPED))
+    assert position_of_offset(data, offset) == position
+    for start in STARTS:
+        if start <= position:
+            assert position_of_offset(data, offset, start) == position
+
+
+@pytest.mark.parametrize("length", set(range(1, 253)) - {102, 174})
+def test_skipping_over_truncated_frames_is_named(length):
+    with pytest.raises(DamagedFrame):
+        position_of_offset(memoryview(frames(SKIPPED))[:length], 2**62)
+
+
+@pytest.mark.parametrize("position", range(8))
+def test_skipping_over_what_is_no_frame_is_named(position):
+    damaged = bytearray(frames(SKIPPED))
+    damaged[102 + position] ^= 0x10
+    with pytest.raises(DamagedFrame, match="no whole batch frame at 102"):
+        position_of_offset(memoryview(damaged), 2**62)
