@@ -153,7 +153,6 @@ class MetadataService:
             self._arrived.clear()
             while batch := self._next_batch():
                 await self._execute_batch(batch)
-                self._publish()
                 self._save_snapshot_in_background()
 
     def _next_batch(self) -> list[_Waiting]:
