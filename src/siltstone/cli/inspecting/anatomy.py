@@ -14,6 +14,7 @@ from siltstone.object_formats.block_check import verify_block
 from siltstone.object_formats.block_index import BlockIndex
 from siltstone.object_formats.footer import FORMAT_VERSION, Footer, decode_footer
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
+from siltstone.object_store.port import ObjectNotFound
 
 
 class ObjectDamaged(CorruptData):
@@ -39,6 +40,8 @@ def dissect(source: ObjectSource) -> Anatomy:
         found = index_of_tail(tail, source.size_bytes)
         if isinstance(found, IndexLiesBefore):
             found = verified_index(source.read(found.position, found.end), found.footer)
+    except ObjectNotFound as gone:
+        raise ObjectDamaged(f"{source.place} is named by the metadata and missing from its bucket") from gone
     except CorruptData as damage:
         raise _damaged(source, damage) from damage
     return Anatomy(footer, found)

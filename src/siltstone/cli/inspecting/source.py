@@ -38,7 +38,7 @@ def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectSour
     scheme = urlsplit(name).scheme
     if scheme == "file":
         return _of_file(Path(unquote(urlsplit(name).path)))
-    if scheme in ("s3", "memory"):
+    if scheme == "s3":
         return _of_url(name, opened)
     if not name.isdigit() and Path(name).is_file():
         return _of_file(Path(name))

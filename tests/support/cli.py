@@ -1,0 +1,44 @@
+"""Running commands as a shell does: arguments in; exit status, stdout and stderr out."""
+
+import msgspec
+from click.testing import CliRunner
+
+from siltstone.cli.main import cli
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict:
+        return msgspec.json.decode(self.out)
+
+    @property
+    def words(self) -> str:
+        """stdout with all space alike, for looking up sentences that a table or a narrow terminal has folded."""
+        return " ".join(self.out.split())
+
+
+def run(*arguments: object, **environment: str) -> Outcome:
+    """With none of the variables of whoever runs the tests."""
+    clean = {"SILTSTONE_STORE": None, "SILTSTONE_CONFIG": None, "SILTSTONE_DEBUG": None, "COLUMNS": None}
+    result = CliRunner().invoke(
+        cli, [str(argument) for argument in arguments], env={**clean, **environment}, prog_name="siltstone"
+    )
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Outcome(result.exit_code, result.stdout, result.stderr)
+
+
+def assert_one_line(outcome: Outcome, status: int, *parts: str) -> None:
+    """One line on stderr that says it all, nothing on stdout, no traceback."""
+    assert outcome.status == status, outcome
+    assert outcome.out == ""
+    lines = outcome.err.splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith("siltstone: ")
+    for part in parts:
+        assert part in lines[0], outcome.err
+    assert "Traceback" not in outcome.err and "bug" not in outcome.err

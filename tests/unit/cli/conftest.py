@@ -1,0 +1,11 @@
+from pathlib import Path
+
+import pytest
+
+from siltstone.server.settings import StoreSettings
+from support.small_store import small_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreSettings:
+    return small_store(tmp_path / "store")

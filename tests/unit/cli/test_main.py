@@ -1,0 +1,138 @@
+"""What holds for every command: help, version, exit status, one line on failure."""
+
+import click
+import pytest
+
+from siltstone import __version__
+from siltstone.cli import streams as streams_command
+from siltstone.cli.failures import ExtraMissing, Failure, exit_status, failure_line
+from siltstone.cli.main import cli
+from siltstone.metadata.refusals import StreamFenced, StreamNotExist
+from siltstone.metadata.store.port import NotMetadataLog
+from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
+from support.cli import assert_one_line, run
+
+
+def test_version() -> None:
+    assert run("--version").out == f"siltstone {__version__}\n"
+
+
+def commands(group: click.Group, *before: str) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name, command in group.commands.items():
+        found.append((*before, name))
+        if isinstance(command, click.Group):
+            found += commands(command, *before, name)
+    return found
+
+
+@pytest.mark.parametrize("command", commands(cli), ids=" ".join)
+def test_every_command_has_a_help_that_fits_80_columns(command: tuple[str, ...]) -> None:
+    outcome = run(*command, "--help")
+    assert outcome.status == 0
+    assert f"Usage: siltstone {' '.join(command)}" in outcome.out
+    assert all(len(line) <= 80 for line in outcome.out.splitlines())
+    options = outcome.out.partition("Options:")[2]
+    assert "--help" in options
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    assert run().status == 0
+    assert "siltstone demo" in run().out
+    assert "sweep" in run("maintain").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("nonsense",), ("No such command 'nonsense'", "siltstone --help")),
+        (("streams", "--nonsense"), ("No such option '--nonsense'", "siltstone streams --help")),
+        (("streams", "extra"), ("unexpected extra argument",)),
+        (("inspect",), ("Missing argument 'OBJECT'",)),
+        (("streams", "--set", "engine.wal.sync"), ("write KEY=VALUE",)),
+        (
+            ("streams", "--set", "engine.wal.sync=sometimes"),
+            ("engine.wal.sync", '"sometimes"', "every-group"),
+        ),
+        (("streams", "--set", "engine.wal.sink=never"), ("did you mean engine.wal.sync?",)),
+        (("streams", "--config", "missing.toml"), ("missing.toml cannot be read",)),
+        (("streams", "--metadata", "postgres://x"), ("'postgres://x' names no metadata log",)),
+    ],
+)
+def test_t35_wrong_input_is_one_line_and_exit_status_2(
+    arguments: tuple[str, ...], parts: tuple[str, ...], tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(run(*arguments), 2, *parts)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("streams",), ("inspect", "0"), ("check",), ("maintain", "sweep"), ("compact", "--dry-run")]
+)
+def test_t35_a_store_that_does_not_exist_is_named_and_not_made(arguments, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(run(*arguments), 2, f"there is no store at {tmp_path}/siltstone-data")
+    assert_one_line(run(*arguments, "--store", "elsewhere"), 2, f"{tmp_path}/elsewhere")
+    assert_one_line(run(*arguments, SILTSTONE_STORE="third"), 2, f"{tmp_path}/third")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_that_is_something_else_is_wrong_input(tmp_path) -> None:
+    (tmp_path / "metadata.sqlite").write_text("a letter, no database, and long enough to be looked at " * 40)
+    assert_one_line(run("streams", "--store", tmp_path), 2, "metadata.sqlite is no metadata database")
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [
+        (InvalidRequest("x"), 2),
+        (ExtraMissing("pyspark", "spark"), 2),
+        (NotMetadataLog("x"), 2),
+        (click.UsageError("x"), 2),
+        (StreamNotExist("x"), 1),
+        (StreamFenced("x"), 1),
+        (Unavailable("x"), 1),
+        (Stale("x"), 1),
+        (CorruptData("x"), 1),
+        (PermissionError(13, "Permission denied", "/x"), 1),
+        (KeyError("x"), 1),
+        (Failure(), 1),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+    ],
+)
+def test_every_failure_has_its_exit_status(failure: BaseException, status: int) -> None:
+    assert exit_status(failure) == status
+
+
+def test_a_failure_is_told_in_one_line() -> None:
+    assert failure_line(Unavailable("several\n  lines")) == "several lines"
+    assert failure_line(PermissionError(13, "Permission denied", "/x")) == "/x: Permission denied"
+    assert failure_line(Failure()) is None
+    assert failure_line(ExtraMissing("pyspark", "spark")) == (
+        "pyspark is not installed: pip install 'siltstone[spark]'"
+    )
+    bug = failure_line(KeyError("x"))
+    assert bug is not None and "this is a bug, KeyError" in bug and "SILTSTONE_DEBUG=1" in bug
+
+
+def failing_with(failure: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(streams_command.StoreChoice, "open", fail)
+
+
+def test_ctrl_c_ends_with_130(monkeypatch) -> None:
+    failing_with(KeyboardInterrupt(), monkeypatch)
+    outcome = run("streams")
+    assert (outcome.status, outcome.err.split()) == (130, ["siltstone:", "interrupted"])
+
+
+def test_a_bug_shows_no_traceback_unless_asked(monkeypatch) -> None:
+    failing_with(KeyError("x"), monkeypatch)
+    outcome = run("streams")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert "Traceback" not in outcome.err and len(outcome.err.splitlines()) == 1
+    with pytest.raises(KeyError):
+        run("streams", SILTSTONE_DEBUG="1")

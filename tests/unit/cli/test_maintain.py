@@ -1,0 +1,31 @@
+from siltstone.metadata.commands import DeleteStream
+from siltstone.server.components import open_store
+from siltstone.server.settings import StoreSettings
+from support.cli import assert_one_line, run
+from support.small_store import STREAMS, object_files
+
+
+def destroy_everything(settings: StoreSettings) -> None:
+    """All streams deleted; objects without a live range go when somebody compacts, so destroy them by hand."""
+    with open_store(settings) as store:
+        node = store.metadata.image.nodes[0]
+        for stream_id in range(STREAMS):
+            store.metadata.execute(DeleteStream(0, node.node_epoch, stream_id, 0))
+
+
+def test_nothing_is_due_in_a_fresh_store(store: StoreSettings) -> None:
+    outcome = run("maintain", "sweep", "--store", store.folder)
+    assert outcome.status == 0
+    assert "deleted 0 objects, 0 B" in outcome.words
+    document = run("maintain", "sweep", "--store", store.folder, "--json").json
+    assert document["objects_deleted"] == document["objects_waiting"] == 0
+
+
+def test_a_grace_period_that_is_none_is_refused(store: StoreSettings) -> None:
+    assert_one_line(
+        run("maintain", "sweep", "--store", store.folder, "--grace-period", "soon"),
+        2,
+        'sweep.grace_period_ms = "soon"',
+        "20min",
+    )
+    assert len(object_files(store.folder)) >= 3

@@ -1,0 +1,56 @@
+from pathlib import Path
+
+from siltstone.server.components import open_store
+from siltstone.server.settings import StoreSettings, load_settings
+from support.cli import run
+from support.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
+
+RECORDS = BATCHES * RECORDS_PER_BATCH // STREAMS
+
+
+def test_the_table_has_a_line_for_each_stream(store: StoreSettings) -> None:
+    outcome = run("streams", "--store", store.folder)
+    objects = len(object_files(store.folder))
+    assert outcome.status == 0 and objects >= 3
+    header, _, *lines = outcome.out.splitlines()
+    assert header.split() == ["id", "state", "epoch", "owner", "start", "end", "objects", "bytes", "tags"]
+    assert [line.split()[:7] for line in lines] == [
+        [str(number), "closed", "0", "0", "0", str(RECORDS), str(objects)] for number in range(STREAMS)
+    ]
+    assert [line.split()[-1] for line in lines] == ["topic=t0", "topic=t1", "topic=t2"]
+
+
+def test_the_table_fits_80_columns(store: StoreSettings) -> None:
+    outcome = run("streams", "--store", store.folder, COLUMNS="80")
+    assert all(len(line) <= 80 for line in outcome.out.splitlines())
+
+
+def test_json_is_one_document_with_the_same(store: StoreSettings) -> None:
+    document = run("streams", "--store", store.folder, "--json").json
+    assert document["version"] > 0
+    first = document["streams"][0]
+    assert first["tags"] == {"topic": "t0"}
+    assert (first["stream_id"], first["state"], first["start_offset"], first["end_offset"]) == (
+        0,
+        "CLOSED",
+        0,
+        RECORDS,
+    )
+    bytes_in_files = sum(path.stat().st_size for path in object_files(store.folder))
+    bytes_of_streams = sum(row["size_bytes"] for row in document["streams"])
+    assert 0.9 * bytes_in_files < bytes_of_streams < bytes_in_files
+
+
+def test_a_store_without_streams_says_so(tmp_path: Path) -> None:
+    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    assert run("streams", "--store", tmp_path).out == "This store has no streams yet.\n"
+    assert run("streams", "--store", tmp_path, "--json").json["streams"] == []
+
+
+def test_parts_of_a_store_may_lie_elsewhere(store: StoreSettings, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    (store.folder / "metadata.sqlite").rename(tmp_path / "m.sqlite")
+    (store.folder / "bucket").rename(moved)
+    places = ("--bucket", moved.as_uri(), "--metadata", f"sqlite://{tmp_path}/m.sqlite")
+    assert len(run("streams", *places, "--json").json["streams"]) == STREAMS
+    assert run("check", *places).status == 0
