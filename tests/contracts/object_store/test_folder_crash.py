@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -16,12 +17,14 @@ from support.store_processes import content_of
 
 pytestmark = pytest.mark.crash
 
+TESTS = Path(store_processes.__file__).parent.parent
+COMMAND = [sys.executable, "-m", "support.store_processes"]
+
 
 def acknowledged_until_killed(url: str, acknowledgements: int) -> list[str]:
     """Kills the writer while it goes on after the given number of acknowledged puts."""
-    tests = Path(store_processes.__file__).parent.parent
-    command = [sys.executable, "-m", "support.store_processes", url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tests) as writer:
+    command = [*COMMAND, "write_forever", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TESTS) as writer:
         assert writer.stdout
         heard = [writer.stdout.readline().strip() for _ in range(acknowledgements)]
         writer.kill()
@@ -56,3 +59,18 @@ def test_what_was_acknowledged_stands_and_nothing_in_part(tmp_path: Path, seed: 
     left = [path for name in (".temporary", ".uploads") for path in (tmp_path / name).iterdir()]
     assert left == []
     assert check_whole(store) == keys
+
+
+def test_stopped_before_any_step_an_object_is_whole_or_absent(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*COMMAND, "stop_at_every_step", str(tmp_path)], check=True, capture_output=True, text=True, cwd=TESTS
+    )
+    steps = int(ended.stdout)
+    keys = [
+        check_whole(FolderStore(tmp_path / f"{step}", SystemClock(), system_randomness()))
+        for step in range(1, steps + 1)
+    ]
+
+    assert steps > 25
+    assert all(earlier <= later for earlier, later in pairwise(keys))  # what was there a step before stays
+    assert [len(each) for each in (keys[0], keys[-1])] == [0, 4]

@@ -1,6 +1,6 @@
 """Each kind of failure on command; property/object_store has them by chance."""
 
-from threading import Barrier, Thread
+from threading import Barrier, BrokenBarrierError, Thread
 
 import pytest
 
@@ -203,33 +203,31 @@ def test_statistics_count_requests_as_made(world: World) -> None:
     assert (statistics.bytes_read, statistics.bytes_written) == (10, 15)
 
 
-def test_requests_in_flight_are_limited() -> None:
-    in_flight: list[int] = []
-    highest = 0
-    pairs = Barrier(2, timeout=10)
+@pytest.mark.parametrize(("limit", "meet"), [(2, False), (3, True)])
+def test_requests_in_flight_are_limited(limit: int, meet: bool) -> None:
+    three = Barrier(3, timeout=0.3)
+    met: list[bool] = []
 
-    class Slow(MemoryStore):
+    class Meeting(MemoryStore):
         def get_range(self, key: str, start: int, end: int) -> bytes:
-            nonlocal highest
-            in_flight.append(1)
-            highest = max(highest, len(in_flight))
-            pairs.wait()  # two meet here, so two are let in; a third would break the count
-            highest = max(highest, len(in_flight))
-            in_flight.pop()
+            try:
+                three.wait()
+                met.append(True)
+            except BrokenBarrierError:
+                met.append(False)
             return super().get_range(key, start, end)
 
-    clock = ManualClock()
-    memory = Slow(clock)
+    memory = Meeting(ManualClock())
     memory.put(KEY, [b"0123456789"])
-    store = RetryingStore(memory, clock, seeded_randomness(1), RetrySettings(requests_in_flight_max=2))
-    threads = [Thread(target=store.get_range, args=(KEY, 0, 1)) for _ in range(8)]
+    settings = RetrySettings(requests_in_flight_max=limit)
+    store = RetryingStore(memory, ManualClock(), seeded_randomness(1), settings)
+    threads = [Thread(target=store.get_range, args=(KEY, 0, 1)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert highest == 2
-    assert store.statistics().requests_of("get_range") == 8
+    assert met == [meet] * 3
 
 
 def test_waiting_holds_no_request_slot() -> None:
