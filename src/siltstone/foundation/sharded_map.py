@@ -9,6 +9,7 @@ of a str changes from process to process, so it is not used).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -24,56 +25,56 @@ def _shard_of(key: int | str) -> int:
     return number & (SHARD_COUNT - 1)
 
 
-class ShardedMap(Mapping[K, V], Generic[K, V]):
-    """Made by ``ShardedMapDraft.frozen`` or from items; never changes."""
+class _Shards(Mapping[K, V], Generic[K, V]):
+    """Reading, for the map and its draft alike."""
 
     __slots__ = ("_length", "_shards")
 
-    def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
-        shards: list[dict[K, V]] = [{} for _ in range(SHARD_COUNT)]
-        for key, value in items:
-            shards[_shard_of(key)][key] = value
+    def __init__(self, shards: list[dict[K, V]], length: int) -> None:
         self._shards = shards
-        self._length = sum(map(len, shards))
-
-    @classmethod
-    def _sharing(cls, shards: list[dict[K, V]], length: int) -> "ShardedMap[K, V]":
-        made = cls.__new__(cls)
-        made._shards = shards
-        made._length = length
-        return made
-
-    def draft(self) -> "ShardedMapDraft[K, V]":
-        return ShardedMapDraft(self._shards, self._length)
+        self._length = length
 
     def __getitem__(self, key: K) -> V:
         return self._shards[_shard_of(key)][key]
 
     def __iter__(self) -> Iterator[K]:
-        for shard in self._shards:
-            yield from shard
+        return chain.from_iterable(self._shards)
 
     def __len__(self) -> int:
         return self._length
 
 
-class ShardedMapDraft(Mapping[K, V], Generic[K, V]):
-    """A map being changed; reads see the changes. ``frozen`` ends it."""
+class ShardedMap(_Shards[K, V], Generic[K, V]):
+    """Made from items or by ``ShardedMapDraft.frozen``; never changes."""
 
-    __slots__ = ("_length", "_own", "_shards")
+    __slots__ = ()
+
+    def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
+        shards: list[dict[K, V]] = [{} for _ in range(SHARD_COUNT)]
+        for key, value in items:
+            shards[_shard_of(key)][key] = value
+        super().__init__(shards, sum(map(len, shards)))
+
+    def draft(self) -> "ShardedMapDraft[K, V]":
+        return ShardedMapDraft(self._shards, self._length)
+
+
+class ShardedMapDraft(_Shards[K, V], Generic[K, V]):
+    """A map being changed; reads see the changes."""
+
+    __slots__ = ("_own",)
 
     def __init__(self, shards: list[dict[K, V]], length: int) -> None:
-        self._shards = shards
-        self._length = length
+        super().__init__(shards, length)
         self._own: set[int] = set()
+        """Numbers of the shards copied since the last freezing; while it is empty, the list is not ours either."""
 
     def frozen(self) -> ShardedMap[K, V]:
         """The map as it is now. Later changes to the draft copy again."""
         self._own = set()
-        return ShardedMap._sharing(self._shards, self._length)
-
-    def __getitem__(self, key: K) -> V:
-        return self._shards[_shard_of(key)][key]
+        made: ShardedMap[K, V] = ShardedMap.__new__(ShardedMap)
+        _Shards.__init__(made, self._shards, self._length)
+        return made
 
     def __setitem__(self, key: K, value: V) -> None:
         shard = self._own_shard(_shard_of(key))
@@ -85,13 +86,6 @@ class ShardedMapDraft(Mapping[K, V], Generic[K, V]):
             raise KeyError(key)
         del self._own_shard(_shard_of(key))[key]
         self._length -= 1
-
-    def __iter__(self) -> Iterator[K]:
-        for shard in self._shards:
-            yield from shard
-
-    def __len__(self) -> int:
-        return self._length
 
     def _own_shard(self, number: int) -> dict[K, V]:
         if number not in self._own:

@@ -119,7 +119,9 @@ class CommitCompaction(Command[None], frozen=True):
     """→ None. Replaces ``compacted`` by the new objects, atomically; moves no stream's start, end, epoch, owner.
 
     Refused unless, judged from the image, every live offset the compacted objects hold is covered by the new
-    ones exactly once. Idempotent like CommitUpload.
+    ones exactly once, and the new ones hold nothing else. No new objects at all is right when nothing in the compacted
+    ones is live. New ranges of streams deleted meanwhile, and ranges trimmed meanwhile, are dead on arrival as in
+    CommitUpload, and CommitCompaction is idempotent like it.
     """
 
     job_id: int

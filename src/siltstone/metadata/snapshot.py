@@ -1,14 +1,13 @@
 """Image ⇄ bytes, in chunks, so that no single value grows with the image.
 
 A chunk is a sealed frame (``framing``) with magic "SIMG"; its label is the chunk's number and the image's version, 8
-bytes each, little endian; its body is one part: first the ``Contents``, then parts of at most ROWS_PER_CHUNK rows.
+bytes each, little endian; its body is one part: first the ``Contents``, then rows of one kind, cut by their weight.
 Rows stand in the order of their ids, so equal images give equal bytes. A stream's ranges are not written: they are
 those of the objects, and the image shares them.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from itertools import islice
 from struct import Struct
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,8 +22,9 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
 
 CHUNK_MAGIC = b"SIMG"
-ROWS_PER_CHUNK = 5_000
-"""About half a megabyte of stream objects, a few megabytes of stream set objects."""
+CHUNK_WEIGHT = 10_000
+"""A row, and each range of an object, weighs 1, each 32 bytes of a key's value too: chunks stay below about a
+megabyte, however the ranges are spread over objects."""
 
 _LABEL = Struct("<QQ")
 T = TypeVar("T")
@@ -88,9 +88,9 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     )
     without_ranges = (replace(stream, ranges=()) for stream in _by_key(image.streams))
     yield from _parts_of(Streams, without_ranges)
-    yield from _parts_of(Objects, _by_key(image.objects))
+    yield from _parts_of(Objects, _by_key(image.objects), lambda row: 1 + len(row.ranges))
     yield from _parts_of(Nodes, _by_key(image.nodes))
-    yield from _parts_of(Keys, sorted(image.keys.items()))
+    yield from _parts_of(Keys, sorted(image.keys.items()), lambda row: 1 + len(row[1]) // 32)
     yield from _parts_of(Jobs, _by_key(image.jobs))
 
 
@@ -98,10 +98,19 @@ def _by_key(table: Mapping[int, T]) -> Iterator[T]:
     return (table[key] for key in sorted(table))
 
 
-def _parts_of(kind: Callable[[tuple[Any, ...]], Part], rows: Iterable[Any]) -> Iterator[Part]:
-    remaining = iter(rows)
-    while chunk := tuple(islice(remaining, ROWS_PER_CHUNK)):
-        yield kind(chunk)
+def _parts_of(
+    kind: Callable[[tuple[T, ...]], Part], rows: Iterable[T], weight_of: Callable[[T], int] = lambda _: 1
+) -> Iterator[Part]:
+    chunk: list[T] = []
+    weight = 0
+    for row in rows:
+        if chunk and weight + weight_of(row) > CHUNK_WEIGHT:
+            yield kind(tuple(chunk))
+            chunk, weight = [], 0
+        chunk.append(row)
+        weight += weight_of(row)
+    if chunk:
+        yield kind(tuple(chunk))
 
 
 def decode_snapshot(version: int, chunks: Iterable[bytes]) -> MetadataImage:

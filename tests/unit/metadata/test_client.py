@@ -2,23 +2,27 @@ import threading
 
 import pytest
 
-from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown, MetadataClient
+from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, ENTRIES_PER_READ, CommitUnknown, MetadataClient
 from siltstone.metadata.commands import (
     CommitUpload,
     CreateStream,
+    ExpireObjects,
+    ForgetObjects,
     OpenStream,
     PrepareObjects,
     PutKey,
     RegisterNode,
     RemoveKey,
 )
+from siltstone.metadata.expiry import deletable_objects
 from siltstone.metadata.log_entry import LogEntry, encode_entry
 from siltstone.metadata.records import KeySet, StreamClosed
-from siltstone.metadata.refusals import NodeEpochExpired, Refusal
+from siltstone.metadata.refusals import GracePeriodRunning, NodeEpochExpired, ObjectNotExist, Refusal
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import LogEndsTooEarly, LogTruncated, LogUnavailable
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.errors import CorruptData
+from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.faulty_log import Fault, FaultyLog
@@ -260,3 +264,36 @@ def test_threads_share_a_client(tmp_path) -> None:
     assert logs[0].snapshot_version() >= 30
     for client in clients:
         client.close()
+
+
+def test_t27_by_the_clock(memory) -> None:
+    """Prepare for 3 s, wait 4 s: destroyed; the grace period later: gone. Two clients, one clock."""
+    clock = ManualClock()
+    node = MetadataClient(memory, clock, seeded_randomness(1))
+    sweep = MetadataClient(memory, clock, seeded_randomness(2))
+    node.execute_all([RegisterNode(0, "a", ""), CreateStream(0, 1), OpenStream(0, 1, 0, 0)])
+    node.execute(PrepareObjects(1, 3_000, node_id=0, node_epoch=1))
+    clock.advance_ms(2_999)
+    assert sweep.execute(ExpireObjects(100)) == ()
+    clock.advance_ms(1_001)
+    assert sweep.execute(ExpireObjects(100)) == (0,)
+    before = memory.head_version()
+    with pytest.raises(ObjectNotExist):
+        node.execute(CommitUpload(0, 1, new_object(0, (0, 0, 10))))
+    assert memory.head_version() == before
+    clock.advance_ms(GRACE_PERIOD_MS - 1)
+    assert deletable_objects(sweep.image, clock.now_ms(), GRACE_PERIOD_MS, 1_000) == []
+    with pytest.raises(GracePeriodRunning):
+        sweep.execute(ForgetObjects((0,)))
+    clock.advance_ms(1)
+    (due,) = deletable_objects(sweep.image, clock.now_ms(), GRACE_PERIOD_MS, 1_000)
+    sweep.execute(ForgetObjects((due.object_id,)))
+    assert not node.refresh().objects
+
+
+def test_a_start_replays_the_log(memory) -> None:
+    """More entries than one read takes."""
+    client = client_of(memory)
+    for number in range(ENTRIES_PER_READ + 50):
+        client.execute(put(f"k{number % 100}", b"%d" % number))
+    assert client_of(memory, 2).image == client.image

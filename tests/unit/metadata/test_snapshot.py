@@ -7,7 +7,7 @@ from siltstone.metadata.framing import FrameDamaged, seal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.snapshot import (
     CHUNK_MAGIC,
-    ROWS_PER_CHUNK,
+    CHUNK_WEIGHT,
     SnapshotIncomplete,
     SnapshotPartUnknown,
     decode_snapshot,
@@ -56,12 +56,29 @@ def test_t30_entries_absent_from_a_snapshot_are_gone(world) -> None:
 
 
 def test_t30_more_than_one_chunk() -> None:
-    """10,003 rows, as the original's responsibilities; here the rows of every kind are cut alike."""
-    many = 2 * ROWS_PER_CHUNK + 3
-    image = MetadataImage(version=7, streams=ShardedMap((n, created(n, {"n": str(n)})) for n in range(many)))
+    """10,003 rows, as the original's responsibilities, in chunks of 10,000 and 3; ours are streams."""
+    image = MetadataImage(
+        version=7, streams=ShardedMap((n, created(n, {"n": str(n)})) for n in range(10_003))
+    )
     chunks = list(encode_snapshot(image))
-    assert len(chunks) == 1 + 3
+    assert CHUNK_WEIGHT == 10_000 and len(chunks) == 1 + 2
     assert decode_snapshot(7, chunks) == image
+
+
+def test_no_chunk_is_giant() -> None:
+    """Neither many ranges to an object nor large values make one; a single row may."""
+    world = MetadataWorld()
+    world.register(0)
+    for _ in range(4_000):
+        world.open_stream()
+    for start in range(5):
+        world.do(world.upload(*((n, start, start + 1) for n in range(4_000))))
+    for number in range(10):
+        world.do(PutKey(f"k{number}", bytes(100_000)))
+    chunks = list(encode_snapshot(world.image))
+    assert len(chunks) == 1 + 1 + 3 + 1 + 4
+    assert max(map(len, chunks)) < 400_000
+    assert round_trip(world.image) == world.image
 
 
 def test_the_empty_image() -> None:
