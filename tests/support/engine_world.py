@@ -104,6 +104,25 @@ class Node:
         await self.metadata.close()
 
 
+class HeldPuts:
+    """The calls of a node's uploads; puts wait until they are let go."""
+
+    def __init__(self, node: Node) -> None:
+        self.puts = 0
+        self._run = node.engine._pipeline._calls.run
+        self._release = asyncio.Event()
+        node.engine._pipeline._calls = self
+
+    async def run(self, call: Callable[..., T], *args: object) -> T:
+        if getattr(call, "__name__", "") == "put":
+            self.puts += 1
+            await self._release.wait()
+        return await self._run(call, *args)
+
+    def release(self) -> None:
+        self._release.set()
+
+
 class World:
     def __init__(
         self,

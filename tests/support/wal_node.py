@@ -3,14 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from support.batches import batch
-from support.engine_world import settled
-
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import Clock, ManualClock
 from siltstone.stream_engine.settings import WalSettings
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
+from support.batches import batch
+from support.engine_world import settled
 
 SETTINGS = WalSettings(segment_bytes=4096, capacity_bytes=64 * 1024, group_bytes_max=2048)
 

@@ -159,7 +159,9 @@ def test_t15_upload_pipeline_order_of_trims():
         at.pipeline.submit(at.block(0, 100))
         at.pipeline.submit(at.block(1, 200))
         await settled()
-        assert not any(event.startswith("trim") for event in at.events), "nothing is trimmed before its commit"
+        assert not any(event.startswith("trim") for event in at.events), (
+            "nothing is trimmed before its commit"
+        )
         await at.gate.release("commit 1")
         assert at.events[-1] == "trim 100"
         assert "commit 2" not in at.events, "a commit waits for the trim before it, so trims are in order"

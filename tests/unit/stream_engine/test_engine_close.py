@@ -1,0 +1,181 @@
+"""The end of an engine (T17), and of one that cannot commit any more."""
+
+import asyncio
+
+import pytest
+
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.refusals import NodeEpochExpired
+from siltstone.object_store.port import StoreDenied
+from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.wal.port import WalInUse
+from siltstone.stream_engine.wal.segment_directory import SegmentDirectory
+from support.engine_world import SMALL, HeldPuts, World, payloads_of, settled
+
+
+def run(tmp_path, scenario) -> None:
+    async def main() -> None:
+        world = World(tmp_path)
+        await scenario(world, await world.open(SMALL))
+
+    asyncio.run(main())
+
+
+def test_t17_shutdown_waits_for_a_commit_and_closes_the_log_after_it(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        held = HeldPuts(node)
+        await node.append(stream, b"x")
+        closing = asyncio.ensure_future(node.engine.close())
+        await settled()
+        assert not closing.done()
+        assert node.engine.statistics().state == "CLOSING"
+        with pytest.raises(WalInUse):
+            await world.open()
+        with pytest.raises(EngineNotRunning, match="closing"):
+            node.engine.append(stream, b"late", 1)
+        held.release()
+        await closing
+        assert node.engine.statistics().state == "CLOSED"
+        with pytest.raises(EngineNotRunning, match="closed"):
+            node.engine.append(stream, b"later", 1)
+        metadata = node.metadata.image.streams[stream.stream_id]
+        assert (metadata.state, metadata.end_offset) == (StreamState.CLOSED, 1)
+        await (await world.open()).close()
+
+    run(tmp_path, scenario)
+
+
+def test_t17_shutdown_awaits_a_trim_that_has_begun(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        trim, begun, go_on = node.engine._wal.trim, asyncio.Event(), asyncio.Event()
+
+        async def slow_trim(position):
+            begun.set()
+            await go_on.wait()
+            await trim(position)
+
+        node.engine._wal.trim = slow_trim
+        await node.append(stream, b"x")
+        closing = asyncio.ensure_future(node.engine.close())
+        await begun.wait()
+        await settled()
+        assert not closing.done()
+        go_on.set()
+        await closing
+        assert node.engine.statistics().wal.bytes_untrimmed == 0
+
+    run(tmp_path, scenario)
+
+
+def test_t17_shutdown_is_not_blocked_by_a_failing_trim(tmp_path, monkeypatch):
+    def refuse(self, segment):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(SegmentDirectory, "retire", refuse)
+
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        for _ in range(20):
+            await node.append(stream, bytes(3000))
+        await asyncio.wait_for(node.engine.close(), 5)
+        assert node.metadata.image.streams[stream.stream_id].end_offset == 20
+
+    run(tmp_path, scenario)
+
+
+def test_t17_shutdown_drains_appends_that_wait_for_room(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        held = HeldPuts(node)
+        answers = [node.engine.append(stream, bytes(4000), 1) for _ in range(30)]
+        assert node.engine.statistics().appends_waiting > 0
+        closing = asyncio.ensure_future(node.engine.close())
+        await settled()
+        held.release()
+        await closing
+        assert [answer.result() for answer in answers] == list(range(30))
+        assert node.metadata.image.streams[stream.stream_id].end_offset == 30
+
+    run(tmp_path, scenario)
+
+
+def test_closing_twice_and_at_once(tmp_path):
+    async def scenario(world, node):
+        await node.append(await node.new_stream(), b"x")
+        await asyncio.gather(node.engine.close(), node.engine.close())
+        await node.engine.close()
+        assert node.engine.statistics().state == "CLOSED"
+
+    run(tmp_path, scenario)
+
+
+def test_who_gives_up_waiting_for_the_end_may_ask_again_and_recovery_does_the_rest(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        HeldPuts(node)
+        await node.append(stream, b"x")
+        closing = asyncio.ensure_future(node.engine.close())
+        await settled()
+        closing.cancel()
+        await settled()
+        await asyncio.wait_for(node.engine.close(), 5)
+        async with world.node() as node:
+            again = await node.engine.open_stream(stream.stream_id, 1)
+            assert payloads_of(await node.read_all(again)) == [b"x"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("what", ["put", "commit"])
+def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, what):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        await node.append(stream, b"acknowledged")
+        waiter = asyncio.ensure_future(stream.wait_for(1))
+
+        def refuse(*_):
+            raise StoreDenied("no credentials") if what == "put" else NodeEpochExpired("stop")
+
+        async def refuse_commit(command):
+            refuse()
+
+        if what == "put":
+            world.store.put = refuse
+        else:
+            node.engine._pipeline._commit = lambda *_: refuse_commit(None)
+        with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
+            await asyncio.wait_for(node.engine.flush(), 5)
+        with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
+            await waiter
+        with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
+            node.engine.append(stream, b"x", 1)
+        with pytest.raises(EngineNotRunning):
+            await node.engine.close_stream(stream)
+        assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"acknowledged"]
+        world.clock.advance_ms(200_000)  # a block is not sealed by age any more
+        await settled()
+        await asyncio.wait_for(node.engine.close(), 5)
+        assert node.engine.statistics().state == "FAILED"
+        if what == "put":
+            del world.store.put
+        async with world.node() as node:
+            again = await node.engine.open_stream(stream.stream_id, 1)
+            assert payloads_of(await node.read_all(again)) == [b"acknowledged"]
+
+    run(tmp_path, scenario)
+
+
+def test_metadata_that_cannot_be_reached_at_the_end_does_not_keep_the_log_locked(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        await node.append(stream, b"x")
+        await node.engine.flush()
+        await node.metadata.close()
+        await asyncio.wait_for(node.engine.close(), 5)
+        async with world.node() as node:
+            again = await node.engine.open_stream(stream.stream_id, 1)
+            assert payloads_of(await node.read_all(again)) == [b"x"]
+
+    run(tmp_path, scenario)
