@@ -73,16 +73,16 @@ def _create(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
-    except OSError as error:
+        draft = Path(name)
+        try:
+            _write_tables(draft)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+            _sync(path.parent)
+        finally:
+            draft.unlink()
+    except (OSError, sqlite3.Error) as error:
         raise LogUnavailable(f"metadata database {path} cannot be created: {error}") from error
-    draft = Path(name)
-    try:
-        _write_tables(draft)
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        _sync(path.parent)
-    finally:
-        draft.unlink()
 
 
 def _write_tables(path: Path) -> None:
