@@ -1,1 +1,7 @@
-"""Pure: image and indexes in, plans out. No I/O, no clock, no randomness."""
+"""Plans: pure functions over values and columns, no I/O and no clock.
+
+A compaction plan is made in this order, one file a step: ``candidates`` (which objects, from the image alone), then,
+with their indexes, ``columns`` (index bytes as a table), ``grouping`` (what becomes a stream object), ``force_split``,
+``exclusion`` (limits), ``iterations`` (the cut under the memory limit), ``planner`` (all of it). What comes out is a
+``plan.CompactionPlan``; ``reads`` and ``joining`` make its iterations ready for a task, ``rows`` for a person.
+"""

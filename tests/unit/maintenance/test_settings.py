@@ -1,0 +1,17 @@
+import pytest
+
+from siltstone.maintenance.settings import PUT_BYTES_MAX, CompactionSettings
+from siltstone.model.limits import MIB
+
+
+def test_defaults_are_the_articles_figures() -> None:
+    settings = CompactionSettings()
+    assert (settings.split_size_bytes, settings.memory_bytes) == (16 * MIB, 500 * MIB)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"memory_bytes": 0}, {"memory_bytes": PUT_BYTES_MAX + 1}, {"part_bytes_min": 0}]
+)
+def test_impossible_settings_are_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        CompactionSettings(**changes)
