@@ -11,7 +11,9 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.block import BlockEntry
 from siltstone.model.objects import object_key
+from siltstone.object_formats.block_check import DamagedBlock
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
@@ -120,21 +122,33 @@ class BlockFetcher:
             self._budget.release(request.memory_bytes)
         self._requests += 1
         self._bytes_read += request.size_bytes
-        for block in blocks:
-            block.fetched_for = ahead
-            self._cache.put(block)
-            self._under_way.succeed(block.key, block)
+        for key, block in zip(request.keys, blocks, strict=True):
+            if isinstance(block, DamagedBlock):
+                self._under_way.fail([key], block)
+            else:
+                block.fetched_for = ahead
+                self._cache.put(block)
+                self._under_way.succeed(key, block)
 
 
-def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block]:
-    """One ranged GET, cut into checked blocks. Each has bytes of its own: a view would keep all 16 MiB of the answer
-    alive for the sake of one block, and the limits of the caches would mean nothing. Raises DamagedBlock."""
+def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+    """One ranged GET, cut into checked blocks; a damaged one does not spoil those beside it.
+
+    Each has bytes of its own: a view would keep all 16 MiB of the answer alive for the sake of one block, and the
+    limits of the caches would mean nothing."""
     answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
     if len(request.entries) == 1:
-        return [Block(request.object_id, request.entries[0], answer)]
+        return [_checked(request.object_id, request.entries[0], answer)]
     view = memoryview(answer)
     start = request.position
     return [
-        Block(request.object_id, entry, bytes(view[entry.position - start : entry.end_position - start]))
+        _checked(request.object_id, entry, bytes(view[entry.position - start : entry.end_position - start]))
         for entry in request.entries
     ]
+
+
+def _checked(object_id: int, entry: BlockEntry, data: bytes) -> Block | DamagedBlock:
+    try:
+        return Block(object_id, entry, data)
+    except DamagedBlock as damage:
+        return damage

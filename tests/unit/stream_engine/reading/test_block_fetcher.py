@@ -210,19 +210,18 @@ def test_fetching_ahead_again_asks_for_nothing_twice():
     asyncio.run(scenario())
 
 
-def test_a_damaged_block_fails_its_request_and_leaves_no_room_taken():
+def test_a_damaged_block_fails_and_those_beside_it_do_not():
     async def scenario():
         of = Fetching()
         raw = bytearray(of.world.store.get_range(object_key(0), 0, of.world.objects[0].size_bytes))
         raw[172 + 80] ^= 1
         of.world.store.put(object_key(0), [bytes(raw)])
         promises = of.fetch(0, 1, 4)
-        for damaged in promises[:2]:
-            with pytest.raises(DamagedBlock, match=r"stream 1 \[1, 2\)"):
-                await asyncio.shield(damaged)
-        assert (await arrived(promises[2:]))[0].entry.start_offset == 4
+        with pytest.raises(DamagedBlock, match=r"stream 1 \[1, 2\)"):
+            await asyncio.shield(promises[1])
+        assert [block.entry.start_offset for block in await arrived([promises[0], promises[2]])] == [0, 4]
         assert of.fetcher.statistics().bytes_under_way == 0
-        assert of.cache.statistics().blocks == 1
+        assert of.cache.statistics().blocks == 2
         assert of.failures == []
 
     asyncio.run(scenario())

@@ -261,6 +261,22 @@ def test_read_ahead_runs_on_into_the_next_object():
     asyncio.run(scenario())
 
 
+def test_a_sequential_reader_does_not_push_out_what_others_use():
+    async def scenario():
+        world = CommittedWorld()
+        batches = [batch(1, offset, 1, 900) for offset in range(300)]
+        world.commit(0, batches)
+        world.commit(1, [batch(2, 0)])
+        reader = world.reader()
+        await reader.read(2, 0, 1, EVERYTHING)
+        assert await read_all(reader, 1, 0, 300, 2000) == batches
+        gets = len(world.store.gets)
+        await reader.read(2, 0, 1, EVERYTHING)
+        assert len(world.store.gets) == gets
+
+    asyncio.run(scenario())
+
+
 def test_a_reader_that_jumps_fetches_nothing_ahead():
     async def scenario():
         world = one_stream_object()
@@ -339,38 +355,31 @@ def test_a_damaged_block_is_named_and_never_an_empty_answer():
 def test_what_precedes_the_damage_is_returned_and_the_read_that_begins_there_raises():
     async def scenario():
         world = one_stream_object()
-        damage(world, 0, 5 * 1032 + 100)
+        damage(world, 0, 5 * 1032 + 100)  # in the block of [30, 36)
         reader = world.reader()
-        read = await reader.read(1, 0, 100, 2500)
-        assert read == BATCHES[: len(read)]
-        read += await read_all_until_error(reader, read[-1].end_offset)
-        assert read == BATCHES[: len(read)]
-        assert 20 <= len(read) <= 30
+        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:30]
+        with pytest.raises(DamagedBlock):
+            await reader.read(1, 30, 100, EVERYTHING)
 
     asyncio.run(scenario())
 
 
-async def read_all_until_error(reader, start):
-    batches = []
-    with pytest.raises(DamagedBlock):
-        while True:
-            read = await reader.read(1, start, 100, 700)
-            assert read, "never an empty answer"
-            batches += read
-            start = read[-1].end_offset
-    return batches
-
-
-def test_blocks_of_one_request_with_a_damaged_one_fail_together_but_not_for_good():
-    """The request is cut into blocks as a whole; asked for one by one the good ones are read."""
-
+def test_what_precedes_a_failure_of_the_store_is_returned():
     async def scenario():
-        world = one_stream_object()
-        damage(world, 0, 1 * 1032 + 100)
+        world = CommittedWorld()
+        world.commit(0, BATCHES[:50])
+        world.commit(1, BATCHES[50:])
         reader = world.reader()
-        with pytest.raises(DamagedBlock):
-            await reader.read(1, 0, 100, EVERYTHING)
-        assert await reader.read(1, 0, 6, EVERYTHING) == BATCHES[:6]
+        await reader.read(1, 49, 52, EVERYTHING)
+
+        def fail(key: str) -> None:
+            if key == object_key(1):
+                raise StoreTransient("SlowDown")
+
+        world.store.before_get = fail
+        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:56]
+        with pytest.raises(StoreTransient):
+            await reader.read(1, 56, 100, EVERYTHING)
 
     asyncio.run(scenario())
 
@@ -492,16 +501,22 @@ def test_closing_ends_the_waits_and_refuses_new_reads():
     asyncio.run(scenario())
 
 
-def test_a_cancelled_read_does_not_end_the_request_others_wait_for():
+@pytest.mark.parametrize("index_is_cached", [False, True])
+def test_a_cancelled_read_does_not_end_the_request_others_wait_for(index_is_cached):
     async def scenario():
         world = one_stream_object()
-        calls = GatedCalls()
+        calls = SteppedCalls()
         reader = world.reader(calls=calls)
         first, second = (asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING)) for _ in range(2))
         await settle()
+        if index_is_cached:
+            calls.step()
+            await settle()
         first.cancel()
         await settle()
-        calls.open()
+        while not second.done():
+            calls.step()
+            await settle()
         assert await second == BATCHES[:6]
         assert world.block_gets == 1
 
