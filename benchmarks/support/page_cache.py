@@ -1,0 +1,15 @@
+"""Making reads cold: the operating system is asked to forget the files."""
+
+import os
+from pathlib import Path
+
+
+def forget(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fdatasync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
