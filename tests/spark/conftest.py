@@ -28,9 +28,9 @@ def spark() -> Iterator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run side by side (``-n 2``), the tests that share the Spark above stay together; what starts a JVM goes first,
-    so that the quick tests fill the gaps and no long one is left for the end."""
+    """Run side by side (``-n 2``), all that starts a JVM stays in one process: the shared Spark is started once, and
+    no two compete for the cores. It goes first, so that the quick tests fill the rest and none of it is left over."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)

@@ -10,7 +10,7 @@ from support.held_tasks import Gate
 from support.spark_cluster import DRIVER_SETTINGS, running_spark_cluster, start_driver, wait_until
 from support.spark_tasks import write_file
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 DRIVER = """
 import json, sys
@@ -49,7 +49,7 @@ def test_killed_workers_and_executors_change_nothing(tmp_path: Path) -> None:
         cluster.kill_executor_of(held[1])
         wait_until(lambda: len(gate.held_pids()) >= 4, "the killed executor's unit is attempted again")
         gate.open()
-        output, errors = driver.communicate(timeout=60)
+        output, errors = driver.communicate(timeout=120)
 
     assert errors == ""
     assert json.loads(output) == expected

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from siltstone.maintenance.runner import Runner, Task
 
-HELD_SECONDS_MAX = 90.0
+HELD_SECONDS_MAX = 200.0
 
 
 @dataclass(frozen=True)
