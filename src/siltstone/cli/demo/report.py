@@ -1,0 +1,62 @@
+"""What compaction bought: a table and a chart of before and after."""
+
+from rich.bar import Bar
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from siltstone.cli.demo.figures import Figures
+from siltstone.cli.output import table
+from siltstone.cli.words import count_words, ratio_words, size_words
+
+_CHART_COLUMNS = 40
+
+
+def figures_table(before: Figures, after: Figures) -> Table:
+    shown = table("", ">before", ">after", ">fewer")
+    for name, left, right in figure_rows(before, after):
+        shown.add_row(name, count_words(left), count_words(right), ratio_words(left, right))
+    shown.add_row("bytes in objects", size_words(before.size_bytes), size_words(after.size_bytes), "")
+    return shown
+
+
+def figure_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
+    """Name, before, after."""
+    rows = [
+        ("objects", before.objects, after.objects),
+        ("  stream set objects", before.stream_set_objects, after.stream_set_objects),
+        ("  stream objects", before.stream_objects, after.stream_objects),
+        ("index entries", before.index_entries, after.index_entries),
+    ]
+    return rows + request_rows(before, after)
+
+
+def request_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
+    return [
+        (f"GETs to read {name}", requests, after.requests[name]) for name, requests in before.requests.items()
+    ]
+
+
+def chart(before: Figures, after: Figures) -> RenderableType:
+    """A pair of bars for each figure, each pair on the scale of its larger one."""
+    rows = [
+        ("objects", before.objects, after.objects),
+        ("index entries", before.index_entries, after.index_entries),
+        *request_rows(before, after),
+    ]
+    return Group(*(_pair(name, left, right) for name, left, right in rows))
+
+
+def _pair(name: str, left: int, right: int) -> RenderableType:
+    made = Table.grid(padding=(0, 1))
+    made.add_column(width=8, justify="right", style="dim")
+    made.add_column(width=_CHART_COLUMNS)
+    made.add_column()
+    scale = max(left, right, 1)
+    for when, value, color in (("before", left, "yellow"), ("after", right, "green")):
+        made.add_row(
+            when,
+            Bar(scale, 0, value, width=_CHART_COLUMNS, color=color),
+            Text(count_words(value)),
+        )
+    return Group(Text(name, style="bold"), made)
