@@ -96,8 +96,9 @@ def _jvm_log() -> Path:
 
 
 def _last_words(log: Path) -> str:
+    """Without Java's stack and without what bash says of a JVM that gave no answer."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    said = [line for line in lines if line and not line.startswith("at ")]
+    said = [line for line in lines if line and not line.startswith("at ") and "spark-class: line" not in line]
     return said[-1] if said else "none"
 
 
