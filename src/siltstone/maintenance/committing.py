@@ -1,0 +1,89 @@
+"""The one commit of a compaction, and its three outcomes (rule 5).
+
+done      the new objects stand in the place of the old ones
+refused   nothing changed: what was uploaded may be deleted at once
+unknown   asked again; nothing is deleted, be the last answer a refusal: an attempt before it may have happened
+"""
+
+import logging
+from collections.abc import Sequence
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.metadata.commands import CommitCompaction
+from siltstone.metadata.decisions.coverage import check_coverage
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import CompactedObjectsNotFound, Refusal
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX
+from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_store.port import ObjectStore
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 10
+BACKOFF_MS_MIN = 200
+BACKOFF_MS_MAX = 10_000
+
+
+class CompactionOutcomeUnknown(Unavailable):
+    """Whether the commit happened could not be found out. Both is safe: what was not committed is swept away."""
+
+
+def commit(context: MaintenanceContext, command: CommitCompaction, store: ObjectStore) -> None:
+    """Raises the Refusal, or CompactionOutcomeUnknown."""
+    uncertain = False
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            if not uncertain:
+                _check_coverage(context, command)
+            context.metadata.execute(command)
+        except Refusal:
+            if not uncertain:
+                _delete_outputs(command, store)
+            raise
+        except Unavailable as trouble:
+            log.warning("the outcome of the compaction's commit is not known yet: %s", trouble)
+            uncertain = True
+            ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
+            context.clock.block_ms(ceiling_ms * (0.5 + context.rng.random() / 2))
+        else:
+            return
+    raise CompactionOutcomeUnknown(
+        f"the metadata log did not answer {ATTEMPTS_MAX} times; look at the next round, nothing is lost either way"
+    )
+
+
+def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:
+    """Whether another driver replaced some of them since the plan was made. Raises CompactedObjectsNotFound."""
+    objects = image.objects
+    gone = [
+        object_id
+        for object_id in compacted
+        if object_id not in objects or objects[object_id].state is not ObjectState.COMMITTED
+    ]
+    if gone:
+        raise CompactedObjectsNotFound(f"objects {gone[:10]} were compacted by another driver; plan again")
+
+
+def _check_coverage(context: MaintenanceContext, command: CommitCompaction) -> None:
+    """The decision checks the same; finding it here spares the log a refusal. Raises CompactedObjectsNotFound,
+    CoverageNotMatched."""
+    image = context.metadata.refresh()
+    check_sources(image, command.compacted)
+    new = (command.stream_set_object, *command.stream_objects)
+    check_coverage(
+        image,
+        (held for object_id in command.compacted for held in image.objects[object_id].ranges),
+        (held for each in new if each is not None for held in each.ranges),
+    )
+
+
+def _delete_outputs(command: CommitCompaction, store: ObjectStore) -> None:
+    """Best effort, so that the space is free before the time limit; what is left, the sweep finds."""
+    new = [each for each in (command.stream_set_object, *command.stream_objects) if each is not None]
+    keys = [object_key(each.object_id) for each in new]
+    try:
+        for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):
+            store.delete(keys[first : first + DELETE_BATCH_KEYS_MAX])
+    except SiltstoneError as trouble:
+        log.warning("refused outputs are left to the sweep: %s", trouble)

@@ -1,0 +1,137 @@
+"""The task of a compaction: ``run_iteration``.
+
+Where it writes and what it writes follows from the unit, so it may run twice, or beside another attempt of itself:
+both write the same bytes to the same keys and part numbers. Every block is checked against its index entry before it is
+written on; a damaged one fails the task, since rewriting it would give the damage a valid checksum.
+
+Memory: the blocks of the iteration, once, and what the store's client needs for the requests side by side.
+"""
+
+import resource
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.maintenance.planning.columns import ENTRY, Table
+from siltstone.maintenance.planning.iteration import PartPiece, StreamObjectPiece
+from siltstone.maintenance.planning.joining import trailer
+from siltstone.maintenance.planning.reads import Read
+from siltstone.maintenance.rewriting.source_bytes import SourceBytes
+from siltstone.maintenance.rewriting.stores import store_at
+from siltstone.maintenance.rewriting.unit import (
+    IterationResult,
+    IterationUnit,
+    WrittenObject,
+    decode_unit,
+    encode_result,
+)
+from siltstone.model.block import BlockEntry
+from siltstone.model.buffers import total_bytes
+from siltstone.model.objects import object_key
+from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.object_store.port import UploadedPart
+
+T = TypeVar("T")
+
+READS_SIDE_BY_SIDE = 4
+WRITES_SIDE_BY_SIDE = 4
+"""Enough to hide the waiting of one task; its neighbours on the machine do the same."""
+
+
+def run_iteration(unit: bytes) -> bytes:
+    """Raises DamagedBlock, and what the stores raise."""
+    work = _Work(decode_unit(unit))
+    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
+    writers = ThreadPoolExecutor(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
+    try:
+        return encode_result(work.run(readers, writers))
+    finally:
+        # After a failure what has not begun is dropped; what has begun ends before the task does.
+        for pool in (readers, writers):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Work:
+    def __init__(self, unit: IterationUnit) -> None:
+        self._unit = unit
+        self._iteration = unit.iteration
+        self._blocks: Table = np.frombuffer(unit.iteration.blocks, dtype=ENTRY)
+        self._output = store_at(unit.bucket_urls[unit.output_bucket_id])
+
+    def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
+        sources = SourceBytes(self._iteration.reads, self._fetch, readers)
+        objects = [
+            writers.submit(self._write_stream_object, piece, sources)
+            for piece in self._iteration.stream_objects
+        ]
+        part = self._iteration.part
+        sent = [] if part is None else [writers.submit(self._write_part, part, sources)]
+        written = tuple(_results(objects))
+        parts = _results(sent)
+        return IterationResult(
+            number=self._iteration.number,
+            stream_objects=written,
+            part=parts[0] if parts else None,
+            bytes_read=self._iteration.bytes_read,
+            read_requests=len(self._iteration.reads),
+            bytes_written=sum(each.size_bytes for each in written) + sum(each.size_bytes for each in parts),
+            write_requests=len(written) + len(parts),
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+
+    def _fetch(self, read: Read) -> bytes:
+        source = self._iteration.sources[read.source]
+        store = store_at(self._unit.bucket_urls[source.bucket_id])
+        return store.get_range(object_key(source.object_id), read.start, read.end)
+
+    def _write_stream_object(self, piece: StreamObjectPiece, sources: SourceBytes) -> WrittenObject:
+        blocks = self._blocks[piece.first_block : piece.end_block]
+        buffers = self._checked(blocks, sources)
+        end = trailer(blocks, self._iteration.merged_block_bytes_max)
+        size_bytes = total_bytes(buffers) + len(end)
+        assert size_bytes == piece.size_bytes, f"{piece} has {size_bytes} bytes"
+        object_id = self._unit.first_object_id + piece.number
+        self._output.put(object_key(object_id), [*buffers, end])
+        return WrittenObject(object_id, size_bytes)
+
+    def _write_part(self, piece: PartPiece, sources: SourceBytes) -> UploadedPart:
+        assert self._unit.upload is not None, "a part of no upload"
+        buffers = self._checked(self._blocks[piece.first_block : piece.end_block], sources)
+        end = [piece.trailer] if piece.trailer else []
+        return self._output.upload_part(
+            self._unit.upload, piece.part_number, piece.position, [*buffers, *end]
+        )
+
+    def _checked(self, blocks: Table, sources: SourceBytes) -> list[memoryview]:
+        """The bytes of the blocks one after another. Raises DamagedBlock."""
+        buffers: list[memoryview] = []
+        columns = (blocks["source"], blocks["position"], blocks["size_bytes"], blocks["crc32c"])
+        for at, (source, position, size, crc) in enumerate(
+            zip(*(each.tolist() for each in columns), strict=True)
+        ):
+            views = sources.views(source, position, size)
+            if crc32c(views) != crc:
+                raise self._damaged(blocks, at)
+            buffers += views
+        return buffers
+
+    def _damaged(self, blocks: Table, at: int) -> DamagedBlock:
+        *fields, source = blocks[at].tolist()
+        entry = BlockEntry(*fields)
+        return DamagedBlock(
+            entry, self._iteration.sources[source].object_id, "is damaged: run siltstone check"
+        )
+
+
+def _results(futures: Sequence["Future[T]"]) -> list[T]:
+    return [future.result() for future in futures]
+
+
+def peak_memory_bytes() -> int:
+    """Of this process: kibibytes on Linux, bytes on macOS."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
