@@ -34,11 +34,10 @@ def inspect(choice: StoreChoice, name: str, blocks: bool, stream_id: int | None,
 
 def _show_tables(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
     out = results()
-    out.print(header_facts(source, anatomy))
-    out.print(index_table(entries))
+    out.print(header_facts(source, anatomy), "", index_table(entries), sep="\n")
     if blocks:
         for contents in blocks_of(source, entries):
-            out.print(batches_table(contents))
+            out.print("", batches_table(contents), sep="\n")
 
 
 def _show_as_json(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:

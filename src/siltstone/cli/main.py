@@ -9,6 +9,8 @@ import click
 
 from siltstone import __version__
 from siltstone.cli.check import check
+from siltstone.cli.compact import compact
+from siltstone.cli.demo.command import demo
 from siltstone.cli.failures import debugging, exit_status, failure_line
 from siltstone.cli.inspect_object import inspect
 from siltstone.cli.maintain import maintain
@@ -42,8 +44,8 @@ def cli(context: click.Context) -> None:
     """Siltstone, a stream store whose data lives on object storage and whose maintenance runs on Apache Spark.
 
     \b
-    Begin with:   siltstone demo --keep
-    then look at: siltstone streams, siltstone inspect 0, siltstone check
+    Begin with:   siltstone demo --store ./siltstone-data
+    then look at: siltstone streams, siltstone inspect 40, siltstone check
 
     A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
     Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.
@@ -57,7 +59,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (streams, inspect, maintain, check):
+for command in (demo, streams, inspect, compact, maintain, check):
     cli.add_command(command)
 
 

@@ -41,8 +41,9 @@ class Story:
     def show(self, renderable: RenderableType) -> None:
         self._console.print(Padding(renderable, (1, 0, 1, 3)))
 
-    def blank(self) -> None:
-        self._console.print()
+    def command(self, text: str) -> None:
+        """In one line however long, to be copied."""
+        self._console.print(f"   [bold]$[/] {text}", soft_wrap=True)
 
     @contextmanager
     def progress(self, text: str) -> Iterator[OnProgress]:

@@ -1,0 +1,1 @@
+"""Compaction for people: ``runners`` (who does the work), ``tables`` (plan and report)."""
