@@ -53,17 +53,21 @@ class FreezableCalls:
     def __init__(self) -> None:
         self.is_frozen = False
         self.before_call: Callable[[str], None] = lambda _: None
+        self.after_call: Callable[[], None] = lambda: None
 
     async def run(self, call: Callable[..., T], *args: object, **kwargs: object) -> T:
         await asyncio.sleep(0)
         self.before_call(getattr(call, "__name__", "call"))
+        await self._stop_when_frozen()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            self.after_call()
+            await self._stop_when_frozen()
+
+    async def _stop_when_frozen(self) -> None:
         if self.is_frozen:
             await asyncio.get_running_loop().create_future()
-        result = call(*args, **kwargs)
-        await asyncio.sleep(0)
-        if self.is_frozen:
-            await asyncio.get_running_loop().create_future()
-        return result
 
     def close(self) -> None:
         return None
@@ -140,6 +144,7 @@ class World:
         self.rng = rng or Random(1)
         self.lives = 0
         self.wal_folder = folder / "wal-0"
+        self.newest_log: FileWriteAheadLog | None = None
 
     async def open(
         self,
@@ -150,10 +155,11 @@ class World:
     ) -> Node:
         """A node that has recovered. When opening fails everything of it is closed again."""
         calls = calls or FreezableCalls()
+        metadata = MetadataService(MetadataClient(self.log, self.clock, self.rng), calls, self.clock)
         write_ahead_log = FileWriteAheadLog(
             wal or self.wal_folder, settings.node_id, settings.wal, calls, self.clock
         )
-        metadata = MetadataService(MetadataClient(self.log, self.clock, self.rng), calls, self.clock)
+        self.newest_log = write_ahead_log
         await metadata.start()
         buckets = Buckets({0: self.store})
         reader = CommittedReader(

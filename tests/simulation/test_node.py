@@ -1,0 +1,90 @@
+"""Whole nodes, each from one seed (STYLE habit 20).
+
+A failure prints its seed; ``SILTSTONE_SEEDS=<seed> pytest tests/simulation/test_node.py -k replay`` runs it again.
+"""
+
+import asyncio
+import os
+from random import Random, SystemRandom
+
+import pytest
+
+from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.stream_engine.wal import segment_file
+from support.losing_disk import LosingDisk
+from support.node_simulation import NodeSimulation
+
+FIXED_SEEDS = range(25)
+RANDOM_SEEDS = 8
+NIGHTLY_SEEDS = 3_000
+
+
+@pytest.fixture
+def simulate(tmp_path, monkeypatch):
+    def run(seed: int, *, name: str = "", sqlite: bool = False, **sizes: int) -> NodeSimulation:
+        disk = LosingDisk(Random(seed + 5))
+        monkeypatch.setattr(segment_file, "os", disk)
+        folder = tmp_path / (name or f"{seed}")
+        folder.mkdir(exist_ok=True)
+        log = SqliteLog(folder / "metadata.sqlite", create=True) if sqlite else None
+        simulation = NodeSimulation(seed, folder, disk, log=log, **sizes)
+        try:
+            asyncio.run(simulation.run())
+        except BaseException:
+            print("\n".join(simulation.trace[-40:]))
+            print(
+                f"seed {seed}: SILTSTONE_SEEDS={seed} .venv/bin/pytest tests/simulation/test_node.py -k replay"
+            )
+            raise
+        finally:
+            if log is not None:
+                log.close()
+        return simulation
+
+    return run
+
+
+@pytest.mark.parametrize("seed", FIXED_SEEDS)
+def test_a_node_from_a_fixed_seed(simulate, seed):
+    simulate(seed)
+
+
+def test_nodes_from_random_seeds(simulate):
+    for _ in range(RANDOM_SEEDS):
+        simulate(SystemRandom().randrange(2**40))
+
+
+def test_a_node_on_sqlite(simulate):
+    simulate(1_000, sqlite=True, lives=4, actions_per_life=30)
+
+
+def test_replay(simulate):
+    """The seeds of the environment variable; without it, that a seed does the same twice."""
+    seeds = os.environ.get("SILTSTONE_SEEDS")
+    if seeds is None:
+        assert simulate(7, name="once").trace == simulate(7, name="twice").trace
+    else:
+        for seed in seeds.split(","):
+            simulate(int(seed))
+
+
+EXPECTED_OF_20_SEEDS = {
+    "append": 2000, "read": 100, "read all": 100, "crashed": 20, "closed": 15, "power lost with sectors": 1,
+    "disk full": 1, "failed": 1, "delete": 5, "swept": 5, "close": 10, "trim": 20, "open_again": 10,
+}  # fmt: skip
+
+
+def test_every_kind_of_thing_happens(simulate):
+    """Else the simulation would hold because nothing goes on in it."""
+    counts: dict[str, int] = {}
+    for seed in range(100, 120):
+        for what, number in simulate(seed).counts.items():
+            counts[what] = counts.get(what, 0) + number
+    missing = {what for what, least in EXPECTED_OF_20_SEEDS.items() if counts.get(what, 0) < least}
+    assert not missing, {what: counts.get(what, 0) for what in EXPECTED_OF_20_SEEDS}
+
+
+@pytest.mark.nightly
+def test_many_nodes(simulate):
+    for seed in range(10_000, 10_000 + NIGHTLY_SEEDS):
+        simulate(seed, lives=10)

@@ -1,0 +1,59 @@
+"""The ``os`` of WAL segment files on a disk that loses, when the power fails, sectors that were not synced."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+SECTOR_BYTES = 512
+
+
+class PowerLost(BaseException):
+    """Between two calls to the disk."""
+
+
+class LosingDisk:
+    def __init__(self, rng: Random) -> None:
+        self.before_call: Callable[[], None] = lambda: None
+        """May raise PowerLost."""
+        self.refusal: OSError | None = None
+        """Raised by writes as long as it is set."""
+        self._rng = rng
+        self._unsynced: dict[tuple[int, int], bytes] = {}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def pwritev(self, descriptor: int, buffers: list[bytes], at: int) -> int:
+        self.before_call()
+        if self.refusal is not None:
+            raise self.refusal
+        whole = b"".join(buffers)
+        inode = os.fstat(descriptor).st_ino
+        for sector in range(at // SECTOR_BYTES, (at + len(whole) - 1) // SECTOR_BYTES + 1):
+            if (inode, sector) not in self._unsynced:
+                self._unsynced[inode, sector] = os.pread(descriptor, SECTOR_BYTES, sector * SECTOR_BYTES)
+        return os.pwritev(descriptor, [whole], at)
+
+    def fdatasync(self, descriptor: int) -> None:
+        self.before_call()
+        inode = os.fstat(descriptor).st_ino
+        self._unsynced = {at: before for at, before in self._unsynced.items() if at[0] != inode}
+
+    def posix_fallocate(self, descriptor: int, offset: int, size_bytes: int) -> None:
+        self.before_call()
+        os.posix_fallocate(descriptor, offset, size_bytes)
+
+    def lose_unsynced(self, folder: Path) -> int:
+        """The power fails: each sector not synced keeps what was written, or not. How many did not."""
+        paths = {path.stat().st_ino: path for path in folder.iterdir()} if folder.exists() else {}
+        keep_rate = self._rng.choice([0.0, 0.5, 0.9])
+        lost = 0
+        for (inode, sector), before in sorted(self._unsynced.items()):
+            if inode in paths and self._rng.random() >= keep_rate:
+                with paths[inode].open("r+b") as file:
+                    file.seek(sector * SECTOR_BYTES)
+                    file.write(before)
+                lost += 1
+        self._unsynced.clear()
+        return lost
