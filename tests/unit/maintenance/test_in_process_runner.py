@@ -1,0 +1,59 @@
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.runner import RunFailed
+
+
+def doubled(unit: bytes) -> bytes:
+    if unit == b"bad":
+        raise ValueError("no\nsuch unit")
+    return unit * 2
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_results_stand_in_the_order_of_the_units(threads: int) -> None:
+    heard: list[tuple[int, int]] = []
+    results = InProcessRunner(threads).run(
+        doubled, [b"a", b"b", b"c"], lambda done, total: heard.append((done, total))
+    )
+    assert results == [b"aa", b"bb", b"cc"]
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_failure_is_told_in_one_line(threads: int) -> None:
+    with pytest.raises(RunFailed, match=r"^ValueError: no such unit$"):
+        InProcessRunner(threads).run(doubled, [b"a", b"bad", b"c"])
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_nothing_to_run(threads: int) -> None:
+    assert InProcessRunner(threads).run(doubled, []) == []
+
+
+def test_units_are_made_when_their_turn_comes() -> None:
+    made: list[int] = []
+
+    class Lazy(Sequence[bytes]):
+        def __len__(self) -> int:
+            return 10
+
+        def __getitem__(self, at: int) -> bytes:  # type: ignore[override]
+            if at >= 10:
+                raise IndexError
+            made.append(at)
+            return b"bad" if at == 2 else b"a"
+
+        def __iter__(self) -> Iterator[bytes]:
+            return (self[at] for at in range(10))
+
+    with pytest.raises(RunFailed):
+        InProcessRunner().run(doubled, Lazy())
+    assert made == [0, 1, 2]
+
+
+def test_no_threads_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        InProcessRunner(0)

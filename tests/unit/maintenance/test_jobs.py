@@ -1,0 +1,93 @@
+from threading import Event
+from typing import Any
+
+import pytest
+
+from siltstone.maintenance.jobs import running_job
+from siltstone.metadata.client import CommitUnknown
+from siltstone.metadata.commands import FinishJob, RenewJob
+from siltstone.metadata.entities import JobState
+from siltstone.metadata.refusals import JobRunning
+from support.compaction_world import CompactionWorld
+
+
+def test_a_job_runs_and_succeeds_with_its_report(world: CompactionWorld) -> None:
+    with running_job(world.context, "tidy", 60_000, "by hand") as job:
+        running = world.metadata.image.jobs[job.job_id]
+        assert (running.state, running.kind, running.description) == (JobState.RUNNING, "tidy", "by hand")
+        job.report = "all well"
+    finished = world.metadata.image.jobs[job.job_id]
+    assert (finished.state, finished.report) == (JobState.SUCCEEDED, "all well")
+
+
+def test_only_one_at_a_time(world: CompactionWorld) -> None:
+    first = running_job(world.context, "tidy", 60_000, "")
+    second = running_job(world.another_context(), "tidy", 60_000, "")
+    with first, pytest.raises(JobRunning), second:
+        pytest.fail("two drivers")
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_what_the_body_raises_fails_the_job(world: CompactionWorld, failure: type[BaseException]) -> None:
+    with pytest.raises(failure, match="why"), running_job(world.context, "tidy", 60_000, "") as job:
+        raise failure("why")
+    failed = world.metadata.image.jobs[job.job_id]
+    assert (failed.state, failed.report) == (JobState.FAILED, f"{failure.__name__}: why")
+
+
+def test_the_lease_is_renewed_while_the_body_runs(world: CompactionWorld) -> None:
+    """The renewal's waits are real; the clock it writes down is the test's."""
+    with running_job(world.context, "tidy", 30, "") as job:
+        first = world.metadata.image.jobs[job.job_id].lease_until_ms
+        world.clock.advance_ms(20)
+        assert _becomes(lambda: world.metadata.image.jobs[job.job_id].lease_until_ms == first + 20)
+
+
+def test_a_failed_renewal_is_tried_again(world: CompactionWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = world.metadata.execute
+    renewals: list[RenewJob] = []
+    enough = Event()
+
+    def failing_once(command: Any) -> Any:
+        if isinstance(command, RenewJob):
+            renewals.append(command)
+            if len(renewals) == 1:
+                raise CommitUnknown("connection lost")
+            enough.set()
+        return execute(command)
+
+    monkeypatch.setattr(world.metadata, "execute", failing_once)
+    with running_job(world.context, "tidy", 30, ""):
+        assert enough.wait(30)
+
+
+def test_a_job_that_was_taken_over_is_not_renewed(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_job(world.context, "tidy", 60, "") as job:
+        world.clock.advance_ms(61)
+        with running_job(world.another_context(), "tidy", 60_000, "") as other:
+            assert _becomes(lambda: world.metadata.refresh().jobs[job.job_id].state is JobState.FAILED)
+    assert world.metadata.refresh().jobs[job.job_id].state is JobState.FAILED
+    assert world.metadata.image.jobs[other.job_id].state is JobState.SUCCEEDED
+
+
+def test_a_job_that_cannot_be_finished_has_still_done_its_work(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = world.metadata.execute
+
+    def lossy(command: Any) -> Any:
+        if isinstance(command, FinishJob):
+            raise CommitUnknown("connection lost")
+        return execute(command)
+
+    monkeypatch.setattr(world.metadata, "execute", lossy)
+    with running_job(world.context, "tidy", 60_000, "") as job:
+        pass
+    assert world.metadata.image.jobs[job.job_id].state is JobState.RUNNING
+
+
+def _becomes(condition: Any) -> bool:
+    never = Event()
+    return any(condition() or never.wait(0.01) for _ in range(1000))
