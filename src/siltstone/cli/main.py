@@ -45,7 +45,7 @@ def cli(context: click.Context) -> None:
 
     \b
     Begin with:   siltstone demo --store ./siltstone-data
-    then look at: siltstone streams, siltstone inspect 40, siltstone check
+    then look at: siltstone streams, siltstone inspect 35, siltstone check
 
     A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
     Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.

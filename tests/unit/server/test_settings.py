@@ -83,9 +83,15 @@ def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -
             "[engine.wal]\nsync = 'sometimes'",
             ['engine.wal.sync = "sometimes"', "every-group, every-interval, never"],
         ),
-        ("[engine.wal]\ncapacity_bytes = '1MiB'", ["impossible settings in [engine.wal]: wal.capacity_bytes (1048576)"]),
+        (
+            "[engine.wal]\ncapacity_bytes = '1MiB'",
+            ["impossible settings in [engine.wal]: wal.capacity_bytes (1048576)"],
+        ),
         ("[engine]\nnode_id = '1'", ['engine.node_id = "1"', "whole number"]),
-        ("[compaction]\nmemory_bytes = '5GiB'", ["impossible settings in [compaction]: memory_bytes is 5368709120"]),
+        (
+            "[compaction]\nmemory_bytes = '5GiB'",
+            ["impossible settings in [compaction]: memory_bytes is 5368709120"],
+        ),
         ("engine = 5", ["engine is not a setting"]),
         ("][", ["is no TOML"]),
     ],

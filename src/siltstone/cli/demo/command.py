@@ -22,6 +22,7 @@ from siltstone.cli.output import results
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.compaction import compact
+from siltstone.model.objects import ObjectState
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.settings import StoreSettings
@@ -78,7 +79,7 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
         story.show(chart(before, after))
         if not is_right:
             raise Failure
-        _what_next(story, folder, is_kept=keep or store is not None)
+        _what_next(stage, folder, is_kept=keep or store is not None)
 
 
 def _fill(folder: Path, story: Story, file: Path, count: int | None) -> Stage:
@@ -159,16 +160,20 @@ def _verify(stage: Stage) -> bool:
     tell(f"siltstone check: {'clean' if report.is_clean else 'something is wrong'}, "
          f"{counted(report.blocks_checked, 'checksum')} verified")  # fmt: skip
     if waiting:
-        story.note(f"{counted(waiting, 'replaced object')} awaits deletion by siltstone maintain sweep, "
-                   "when no reader can need it any more (10 min)")  # fmt: skip
+        story.note(f"{counted(waiting, 'replaced object')} left to siltstone maintain sweep, which deletes "
+                   "when no reader can need them (after 10 min)")  # fmt: skip
     return not found.mismatches and report.is_clean
 
 
-def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
+def _what_next(stage: Stage, folder: Path, *, is_kept: bool) -> None:
+    story = stage.story
+    with open_store(stage.settings) as store:
+        objects = store.metadata.image.objects.values()
+        newest = max(held.object_id for held in objects if held.state is ObjectState.COMMITTED)
     story.step("Try next")
     place = str(folder) if is_kept else "./siltstone-data"
     if not is_kept:
         story.note("the temporary store is removed now; make one that stays:")
         story.command(f"siltstone demo --store {place}")
-    for command in ("streams", "inspect 0 --blocks --stream 0", "compact --dry-run", "check"):
+    for command in ("streams", f"inspect {newest} --blocks", "check", "maintain sweep"):
         story.command(f"siltstone {command} --store {place}")

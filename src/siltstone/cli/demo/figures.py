@@ -17,12 +17,14 @@ from siltstone.server.settings import StoreSettings
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """``requests``: GETs to read the stream from its beginning, nothing cached."""
+    """Of single streams: ``holding``, the objects that hold it; ``requests``, the GETs to read it from its beginning,
+    nothing cached."""
 
     stream_set_objects: int
     stream_objects: int
     size_bytes: int
     index_entries: int
+    holding: dict[StreamName, int]
     requests: dict[StreamName, int]
 
     @property
@@ -33,9 +35,12 @@ class Figures(msgspec.Struct, frozen=True):
 async def measure(settings: StoreSettings, streams: Mapping[StreamName, int]) -> Figures:
     """``streams``: those to be read, each by a node of its own."""
     with open_store(settings) as store:
-        committed = [
-            held for held in store.metadata.image.objects.values() if held.state is ObjectState.COMMITTED
-        ]
+        image = store.metadata.image
+        committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
+        holding = {
+            name: len({held.object_id for held in image.streams[stream_id].ranges})
+            for name, stream_id in streams.items()
+        }
         index_entries = sum(_index_entries(store, held) for held in committed)
     requests = {name: await count_requests(settings, stream_id) for name, stream_id in streams.items()}
     stream_objects = sum(held.kind is ObjectKind.STREAM_OBJECT for held in committed)
@@ -44,6 +49,7 @@ async def measure(settings: StoreSettings, streams: Mapping[StreamName, int]) ->
         stream_objects=stream_objects,
         size_bytes=sum(held.size_bytes for held in committed),
         index_entries=index_entries,
+        holding=holding,
         requests=requests,
     )
 

@@ -28,13 +28,16 @@ def figure_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
         ("  stream objects", before.stream_objects, after.stream_objects),
         ("index entries", before.index_entries, after.index_entries),
     ]
-    return rows + request_rows(before, after)
+    return rows + stream_rows(before, after)
 
 
-def request_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
-    return [
-        (f"GETs to read {name}", requests, after.requests[name]) for name, requests in before.requests.items()
-    ]
+def stream_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
+    """Of each stream that was read: where it lies, what reading it takes."""
+    rows: list[tuple[str, int, int]] = []
+    for name in before.requests:
+        rows.append((f"objects holding {name}", before.holding[name], after.holding[name]))
+        rows.append((f"GETs to read {name}", before.requests[name], after.requests[name]))
+    return rows
 
 
 def chart(before: Figures, after: Figures) -> RenderableType:
@@ -42,7 +45,7 @@ def chart(before: Figures, after: Figures) -> RenderableType:
     rows = [
         ("objects", before.objects, after.objects),
         ("index entries", before.index_entries, after.index_entries),
-        *request_rows(before, after),
+        *(row for row in stream_rows(before, after) if row[0].startswith("GETs")),
     ]
     return Group(*(_pair(name, left, right) for name, left, right in rows))
 

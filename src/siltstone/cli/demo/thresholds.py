@@ -32,7 +32,7 @@ split_size_bytes = {split_size_bytes}
 block_size_bytes = {block_size_bytes}
 
 [compaction]
-split_size_bytes = {split_size_bytes}
+split_size_bytes = {cache_block_bytes}
 memory_bytes = "8MiB"
 """
 

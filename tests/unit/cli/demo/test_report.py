@@ -7,8 +7,8 @@ from siltstone.cli.demo.flights import StreamName
 from siltstone.cli.demo.report import chart, figures_table
 
 BUSY, QUIET = StreamName("UA", "EWR"), StreamName("HA", "JFK")
-BEFORE = Figures(33, 0, 34_000_000, 2_513, {BUSY: 73, QUIET: 66})
-AFTER = Figures(1, 25, 33_000_000, 100, {BUSY: 6, QUIET: 66})
+BEFORE = Figures(33, 0, 34_000_000, 2_513, {BUSY: 33, QUIET: 33}, {BUSY: 73, QUIET: 66})
+AFTER = Figures(1, 25, 33_000_000, 100, {BUSY: 1, QUIET: 1}, {BUSY: 6, QUIET: 66})
 
 
 def shown(renderable) -> list[str]:
@@ -23,6 +23,7 @@ def test_the_table_compares_before_and_after() -> None:
     assert "stream objects 0 25 -" in rows
     assert "index entries 2,513 100 25.1 ×" in rows
     assert "GETs to read UA from EWR 73 6 12.2 ×" in rows
+    assert "objects holding UA from EWR 33 1 33.0 ×" in rows
     assert "GETs to read HA from JFK 66 66 =" in rows
     assert "bytes in objects 32.4 MiB 31.5 MiB" in rows
 

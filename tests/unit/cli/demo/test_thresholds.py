@@ -13,7 +13,7 @@ def test_thresholds_follow_the_data_and_are_found_again(tmp_path: Path) -> None:
     settings = write_settings(tmp_path / "new", batches)
     size_bytes = sum(map(len, lines))
     assert 0.9 < settings.engine.upload.cache_block_bytes_max / (size_bytes / OBJECTS_WANTED) < 1.2
-    assert settings.compaction.split_size_bytes == settings.engine.upload.split_size_bytes
+    assert settings.compaction.split_size_bytes == settings.engine.upload.cache_block_bytes_max
     assert settings.engine.upload.split_size_bytes * 4 <= settings.engine.upload.cache_block_bytes_max
     assert settings.folder == tmp_path / "new"
 

@@ -1,0 +1,44 @@
+"""docs/reference.md is what the code says."""
+
+import re
+
+import pytest
+
+from siltstone.cli.main import cli
+from siltstone.server.setting_layers import NOT_SETTINGS
+from siltstone.server.settings import SETTINGS
+from support.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
+
+TEXT = REFERENCE.read_text()
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    assert written(TEXT) == TEXT, "run: python tests/support/reference_tables.py"
+
+
+@pytest.mark.parametrize("key", [*SETTINGS])
+def test_every_setting_is_in_the_reference(key: str) -> None:
+    row = next(line for line in TEXT.splitlines() if line.startswith(f"| `{key}` |"))
+    default, reason = (cell.strip() for cell in row.strip("|").split("|")[1:3])
+    assert default and len(reason.split()) >= 2
+
+
+@pytest.mark.parametrize(("path", "command"), [*walk_commands(cli)], ids=str)
+def test_every_command_and_option_is_in_the_reference(path: str, command) -> None:
+    shared = TEXT.partition("Which store, for all commands")[2].partition("### ")[0]
+    section = TEXT.partition(f"### `{path}")[2].partition("### ")[0]
+    for parameter in command.params:
+        for name in parameter.opts:
+            assert (name if name.startswith("-") else str(parameter.metavar)) in path + section + shared
+    assert section
+
+
+def test_every_other_variable_is_in_the_reference() -> None:
+    for variable in NOT_SETTINGS:
+        assert f"`{variable}" in TEXT
+
+
+def test_the_reference_names_no_setting_that_is_gone() -> None:
+    named = re.findall(r"^\| `([a-z_.]+)` \|", settings_table(), re.MULTILINE)
+    assert set(named) == set(SETTINGS)
+    assert "siltstone demo" in commands_list()
