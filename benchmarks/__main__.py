@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import append_large, append_small, planning
+from benchmarks import append_large, append_small, cold_read, compaction, planning
 from benchmarks.support.report import Row, show
 
 BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "a": (append_large.TITLE, append_large.run),
     "b": (append_small.TITLE, append_small.run),
+    "c": (compaction.TITLE, compaction.run),
+    "d": (cold_read.TITLE, cold_read.run),
     "e": (planning.TITLE, planning.run),
 }
 

@@ -7,14 +7,13 @@ import os
 import time
 from pathlib import Path
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-
 from benchmarks.support.filling import fill
 from benchmarks.support.page_cache import forget
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least
+from siltstone.maintenance.compaction import compact
+from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from siltstone.maintenance.compaction import compact
 from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.settings import CompactionSettings
 
+from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.refusals import JobRunning
 from siltstone.server.components import open_store
