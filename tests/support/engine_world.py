@@ -163,7 +163,7 @@ class World:
         await metadata.start()
         buckets = Buckets({0: self.store})
         reader = CommittedReader(
-            buckets, lambda: metadata.image, metadata_refresh(metadata), calls, self.clock, SMALL_READ
+            buckets, lambda: metadata.image, metadata.refresh, calls, self.clock, SMALL_READ
         )
         components = EngineComponents(metadata, buckets, write_ahead_log, reader, calls, self.clock)
         try:
@@ -208,10 +208,6 @@ class World:
 
     def keys(self) -> set[str]:
         return {summary.key for summary in self.store.list()}
-
-
-def metadata_refresh(metadata: MetadataService) -> Callable[[], Awaitable[object]]:
-    return lambda: metadata.wait_for_image_after(metadata.image.version)
 
 
 async def settled(turns: int = 60) -> None:

@@ -5,7 +5,7 @@ Everything random comes from the seed, so a seed that failed fails again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,19 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
+from siltstone.maintenance.compaction import carry_out, plan_round
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.in_process_runner import InProcessRunner, OnProgress
+from siltstone.maintenance.rewriting import stores as tasks_stores
+from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.lookup import OffsetOutOfRange
-from siltstone.metadata.refusals import StreamNotExist
+from siltstone.metadata.refusals import JobNotRunning, StreamNotExist
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import MetadataLog
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.backoff import RetrySettings
@@ -47,6 +52,30 @@ ACTIONS_AT_ONCE_MAX = 6
 STREAMS_MAX = 6
 
 
+COMPACTION = CompactionSettings(
+    split_size_bytes=3000,
+    merged_block_bytes_max=2048,
+    memory_bytes=12 * 1024,
+    read_request_bytes_max=4096,
+    part_bytes_min=1,
+    time_limit_ms=HOUR_MS,
+)
+
+
+class FailingRunner(InProcessRunner):
+    """Sometimes one of the units fails for good."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__()
+        self._rng = rng
+
+    def run(self, task: Task, units: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+        if units and self._rng.random() < 0.1:
+            super().run(task, units[: self._rng.randint(0, len(units) - 1)])
+            raise RunFailed("a worker was killed")
+        return super().run(task, units, on_progress)
+
+
 class Crashed(Exception):
     """The node is no more."""
 
@@ -68,11 +97,12 @@ class NodeSimulation:
         self.actions_per_life = actions_per_life
         fault_rate = self.rng.choice([0.0, 0.02, 0.15])
         clock = ManualClock()
-        self.bucket = MemoryStore(clock)
+        self.bucket = MemoryStore(clock, f"simulation-{seed}")
         self.store = FaultyStore(self.bucket, Random(seed + 1), fault_rate=fault_rate)
         retrying = RetryingStore(
             self.store, clock, Random(seed + 2), RetrySettings(attempts_max=3, backoff_ms_max=200)
         )
+        tasks_stores._opened[retrying.url] = retrying  # what a compaction's tasks open by its URL
         self.log = ChanceLog(log or MemoryLog(), Random(seed + 3), fault_rate / 2)
         self.world = World(folder, log=self.log, store=retrying, clock=clock, rng=Random(seed + 4))
         self.settings = self._settings()
@@ -100,9 +130,12 @@ class NodeSimulation:
     # -- the whole ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        for _ in range(self.lives):
-            await self._life()
-        await self._last_look()
+        try:
+            for _ in range(self.lives):
+                await self._life()
+            await self._last_look()
+        finally:
+            del tasks_stores._opened[self.world.store.url]
 
     async def _life(self) -> None:
         self._begin_life()
@@ -292,6 +325,7 @@ class NodeSimulation:
         weights = {
             self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 1,
             self._open_again: 3, self._delete: 1, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.1,
+            self._compact: 2,
         }  # fmt: skip
         action = self.rng.choices(list(weights), list(weights.values()))[0]
         begun = action(node)
@@ -453,6 +487,24 @@ class NodeSimulation:
         with suppress(Unavailable):
             sweep(self._maintenance(), GRACE_PERIOD_MS)
             self.count("swept")
+
+    def _compact(self, node: Node) -> Coroutine[Any, Any, None]:
+        """A round by a driver elsewhere; between its plan and its commit the node goes on."""
+
+        async def compact() -> None:
+            context = self._maintenance()
+            settings = replace(COMPACTION, force_split_age_ms=self.rng.choice([0, 2 * MINUTE_MS, HOUR_MS]))
+            plan = plan_round(context, settings)
+            for _ in range(self.rng.choice([0, 10, 300])):
+                await asyncio.sleep(0)
+            try:
+                carry_out(context, FailingRunner(self.rng), plan)
+            except (Stale, JobNotRunning) as overtaken:
+                self.count(f"compaction overtaken: {type(overtaken).__name__}")
+                return
+            self.count("nothing to compact" if plan.is_empty else "compacted")
+
+        return compact()
 
     def _fill_disk(self, node: Node) -> None:
         self.disk.refusal = OSError(28, "No space left on device")

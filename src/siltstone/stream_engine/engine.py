@@ -315,7 +315,10 @@ class StreamEngine:
 
     async def _close_streams(self) -> None:
         await self._commit_everything()
-        await asyncio.gather(*(self.close_stream(stream) for stream in list(self._streams.values())))
+        closings = [self.close_stream(stream) for stream in list(self._streams.values())]
+        for outcome in await asyncio.gather(*closings, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     def statistics(self) -> EngineStatistics:
         return EngineStatistics(

@@ -34,6 +34,7 @@ class WalSettings(msgspec.Struct, frozen=True):
     group_bytes_max: int = limits.WAL_GROUP_BYTES_MAX
 
     def __post_init__(self) -> None:
+        _refuse_below_one("wal", self)
         if self.capacity_bytes < 2 * self.segment_bytes:
             raise InvalidSetting(
                 f"wal.capacity_bytes ({self.capacity_bytes}) must hold two segments ({self.segment_bytes} each)"
@@ -50,6 +51,9 @@ class UploadSettings(msgspec.Struct, frozen=True):
     block_size_bytes: int = limits.BLOCK_SIZE_BYTES
     uploads_in_flight_max: int = limits.UPLOADS_IN_FLIGHT_MAX
     time_limit_ms: int = limits.UPLOAD_TIME_LIMIT_MS
+
+    def __post_init__(self) -> None:
+        _refuse_below_one("upload", self)
 
 
 class ReadSettings(msgspec.Struct, frozen=True):
@@ -75,6 +79,14 @@ class ReadSettings(msgspec.Struct, frozen=True):
                 f"read.block_cache_bytes_max ({self.block_cache_bytes_max}) must hold twice "
                 f"read_ahead_bytes_max ({self.read_ahead_bytes_max}), or a reader evicts what was fetched for it"
             )
+
+
+def _refuse_below_one(section: str, settings: "WalSettings | UploadSettings") -> None:
+    """Zero uploads side by side, or a block sealed at age zero, would hang or spin."""
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, int) and value < 1:
+            raise InvalidSetting(f"{section}.{name} is {value}: it must be at least 1")
 
 
 class EngineSettings(msgspec.Struct, frozen=True):

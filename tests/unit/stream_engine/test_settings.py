@@ -32,3 +32,19 @@ def test_the_largest_append_fits_cache_and_wal_or_it_would_wait_for_ever(cache_b
     with pytest.raises(InvalidSetting, match="append_bytes_max"):
         settings(10 * KIB - OVERHEAD)
     assert settings(10 * KIB - OVERHEAD - 1)
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        (UploadSettings, "uploads_in_flight_max"),
+        (UploadSettings, "cache_block_age_ms_max"),
+        (UploadSettings, "cache_block_streams_max"),
+        (WalSettings, "sync_interval_ms"),
+        (WalSettings, "group_bytes_max"),
+    ],
+)
+def test_zero_where_it_would_hang_is_refused(section, name):
+    assert section(**{name: 1})
+    with pytest.raises(InvalidSetting, match=f"{name} is 0: it must be at least 1"):
+        section(**{name: 0})
