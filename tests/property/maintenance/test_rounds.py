@@ -64,22 +64,19 @@ def built(world: CompactionWorld, case: Case) -> None:
         world.delete_stream(stream)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(cases())
 def test_compaction_changes_no_record(case: Case) -> None:
     with compaction_world() as world:
         built(world, case)
         before = world.records()
         streams = {each.stream_id: each for each in world.metadata.image.streams.values()}
-        first = compact(world.context, InProcessRunner(), case.settings)
+        compact(world.context, InProcessRunner(), case.settings)
         assert world.records() == before
-        assert not first.left_out or not first.committed or first.has_remaining is False
         for stream in world.metadata.image.streams.values():
             old = streams[stream.stream_id]
             assert (stream.start_offset, stream.end_offset, stream.epoch, stream.owner) == (
                 old.start_offset, old.end_offset, old.epoch, old.owner,
             )  # fmt: skip
         world.assert_sound()
-        assert not compact(world.context, InProcessRunner(), case.settings).committed or (
-            case.settings.force_split_age_ms == 0
-        )
+        assert not compact(world.context, InProcessRunner(), case.settings).committed
