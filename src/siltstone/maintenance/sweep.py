@@ -14,7 +14,7 @@ import msgspec
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.expiry import deletable_objects
+from siltstone.metadata.expiry import deletable_objects, grace_is_over
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
@@ -57,7 +57,7 @@ def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -
         bytes_deleted=deleted.size_bytes,
         delete_requests=deleted.requests,
         uploads_aborted=aborted,
-        objects_waiting=len(context.metadata.image.destroyed),
+        objects_waiting=_count_waiting(context, grace_period_ms),
         passed_over=tuple(f"bucket {bucket_id}: {reason}" for bucket_id, reason in passed_over.items()),
     )
 
@@ -74,11 +74,12 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     while batch := _next_batch(context, grace_period_ms, passed_over):
         for bucket_id, objects in _by_bucket(batch).items():
             try:
-                _delete(context, bucket_id, objects, grace_period_ms)
+                _delete(context, bucket_id, objects)
             except SiltstoneError as trouble:
-                log.warning("bucket %d is passed over: %s", bucket_id, trouble)
-                passed_over[bucket_id] = str(trouble)
+                _pass_over(bucket_id, trouble, passed_over)
                 continue
+            ids = tuple(metadata.object_id for metadata in objects)
+            context.metadata.execute(ForgetObjects(ids, grace_period_ms))
             deleted.objects += len(objects)
             deleted.size_bytes += sum(metadata.size_bytes for metadata in objects)
             deleted.requests += 1
@@ -94,6 +95,12 @@ def _next_batch(
     return [metadata for metadata in due if metadata.bucket_id not in passed_over][:DELETE_BATCH_KEYS_MAX]
 
 
+def _count_waiting(context: MaintenanceContext, grace_period_ms: int) -> int:
+    now_ms = context.clock.now_ms()
+    destroyed = context.metadata.image.destroyed.values()
+    return sum(not grace_is_over(destroyed_ms, now_ms, grace_period_ms) for destroyed_ms in destroyed)
+
+
 def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetadata]]:
     grouped: defaultdict[int, list[ObjectMetadata]] = defaultdict(list)
     for metadata in objects:
@@ -101,14 +108,16 @@ def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetada
     return grouped
 
 
-def _delete(
-    context: MaintenanceContext, bucket_id: int, objects: Sequence[ObjectMetadata], grace_period_ms: int
-) -> None:
+def _delete(context: MaintenanceContext, bucket_id: int, objects: Sequence[ObjectMetadata]) -> None:
     assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
     store = context.buckets.store(bucket_id)
     store.delete([object_key(metadata.object_id) for metadata in objects])
-    ids = tuple(metadata.object_id for metadata in objects)
-    context.metadata.execute(ForgetObjects(ids, grace_period_ms))
+
+
+def _pass_over(bucket_id: int, trouble: SiltstoneError, passed_over: dict[int, str]) -> None:
+    """Only for what a bucket raised: trouble with the metadata ends the sweep."""
+    log.warning("bucket %d is passed over: %s", bucket_id, trouble)
+    passed_over[bucket_id] = str(trouble)
 
 
 def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
@@ -121,13 +130,17 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
         store = context.buckets.store(bucket_id)
         try:
             uploads = list(store.list_multipart())
-            image = context.metadata.refresh()
+        except SiltstoneError as trouble:
+            _pass_over(bucket_id, trouble, passed_over)
+            continue
+        image = context.metadata.refresh()
+        try:
             for upload in uploads:
                 if _is_forsaken(upload, image):
                     store.abort_multipart(upload)
                     aborted += 1
         except SiltstoneError as trouble:
-            passed_over[bucket_id] = str(trouble)
+            _pass_over(bucket_id, trouble, passed_over)
     return aborted
 
 

@@ -1,35 +1,50 @@
 """What lies in a bucket that no committed metadata names.
 
 The bucket is listed before the image is read: what is in the list was prepared before, so an object just uploaded
-cannot look like an orphan. What was swept in between is looked up once more.
+cannot look like an orphan. What ended in between, swept or committed, is looked up once more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 
-def check_bucket(context: MaintenanceContext, bucket_id: int) -> Iterator[Finding]:
+def check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
+    """A bucket that fails is a finding; metadata that cannot be reached is raised."""
     store = context.buckets.store(bucket_id)
-    summaries = list(store.list())
-    uploads = list(store.list_multipart())
+    try:
+        summaries = list(store.list())
+        uploads = list(store.list_multipart())
+    except SiltstoneError as trouble:
+        return [_unreachable(bucket_id, trouble)]
     image = context.metadata.refresh()
+    try:
+        return [
+            *_judge_objects(summaries, bucket_id, image, store),
+            *_judge_uploads(uploads, image, store),
+        ]
+    except SiltstoneError as trouble:
+        return [_unreachable(bucket_id, trouble)]
+
+
+def _judge_objects(
+    summaries: Sequence[ObjectSummary], bucket_id: int, image: MetadataImage, store: ObjectStore
+) -> Iterator[Finding]:
     for summary in summaries:
         if (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
             yield finding
-    for upload in uploads:
-        yield _judge_upload(upload, image)
 
 
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
     """None for an object that is where it belongs."""
-    object_id = object_id_of_key(summary.key)
-    if object_id is None or object_id >= image.next_object_id:
-        return _finding(FindingKind.FOREIGN_KEY, summary, object_id, "was not written by this store")
+    object_id = _own_id(summary.key, image)
+    if object_id is None:
+        return _finding(FindingKind.FOREIGN_KEY, summary, None, "was not written by this store")
     metadata = image.objects.get(object_id)
     if metadata is None or metadata.bucket_id != bucket_id:
         return _finding(FindingKind.ORPHAN_OBJECT, summary, object_id, "is named by nobody")
@@ -42,14 +57,34 @@ def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) 
     return None
 
 
+def _judge_uploads(
+    uploads: Sequence[MultipartUpload], image: MetadataImage, store: ObjectStore
+) -> list[Finding]:
+    """An upload is completed before its object is committed: one that only the first list has was no orphan."""
+    findings = {upload: _judge_upload(upload, image) for upload in uploads}
+    if any(finding.kind is FindingKind.ORPHAN_UPLOAD for finding in findings.values()):
+        left = set(store.list_multipart())
+        return [finding for upload, finding in findings.items() if upload in left]
+    return list(findings.values())
+
+
 def _judge_upload(upload: MultipartUpload, image: MetadataImage) -> Finding:
-    object_id = object_id_of_key(upload.key)
-    metadata = image.objects.get(object_id) if object_id is not None else None
+    object_id = _own_id(upload.key, image)
+    if object_id is None:
+        return _of_upload(
+            FindingKind.FOREIGN_KEY, upload, None, "has an upload in parts that is not this store's"
+        )
+    metadata = image.objects.get(object_id)
     if metadata is not None and metadata.state is ObjectState.PREPARED:
-        kind, text = FindingKind.UPLOAD_UNDER_WAY, "is being uploaded in parts"
-    else:
-        kind, text = FindingKind.ORPHAN_UPLOAD, "has an upload in parts that nobody will complete"
-    return Finding(kind, f"{upload.key} {text}", object_id=object_id, key=upload.key)
+        return _of_upload(FindingKind.UPLOAD_UNDER_WAY, upload, object_id, "is being uploaded in parts")
+    text = "has an upload in parts that nobody will complete"
+    return _of_upload(FindingKind.ORPHAN_UPLOAD, upload, object_id, text)
+
+
+def _own_id(key: str, image: MetadataImage) -> int | None:
+    """None when the key is another program's, or its id was never given out here."""
+    object_id = object_id_of_key(key)
+    return object_id if object_id is not None and object_id < image.next_object_id else None
 
 
 def _finding(kind: FindingKind, summary: ObjectSummary, object_id: int | None, text: str) -> Finding:
@@ -60,6 +95,14 @@ def _finding(kind: FindingKind, summary: ObjectSummary, object_id: int | None, t
         key=summary.key,
         size_bytes=summary.size_bytes,
     )
+
+
+def _of_upload(kind: FindingKind, upload: MultipartUpload, object_id: int | None, text: str) -> Finding:
+    return Finding(kind, f"{upload.key} {text}", object_id=object_id, key=upload.key)
+
+
+def _unreachable(bucket_id: int, trouble: SiltstoneError) -> Finding:
+    return Finding(FindingKind.STORE_UNREACHABLE, f"bucket {bucket_id} cannot be listed: {trouble}")
 
 
 def _still_there(store: ObjectStore, key: str) -> bool:

@@ -9,11 +9,14 @@ from siltstone.maintenance.checking.image_check import check_object_ranges, chec
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.errors import InvalidRequest, SiltstoneError
-from siltstone.model.objects import ObjectState
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.objects import ObjectState, object_key
 
 THREADS_MAX = 8
-"""Objects read at a time; each holds at most one read request."""
+"""Objects read at a time; each holds the bytes of one read request."""
+
+QUEUED_MAX = 1_000
+"""Objects handed to the threads together, so that what waits does not grow with the store."""
 
 Progress = Callable[[int, int], None]
 
@@ -24,13 +27,16 @@ def check(
     """``on_progress`` hears (objects checked, objects in all). Raises Unavailable when the metadata is out of reach."""
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image)]
-    committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
+    committed = sorted(
+        (held for held in image.objects.values() if held.state is ObjectState.COMMITTED),
+        key=lambda held: held.object_id,
+    )
     checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:
-        findings += _check_bucket(context, bucket_id)
+        findings += check_bucket(context, bucket_id)
     return CheckReport(
-        findings=tuple(sorted(findings, key=lambda finding: (-finding.severity, finding.kind))),
+        findings=tuple(sorted(findings, key=_place)),
         streams_checked=len(image.streams),
         objects_checked=len(checks),
         blocks_checked=sum(each.blocks_checked for each in checks),
@@ -49,15 +55,27 @@ def _check_objects(
         try:
             store = context.buckets.store(metadata.bucket_id)
         except InvalidRequest as unknown:
-            finding = Finding(FindingKind.STORE_UNREACHABLE, f"object {metadata.object_id}: {unknown}")
-            return ObjectCheck((finding,))
+            return ObjectCheck((_of_unknown_bucket(metadata, unknown),))
         return check_object(store, metadata, read_blocks=read_blocks)
 
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
-        for done, result in enumerate(pool.map(check_one, objects), start=1):
-            if on_progress is not None:
-                on_progress(done, len(objects))
-            yield result
+        done = 0
+        for first in range(0, len(objects), QUEUED_MAX):
+            for result in pool.map(check_one, objects[first : first + QUEUED_MAX]):
+                done += 1
+                if on_progress is not None:
+                    on_progress(done, len(objects))
+                yield result
+
+
+def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Finding:
+    return Finding(
+        FindingKind.STORE_UNREACHABLE,
+        f"object {metadata.object_id}: {unknown}",
+        object_id=metadata.object_id,
+        key=object_key(metadata.object_id),
+        size_bytes=metadata.size_bytes,
+    )
 
 
 def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:
@@ -77,8 +95,7 @@ def _is_committed(metadata: ObjectMetadata | None) -> bool:
     return metadata is not None and metadata.state is ObjectState.COMMITTED
 
 
-def _check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
-    try:
-        return list(check_bucket(context, bucket_id))
-    except SiltstoneError as trouble:
-        return [Finding(FindingKind.STORE_UNREACHABLE, f"bucket {bucket_id} cannot be listed: {trouble}")]
+def _place(finding: Finding) -> tuple[int, ...]:
+    """The worst first, then by kind; within a kind by stream and object, so that two checks read alike."""
+    ids = (-1 if each is None else each for each in (finding.stream_id, finding.object_id))
+    return (-finding.severity, finding.kind, *ids)

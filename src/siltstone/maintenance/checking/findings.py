@@ -29,6 +29,7 @@ class FindingKind(IntEnum):
     OBJECT_PREPARED = 12
     OBJECT_AWAITS_DELETION = 13
     UPLOAD_UNDER_WAY = 14
+    RANGE_NOT_LISTED = 15
 
 
 _SEVERITIES = {

@@ -1,6 +1,8 @@
 """Whether the image contradicts itself: every offset of every stream covered exactly once (rule 3). Pure."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
@@ -53,25 +55,49 @@ def _check_objects_exist(stream: StreamMetadata, image: ImageView) -> Iterator[F
     for held in stream.ranges:
         metadata = image.objects.get(held.object_id)
         if metadata is None or metadata.state is not ObjectState.COMMITTED:
-            yield Finding(
-                FindingKind.RANGE_OF_NO_OBJECT,
-                f"stream {stream.stream_id}: {_span(held)} is said to lie in object {held.object_id}, "
-                "which is not committed",
-                stream_id=stream.stream_id,
-                object_id=held.object_id,
-            )
+            yield _not_in_object(held, "which is not committed")
+        elif not _contains(metadata.ranges, held, "stream_id"):
+            yield _not_in_object(held, "whose own ranges do not say so")
 
 
 def _check_ranges_listed(metadata: ObjectMetadata, image: ImageView) -> Iterator[Finding]:
     for held in metadata.ranges:
-        if held.stream_id not in image.streams:
-            yield Finding(
-                FindingKind.STREAM_MISSING,
-                f"object {metadata.object_id} holds {_span(held)} of stream {held.stream_id}, "
-                "which the metadata does not know and nobody deleted",
-                stream_id=held.stream_id,
-                object_id=metadata.object_id,
+        stream = image.streams.get(held.stream_id)
+        if stream is None:
+            yield _unlisted(
+                FindingKind.STREAM_MISSING, held, "which the metadata does not know and nobody deleted"
             )
+        elif not _contains(stream.ranges, held, "start_offset"):
+            yield _unlisted(FindingKind.RANGE_NOT_LISTED, held, "in whose list it does not stand")
+
+
+def _contains(ranges: Sequence[ObjectRange], held: ObjectRange, sorted_by: str) -> bool:
+    """By binary search: an object's ranges are sorted by stream, a stream's by offset."""
+    field = attrgetter(sorted_by)
+    for at in range(bisect_left(ranges, field(held), key=field), len(ranges)):
+        if field(ranges[at]) != field(held):
+            return False
+        if ranges[at] == held:
+            return True
+    return False
+
+
+def _not_in_object(held: ObjectRange, text: str) -> Finding:
+    return Finding(
+        FindingKind.RANGE_OF_NO_OBJECT,
+        f"stream {held.stream_id}: {_span(held)} is said to lie in object {held.object_id}, {text}",
+        stream_id=held.stream_id,
+        object_id=held.object_id,
+    )
+
+
+def _unlisted(kind: FindingKind, held: ObjectRange, text: str) -> Finding:
+    return Finding(
+        kind,
+        f"object {held.object_id} holds {_span(held)} of stream {held.stream_id}, {text}",
+        stream_id=held.stream_id,
+        object_id=held.object_id,
+    )
 
 
 def _hole(stream: StreamMetadata, start: int, end: int) -> Finding:

@@ -11,7 +11,7 @@ import msgspec
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.block import BlockEntry
-from siltstone.model.errors import CorruptData, Unavailable
+from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.limits import READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
@@ -43,7 +43,9 @@ def check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: b
         return _failed(FindingKind.OBJECT_MISSING, metadata, "is not in its bucket")
     except CorruptData as damage:
         return _failed(FindingKind.OBJECT_DAMAGED, metadata, str(damage))
-    except Unavailable as trouble:
+    except (
+        SiltstoneError
+    ) as trouble:  # unavailable, or access denied: the other buckets are checked all the same
         return _failed(FindingKind.STORE_UNREACHABLE, metadata, str(trouble))
 
 
@@ -76,19 +78,22 @@ def _check_blocks(
     found = list(findings)
     bytes_read = 0
     for run in _joined_reads(sorted(index, key=lambda entry: entry.position)):
-        raw = memoryview(
-            store.get_range(object_key(metadata.object_id), run[0].position, run[-1].end_position)
-        )
-        bytes_read += len(raw)
-        for entry in run:
-            start = entry.position - run[0].position
-            try:
-                _verify(raw[start : start + entry.size_bytes], entry, metadata.object_id)
-            except CorruptData as damage:
-                found.append(
-                    _finding(FindingKind.OBJECT_DAMAGED, metadata, str(damage), stream_id=entry.stream_id)
-                )
+        found += _check_run(store, metadata, run)
+        bytes_read += run[-1].end_position - run[0].position
     return ObjectCheck(tuple(found), len(index), bytes_read)
+
+
+def _check_run(store: ObjectStore, metadata: ObjectMetadata, run: Sequence[BlockEntry]) -> list[Finding]:
+    """One read. A function of its own so that its bytes are gone before the next are fetched."""
+    first = run[0].position
+    raw = memoryview(store.get_range(object_key(metadata.object_id), first, run[-1].end_position))
+    found: list[Finding] = []
+    for entry in run:
+        try:
+            _verify(raw[entry.position - first : entry.end_position - first], entry, metadata.object_id)
+        except CorruptData as damage:
+            found.append(_finding(FindingKind.OBJECT_DAMAGED, metadata, str(damage), entry.stream_id))
+    return found
 
 
 def _verify(raw: memoryview, entry: BlockEntry, object_id: int) -> None:
