@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,11 +51,6 @@ def cli(context: click.Context) -> None:
     A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
     Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.
     """
-    if debugging():
-        logging.basicConfig(level=logging.INFO)
-    else:
-        # A failure is reported once, by its line; what components write down on the way is for debugging.
-        logging.getLogger("siltstone").addHandler(logging.NullHandler())
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -64,4 +60,16 @@ for command in (demo, streams, inspect, compact, maintain, check):
 
 
 def main() -> None:
+    """The program ``siltstone``."""
+    if debugging():
+        logging.basicConfig(level=logging.INFO)
+    else:
+        keep_quiet()
     cli.main(prog_name="siltstone")
+
+
+def keep_quiet() -> None:
+    """A failure is reported once, by its line; what components write down on the way is for debugging. It is the root
+    logger because py4j writes there what happens to it at Ctrl-C, when Python also warns of coroutines never begun."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore")

@@ -1,0 +1,32 @@
+"""Ctrl-C in the middle of a command, in a real process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = "from siltstone.cli.main import main; main()"
+
+
+@pytest.mark.parametrize("moment", ["Append it in time order", "Before compaction", "Read every record back"])
+def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "demo", "--runner", "in-process"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if moment in line:
+            break
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate(timeout=60)
+    assert "What compaction bought" not in said
+    assert process.returncode == 130
+    assert complaint.split() == ["siltstone:", "interrupted"]
+    assert list(tmp_path.iterdir()) == []
