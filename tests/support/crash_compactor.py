@@ -7,7 +7,6 @@ from pathlib import Path
 
 from siltstone.maintenance.compaction import compact
 from siltstone.maintenance.in_process_runner import InProcessRunner
-
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.refusals import JobRunning
