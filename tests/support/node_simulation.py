@@ -120,7 +120,10 @@ class NodeSimulation:
         cache_bytes = self.rng.choice([16, 64]) * 1024
         capacity_bytes = self.rng.choice([18, 64]) * 1024
         return replace(
-            SMALL, tail_cache_bytes_max=cache_bytes, wal=replace(SMALL.wal, capacity_bytes=capacity_bytes)
+            SMALL,
+            tail_cache_bytes_max=cache_bytes,
+            waiting_bytes_max=32 * 1024,
+            wal=replace(SMALL.wal, capacity_bytes=capacity_bytes),
         )
 
     def count(self, what: str) -> None:
@@ -310,6 +313,14 @@ class NodeSimulation:
         if self._calls.is_frozen:
             raise Crashed
         self._reap()
+        self._check_bounds(node)
+
+    def _check_bounds(self, node: Node) -> None:
+        """Rule 9."""
+        statistics = node.engine.statistics()
+        assert statistics.tail.bytes_used <= self.settings.tail_cache_bytes_max
+        assert statistics.wal.bytes_untrimmed <= self.settings.wal.capacity_bytes
+        assert statistics.bytes_waiting <= self.settings.waiting_bytes_max
 
     def _reap(self) -> None:
         for task in [task for task in self._actions if task.done()]:

@@ -55,7 +55,6 @@ class StreamEngine:
         self._streams: dict[int, Stream] = {}
         self._opening: set[int] = set()
         self._ending = asyncio.Lock()
-        self._has_ended = False
         self._pending: deque[PendingAppend] = deque()
         self._waiting: deque[PendingAppend] = deque()
         self._waiting_bytes = 0
@@ -295,8 +294,6 @@ class StreamEngine:
         """Commit everything, give all streams back, close the WAL. What cannot be committed is left to recovery.
         Idempotent; who gave up waiting may call it again and gets an end without commits."""
         async with self._ending:
-            if self._has_ended:
-                return
             if self._state is EngineState.RUNNING:
                 self._state = EngineState.CLOSING
                 await self._close_streams_if_possible()
@@ -305,7 +302,6 @@ class StreamEngine:
             await self._wal.close()
             if self._state is not EngineState.FAILED:
                 self._state = EngineState.CLOSED
-            self._has_ended = True
 
     async def _close_streams_if_possible(self) -> None:
         try:

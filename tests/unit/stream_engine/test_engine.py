@@ -150,14 +150,32 @@ def test_a_caller_that_stops_waiting_changes_nothing(tmp_path):
 
 
 def test_close_commits_an_append_whose_caller_stopped_waiting(tmp_path):
+    """The log is slow: close must wait for what stands in it, not for an answer that nobody wants."""
+
     async def scenario(world, node):
         stream = await node.new_stream()
+        run_call, go_on = node.engine._wal._calls.run, asyncio.Event()
+
+        async def slowly(call, *args):
+            await go_on.wait()
+            return await run_call(call, *args)
+
+        node.engine._wal._calls = SlowCalls(slowly)
         node.engine.append(stream, b"a", 1).cancel()
-        await node.engine.close_stream(stream)
+        closing = asyncio.ensure_future(node.engine.close_stream(stream))
+        await settled()
+        assert not closing.done()
+        go_on.set()
+        await closing
         metadata = node.metadata.image.streams[stream.stream_id]
         assert (metadata.state, metadata.end_offset) == (StreamState.CLOSED, 1)
 
     run(tmp_path, scenario)
+
+
+class SlowCalls:
+    def __init__(self, run_slowly):
+        self.run = run_slowly
 
 
 # -- read ------------------------------------------------------------------------------------------------
