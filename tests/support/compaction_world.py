@@ -35,6 +35,7 @@ from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder
 from siltstone.object_formats.object_ranges import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import ManualClock
 from support.batches import payload_of
 from support.faulty_log import FaultyLog
@@ -59,10 +60,11 @@ def scaled(specs: Sequence[Spec], factor: int) -> list[Spec]:
 
 
 class CompactionWorld:
-    def __init__(self) -> None:
+    def __init__(self, store: ObjectStore | None = None) -> None:
+        """``store``: when tasks run in other processes, one that they can open by its URL."""
         self.clock = ManualClock()
         self.log = FaultyLog(MemoryLog())
-        self.store = FaultyStore(MemoryStore(self.clock, f"compaction-world-{next(_names)}"))
+        self.store = FaultyStore(store or MemoryStore(self.clock, f"compaction-world-{next(_names)}"))
         self.context = self.another_context()
         self.metadata = self.context.metadata
         self.metadata.execute(RegisterNode(0, "first", "nowhere"))
