@@ -1,0 +1,24 @@
+import pytest
+
+from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind, Severity
+
+NOTES = {
+    FindingKind.OBJECT_PREPARED,
+    FindingKind.OBJECT_AWAITS_DELETION,
+    FindingKind.UPLOAD_UNDER_WAY,
+}
+WARNINGS = {FindingKind.ORPHAN_OBJECT, FindingKind.FOREIGN_KEY, FindingKind.ORPHAN_UPLOAD}
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+def test_severity_and_whether_the_store_is_clean(kind: FindingKind) -> None:
+    """Everything that is not named here is an error: a new kind is one unless somebody thought about it."""
+    expected = Severity.NOTE if kind in NOTES else Severity.WARNING if kind in WARNINGS else Severity.ERROR
+    finding = Finding(kind, "text")
+    assert finding.severity is expected
+    note = Finding(FindingKind.OBJECT_PREPARED, "passes by itself")
+    assert CheckReport((note, finding), 0, 0, 0, 0).is_clean is (expected is Severity.NOTE)
+
+
+def test_nothing_found_is_clean() -> None:
+    assert CheckReport((), 1, 1, 1, 1).is_clean
