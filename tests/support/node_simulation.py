@@ -5,31 +5,26 @@ Everything random comes from the seed, so a seed that failed fails again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
-from siltstone.maintenance.compaction import carry_out, plan_round
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.in_process_runner import InProcessRunner, OnProgress
 from siltstone.maintenance.rewriting import stores as tasks_stores
-from siltstone.maintenance.runner import RunFailed, Task
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.lookup import OffsetOutOfRange
-from siltstone.metadata.refusals import JobNotRunning, StreamNotExist
+from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import MetadataLog
-from siltstone.model.errors import Stale, Unavailable
-from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets
@@ -37,43 +32,18 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.engine_state import EngineState
-from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, OffsetBeyondEnds
+from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.settings import EngineSettings
 from support.chance_log import ChanceLog
 from support.engine_world import SMALL, FreezableCalls, Node, World
 from support.faulty_store import FaultyStore
 from support.losing_disk import LosingDisk, PowerLost
-from support.stream_model import Entry, ModelStream
+from support.node_workload import GRACE_PERIOD_MS, Workload
+from support.stream_model import ModelStream
 
 T = TypeVar("T")
 
-GRACE_PERIOD_MS = 10 * MINUTE_MS
 ACTIONS_AT_ONCE_MAX = 6
-STREAMS_MAX = 6
-
-
-COMPACTION = CompactionSettings(
-    split_size_bytes=3000,
-    merged_block_bytes_max=2048,
-    memory_bytes=12 * 1024,
-    read_request_bytes_max=4096,
-    part_bytes_min=1,
-    time_limit_ms=HOUR_MS,
-)
-
-
-class FailingRunner(InProcessRunner):
-    """Sometimes one of the units fails for good."""
-
-    def __init__(self, rng: Random) -> None:
-        super().__init__()
-        self._rng = rng
-
-    def run(self, task: Task, units: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
-        if units and self._rng.random() < 0.1:
-            super().run(task, units[: self._rng.randint(0, len(units) - 1)])
-            raise RunFailed("a worker was killed")
-        return super().run(task, units, on_progress)
 
 
 class Crashed(Exception):
@@ -110,10 +80,11 @@ class NodeSimulation:
         self.creations_unknown = 0
         self.counts: dict[str, int] = {}
         self.trace: list[str] = []
+        self.workload = Workload(self)
         self._actions: dict[asyncio.Task[None], str] = {}
         self._calls = FreezableCalls()
         self._steps_left = self._disk_steps_left = -1
-        self._may_fail = False
+        self.may_fail = False
 
     def _settings(self) -> EngineSettings:
         """Sometimes with so little room that appends wait."""
@@ -157,7 +128,7 @@ class NodeSimulation:
     async def _end(self, node: Node) -> None:
         """In good order, or after a failure that was to be expected."""
         failed = node.engine.statistics().state == EngineState.FAILED.name
-        assert self._may_fail or not failed, f"the engine failed: {node.engine._failure}"
+        assert self.may_fail or not failed, f"the engine failed: {node.engine._failure}"
         self.count("failed" if failed else "closed")
         await self._passing(node.close())
         self.disk.refusal = None
@@ -194,7 +165,7 @@ class NodeSimulation:
         await self._verify(node)
         await self._passing(node.close())
         await self._end_actions()
-        context = self._maintenance()
+        context = self.maintenance()
         for _ in range(2):
             self.world.clock.advance_ms(2 * HOUR_MS)
             sweep(context, GRACE_PERIOD_MS)
@@ -207,7 +178,7 @@ class NodeSimulation:
     # -- a life ------------------------------------------------------------------------------------------
 
     def _begin_life(self, *, immortal: bool = False) -> None:
-        self._may_fail = False
+        self.may_fail = False
         self._calls = FreezableCalls()
         self._steps_left = self._disk_steps_left = -1
         if not immortal:
@@ -305,7 +276,7 @@ class NodeSimulation:
 
     async def _step(self, node: Node) -> None:
         if len(self._actions) < ACTIONS_AT_ONCE_MAX:
-            self._start_action(node)
+            self._begin_action(node)
         for _ in range(self.rng.choice([0, 1, 3, 20])):
             await asyncio.sleep(0)
         if self.rng.random() < 0.3 or len(self._actions) == ACTIONS_AT_ONCE_MAX:
@@ -322,6 +293,13 @@ class NodeSimulation:
         assert statistics.wal.bytes_untrimmed <= self.settings.wal.capacity_bytes
         assert statistics.bytes_waiting <= self.settings.waiting_bytes_max
 
+    def _begin_action(self, node: Node) -> None:
+        begun = self.workload.next_action(node)
+        if begun is not None:
+            name, body = begun
+            self._actions[asyncio.ensure_future(body)] = name
+            self.count(name)
+
     def _reap(self) -> None:
         for task in [task for task in self._actions if task.done()]:
             name = self._actions.pop(task)
@@ -330,212 +308,11 @@ class NodeSimulation:
             except Unavailable:
                 self.count(f"{name} unavailable")
             except EngineNotRunning:
-                assert self._may_fail, f"{name}: the engine failed for no reason"
+                assert self.may_fail, f"{name}: the engine failed for no reason"
 
-    def _start_action(self, node: Node) -> None:
-        weights = {
-            self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 1,
-            self._open_again: 3, self._delete: 1, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.1,
-            self._compact: 2,
-        }  # fmt: skip
-        action = self.rng.choices(list(weights), list(weights.values()))[0]
-        begun = action(node)
-        if begun is not None:
-            name = action.__name__.removeprefix("_")
-            self._actions[asyncio.ensure_future(begun)] = name
-            self.count(name)
-
-    def _any(self, wanted: Callable[[ModelStream], bool]) -> ModelStream | None:
-        found = [stream for stream in self.streams.values() if not stream.is_deleted and wanted(stream)]
-        return self.rng.choice(found) if found else None
-
-    def _any_open(self) -> ModelStream | None:
-        return self._any(lambda stream: stream.is_open and not stream.is_closing)
-
-    def _append(self, node: Node) -> None:
-        """Several at once, often. Answers are looked at when the life has ended."""
-        for _ in range(self.rng.choice([1, 1, 2, 10, 30])):
-            stream = self._any_open()
-            if stream is None or node.engine.statistics().state != EngineState.RUNNING.name:
-                return
-            self._append_one(node, stream)
-
-    def _append_one(self, node: Node, stream: ModelStream) -> None:
-        number = self.counts.get("append", 0)
-        self.counts["append"] = number + 1
-        size = self.rng.choice([0, 10, 100, 1000, 4000])
-        payload = (b"%d:%d|" % (stream.stream_id, number) * size)[:size]
-        records = self.rng.choice([1, 1, 7])
-        try:
-            answer = node.engine.append(stream.handle, payload, records)
-        except EngineOverloaded:
-            self.count("overloaded")
-            return
-        base = stream.next_offset
-        stream.entries.append(Entry(base, base + records, payload, answer))
-        if self.rng.random() < 0.02:
-            answer.cancel()
-
-    def _read(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any_open()
-        return None if stream is None else self._used(stream, self._read_some(node, stream))
-
-    async def _read_some(self, node: Node, stream: ModelStream) -> None:
-        handle = stream.handle
-        assert handle is not None
-        confirmed = handle.confirmed_offset
-        start = self.rng.randint(handle.start_offset, confirmed)
-        end = self.rng.choice([None, self.rng.randint(start, confirmed + 3)])
-        try:
-            found = await node.engine.read(handle, start, self.rng.choice([0, 1000, 5000, 50_000]), end)
-        except (OffsetBeyondEnds, OffsetOutOfRange):
-            assert max(stream.starts) > start, "refused for no reason"
-            return
-        if start < (confirmed if end is None else min(end, confirmed)):
-            assert found, f"stream {stream.stream_id}: nothing at {start}, confirmed is {confirmed}"
-            stream.check_read(start, found)
-            assert end is None or found[-1].base_offset < end
-        else:
-            assert not found
-
-    def _wait(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any_open()
-        return None if stream is None or stream.handle is None else self._wait_for(stream)
-
-    async def _wait_for(self, stream: ModelStream) -> None:
-        handle = stream.handle
-        assert handle is not None
-        offset = handle.confirmed_offset + self.rng.choice([-1, 0, 0, 5])
-        with suppress(asyncio.TimeoutError):
-            waiter = asyncio.ensure_future(handle.wait_for(offset))
-            for _ in range(self.rng.randint(1, 200)):
-                await asyncio.sleep(0)
-                if waiter.done():
-                    waiter.result()
-                    assert offset < handle.confirmed_offset or handle.is_closed
-                    return
-            waiter.cancel()
-
-    def _trim(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any_open()
-        return None if stream is None else self._used(stream, self._trim_to(node, stream))
-
-    async def _trim_to(self, node: Node, stream: ModelStream) -> None:
-        assert stream.handle is not None
-        target = self.rng.randint(stream.handle.start_offset, stream.handle.confirmed_offset)
-        if self.rng.random() < 0.5:  # at the end of a batch, mostly soon after the start
-            target = min(stream.handle.start_offset + 3, target)
-        stream.may_trim(target)
-        await node.engine.trim(stream.handle, target)
-        stream.did_trim(target)
-
-    def _flush(self, node: Node) -> Coroutine[Any, Any, None]:
-        async def flush() -> None:
-            ends = {
-                stream.stream_id: stream.next_offset for stream in self.streams.values() if stream.is_open
-            }
-            await node.engine.flush()
-            for stream_id, end in ends.items():
-                metadata = node.metadata.image.streams.get(stream_id)
-                assert metadata is None or metadata.end_offset >= end, "flushed, and not committed"
-
-        return flush()
-
-    def _close(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any(lambda one: one.is_open and one.users == 0)
-        if stream is None:
-            return None
-        stream.is_closing = True
-        return self._used(stream, self._give_back(node, stream))
-
-    async def _give_back(self, node: Node, stream: ModelStream) -> None:
-        assert stream.handle is not None
-        await node.engine.close_stream(stream.handle)
-        assert node.metadata.image.streams[stream.stream_id].end_offset == stream.next_offset
-        stream.is_open = stream.is_closing = False
-        stream.handle = None
-
-    def _open_again(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any(lambda one: not one.is_open and one.users == 0 and not one.may_be_deleted)
-        return None if stream is None else self._used(stream, self._take(node, stream))
-
-    async def _take(self, node: Node, stream: ModelStream) -> None:
-        if stream.handle is None and self.rng.random() < 0.5:
-            stream.epoch += 1
-        stream.epoch = max(stream.epoch, 0)
-        for _ in range(100):
-            with suppress(Unavailable):
-                stream.handle = await node.engine.open_stream(stream.stream_id, stream.epoch)
-                break
-            await self.world.clock.sleep_ms(100)
-        assert stream.handle is not None
-        assert stream.handle.confirmed_offset == max(stream.next_offset, stream.handle.start_offset)
-        stream.is_open = True
-
-    def _delete(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any(lambda one: not one.is_open and one.users == 0 and one.epoch >= 0)
-        return None if stream is None else self._used(stream, self._drop(node, stream))
-
-    async def _drop(self, node: Node, stream: ModelStream) -> None:
-        stream.may_be_deleted = True
-        await node.engine.delete_stream(stream.stream_id, stream.epoch)
-        stream.is_deleted = True
-
-    def _create(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        alive = sum(not stream.is_deleted for stream in self.streams.values())
-        return self._create_stream(node) if alive < STREAMS_MAX else None
-
-    async def _create_stream(self, node: Node) -> None:
-        self.creations_unknown += 1
-        stream_id = await node.engine.create_stream()
-        self.creations_unknown -= 1
-        assert stream_id not in self.streams
-        self.streams[stream_id] = ModelStream(stream_id)
-
-    def _sweep(self, node: Node) -> None:
-        """A sweep from elsewhere, while the node runs."""
-        self.store._land_late()
-        with suppress(Unavailable):
-            sweep(self._maintenance(), GRACE_PERIOD_MS)
-            self.count("swept")
-
-    def _compact(self, node: Node) -> Coroutine[Any, Any, None]:
-        """A round by a driver elsewhere; between its plan and its commit the node goes on."""
-
-        async def compact() -> None:
-            context = self._maintenance()
-            settings = replace(COMPACTION, force_split_age_ms=self.rng.choice([0, 2 * MINUTE_MS, HOUR_MS]))
-            plan = plan_round(context, settings)
-            for _ in range(self.rng.choice([0, 10, 300])):
-                await asyncio.sleep(0)
-            try:
-                carry_out(context, FailingRunner(self.rng), plan)
-            except (Stale, JobNotRunning) as overtaken:
-                self.count(f"compaction overtaken: {type(overtaken).__name__}")
-                return
-            self.count("nothing to compact" if plan.is_empty else "compacted")
-
-        return compact()
-
-    def _fill_disk(self, node: Node) -> None:
-        self.disk.refusal = OSError(28, "No space left on device")
-        self._may_fail = True
-        self.count("disk full")
-
-    def _maintenance(self) -> MaintenanceContext:
+    def maintenance(self) -> MaintenanceContext:
         client = MetadataClient(self.log, self.world.clock, self.rng)
         return MaintenanceContext(client, Buckets({0: self.world.store}), self.world.clock, self.rng)
-
-    def _used(self, stream: ModelStream, body: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        stream.users += 1
-
-        async def used() -> None:
-            try:
-                await body
-            finally:
-                stream.users -= 1
-
-        return used()
 
 
 def _let_go(world: World) -> None:
