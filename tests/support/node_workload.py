@@ -60,8 +60,8 @@ class Workload:
     def next_action(self, node: Node) -> Action | None:
         """By chance. None: it was nothing that takes time, or it could not be done now."""
         weights = {
-            self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 1,
-            self._open_again: 3, self._delete: 1, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.1,
+            self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 2,
+            self._open_again: 3, self._delete: 3, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.1,
             self._compact: 2,
         }  # fmt: skip
         action = self.rng.choices(list(weights), list(weights.values()))[0]
