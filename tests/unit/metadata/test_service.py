@@ -5,7 +5,7 @@ import pytest
 
 from siltstone.metadata.applying import RecordContradictsImage
 from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown, MetadataClient
-from siltstone.metadata.commands import CreateStream, PutKey, RegisterNode
+from siltstone.metadata.commands import Command, CreateStream, PutKey, RegisterNode
 from siltstone.metadata.log_entry import LogEntry, encode_entry
 from siltstone.metadata.records import StreamClosed
 from siltstone.metadata.refusals import NodeEpochExpired
@@ -217,10 +217,14 @@ def test_damage_closes_the_service_with_its_reason() -> None:
     with_service(body)
 
 
+class Undecided(Command[None], frozen=True):
+    """A bug: no decision answers it."""
+
+
 def test_a_failure_in_a_batch_leaves_nobody_waiting() -> None:
     async def body(world: World) -> None:
         waiting = [asyncio.ensure_future(world.service.execute(PutKey(f"k{n}", b""))) for n in range(3)]
-        late = asyncio.ensure_future(world.service.execute(object()))  # type: ignore[arg-type]
+        late = asyncio.ensure_future(world.service.execute(Undecided()))
         answers = await asyncio.gather(*waiting, late, return_exceptions=True)
         assert {type(answer) for answer in answers} == {CommitUnknown}
         with pytest.raises(ServiceClosed):

@@ -22,6 +22,7 @@ from siltstone.metadata.commands import (
     StartJob,
     TrimStream,
 )
+from siltstone.metadata.decisions.command_types import check_types
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
 from siltstone.metadata.decisions.decision import Decision
 from siltstone.metadata.decisions.jobs import decide_finish_job, decide_renew_job, decide_start_job
@@ -68,6 +69,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
 def decide(view: ImageView, command: Command[R], now_ms: int) -> Decision[R] | Refusal:
     """What to write and to answer, or why not. The view is not changed."""
     try:
+        check_types(command)
         return DECISIONS[type(command)](view, command, now_ms)
     except Refusal as refusal:
         return refusal.with_traceback(None)  # a traceback would keep the whole image alive
