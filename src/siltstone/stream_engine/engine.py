@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.refusals import OffsetNotMatched
-from siltstone.model.buffers import Buffer
+from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup
@@ -23,6 +23,7 @@ from siltstone.stream_engine.errors import (
     EngineNotRunning,
     EngineOverloaded,
     OffsetBeyondEnds,
+    PayloadNotBytes,
     RangeNotCovered,
     StreamAlreadyOpen,
     StreamHandleClosed,
@@ -135,8 +136,8 @@ class StreamEngine:
         """Queue a batch; the future gives its base offset when it is durable and readable.
 
         Offsets are assigned here, in call order. The payload must not change until the answer. Without room in the
-        tail cache or the WAL the append waits, in order. Raises EngineNotRunning, EngineOverloaded, AppendTooLarge,
-        StreamHandleClosed, ImpossibleBatch before anything is queued.
+        tail cache or the WAL the append waits, in order. Raises EngineNotRunning, EngineOverloaded, PayloadNotBytes,
+        AppendTooLarge, StreamHandleClosed, ImpossibleBatch before anything is queued.
         """
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
@@ -162,6 +163,9 @@ class StreamEngine:
     def _refuse_append(self, stream: Stream, payload: Buffer) -> None:
         if stream.is_closed:
             raise StreamHandleClosed(f"stream {stream.stream_id} was closed: open it again")
+        if not is_buffer(payload):
+            kind = type(payload).__name__
+            raise PayloadNotBytes(f"a payload is bytes, a bytearray or a memoryview of bytes, not {kind}")
         if len(payload) > self._settings.append_bytes_max:
             raise AppendTooLarge(
                 f"append of {len(payload)} bytes: at most {self._settings.append_bytes_max} "

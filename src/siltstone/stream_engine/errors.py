@@ -11,6 +11,10 @@ class EngineOverloaded(Unavailable):
     """More appends wait for room than may wait. Try again when some have been answered."""
 
 
+class PayloadNotBytes(InvalidRequest):
+    """The payload is text, an array, or something else whose bytes are not plain."""
+
+
 class AppendTooLarge(InvalidRequest):
     """The payload is larger than ``append_bytes_max``."""
 

@@ -8,6 +8,7 @@
 import asyncio
 from heapq import heapify, heappop, heappush
 from itertools import count
+from operator import index
 
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.buffers import Buffer
@@ -36,16 +37,19 @@ class Stream:
         smallest_timestamp_ms: int = NO_TIMESTAMP,
         largest_timestamp_ms: int = NO_TIMESTAMP,
     ) -> RecordBatch:
-        """Takes the next offsets. Raises ImpossibleBatch, and takes none."""
+        """Takes the next offsets. Raises ImpossibleBatch, TypeError, and takes none."""
         base_offset = self.next_offset
+        record_count = index(
+            record_count
+        )  # numpy's integers pass for int until the metadata has to hold them
         batch = RecordBatch(
             self.stream_id,
             self.epoch,
             base_offset,
             base_offset + record_count,
             record_count,
-            smallest_timestamp_ms,
-            largest_timestamp_ms,
+            index(smallest_timestamp_ms),
+            index(largest_timestamp_ms),
             payload,
         )
         encode_frame_header(batch)  # refused by the log it would leave a hole in the offsets

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from array import array
 
 import pytest
 
@@ -13,6 +14,7 @@ from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
     OffsetBeyondEnds,
+    PayloadNotBytes,
     RangeNotCovered,
     StreamAlreadyOpen,
     StreamHandleClosed,
@@ -134,6 +136,22 @@ def test_refused_appends_take_no_offset(tmp_path):
             node.engine.append(stream, b"x", 1, 0, 2**63)
         assert await node.append(stream, bytes(SMALL.append_bytes_max)) == 0
         assert node.engine.statistics().tail.bytes_uncommitted == SMALL.append_bytes_max + 1024
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ["text", None, [1], array("i", [1, 2]), memoryview(array("i", [1, 2])), memoryview(b"abcd")[::2]],
+    ids=repr,
+)
+def test_a_payload_that_is_not_bytes_harms_nobody(tmp_path, payload):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        with pytest.raises(PayloadNotBytes, match="a payload is bytes"):
+            node.engine.append(stream, payload, 1)
+        assert await node.append(stream, memoryview(b"ok")) == 0
+        assert payloads_of(await node.read_all(stream)) == [b"ok"]
 
     run(tmp_path, scenario)
 

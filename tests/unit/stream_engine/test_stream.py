@@ -1,5 +1,6 @@
 import asyncio
 
+import numpy as np
 import pytest
 
 from siltstone.metadata.entities import StreamMetadata, StreamState
@@ -39,6 +40,22 @@ def test_a_batch_that_no_log_can_hold_takes_no_offsets(records, smallest, larges
     with pytest.raises(ImpossibleBatch):
         stream.next_batch(b"a", records, smallest, largest)
     assert stream.next_offset == 10
+
+
+@pytest.mark.parametrize("wrong", [(1.0, 0, 0), ("1", 0, 0), (None, 0, 0), (1, 0.5, 1), (1, 0, "now")])
+def test_what_is_no_integer_takes_no_offsets(wrong):
+    stream = stream_at(10)
+    with pytest.raises(TypeError):
+        stream.next_batch(b"a", *wrong)
+    assert stream.next_offset == 10
+
+
+def test_integers_of_numpy_become_plain_ones():
+    stream = stream_at(10)
+    batch = stream.next_batch(b"a", np.int64(2), np.int64(5), np.int32(6))
+    numbers = (batch.end_offset, batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms)
+    assert numbers == (12, 2, 5, 6)
+    assert {type(number) for number in (*numbers, stream.next_offset)} == {int}
 
 
 def test_waiters_are_woken_by_the_confirmation_that_covers_their_offset_and_by_no_other():
