@@ -199,6 +199,19 @@ def test_rule_6_a_commit_beats_the_sweep_that_wanted_to_expire_it() -> None:
     assert world.keys() == {object_key(object_id)}
 
 
+def test_rule_6_a_wrong_choice_of_objects_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The selection broken on purpose: what it chose is looked at once more before anything is deleted."""
+    world = MaintainedStore()
+    world.append(world.new_stream())
+    world.put(world.prepare(), [batch(0)])
+    keys = world.keys()
+    for chosen in world.image.objects.values():
+        monkeypatch.setattr("siltstone.maintenance.sweep.deletable_objects", lambda *_, one=chosen: [one])
+        with pytest.raises(AssertionError):
+            sweep(world.context)
+        assert world.keys() == keys and world.store.counts["delete"] == 0
+
+
 # -- several buckets --------------------------------------------------------------------------------------
 
 
@@ -211,12 +224,15 @@ def test_each_bucket_is_swept_of_its_own() -> None:
         assert store.details("delete") == [tuple(object_key(each) for each in ids[bucket_id])]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["reachable first", "unreachable first"])
 @pytest.mark.parametrize("trouble", [StoreTransient("no route to host"), StoreDenied("no permission")])
 def test_an_unreachable_bucket_is_passed_over_and_caught_up_with(
-    trouble: Exception, caplog: pytest.LogCaptureFixture
+    trouble: Exception, order: tuple[int, int], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Oldest first: when those are the unreachable ones, they must not fill every batch."""
     world = MaintainedStore((0, 1))
-    here, there = destroyed_long_ago(world, 2_100, (0, 1)).values()
+    ids = destroyed_long_ago(world, 2_100, order)
+    here, there = ids[0], ids[1]
     stay = {object_key(each) for each in there}
 
     def fail(name: str, key: str) -> None:

@@ -27,10 +27,7 @@ def check(
     """``on_progress`` hears (objects checked, objects in all). Raises Unavailable when the metadata is out of reach."""
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image)]
-    committed = sorted(
-        (held for held in image.objects.values() if held.state is ObjectState.COMMITTED),
-        key=lambda held: held.object_id,
-    )
+    committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
     checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:

@@ -43,9 +43,8 @@ def check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: b
         return _failed(FindingKind.OBJECT_MISSING, metadata, "is not in its bucket")
     except CorruptData as damage:
         return _failed(FindingKind.OBJECT_DAMAGED, metadata, str(damage))
-    except (
-        SiltstoneError
-    ) as trouble:  # unavailable, or access denied: the other buckets are checked all the same
+    except SiltstoneError as trouble:
+        # Unavailable, or access denied: what lies in other buckets is checked all the same.
         return _failed(FindingKind.STORE_UNREACHABLE, metadata, str(trouble))
 
 

@@ -238,6 +238,8 @@ def test_a_gap_between_blocks_is_a_contradiction_unless_the_image_says_so() -> N
     content = resealed(content, entries)
     assert contradictions(content, metadata_of(len(content), metadata.ranges)) == [(1, "[0, 40) of stream 1")]
     assert contradictions(content, metadata_of(len(content), ranges_of_entries(entries, ID))) == []
+    whole_size = ObjectRange(1, ID, 0, 40, sum(entry.size_bytes for entry in entries), 1_000)
+    assert contradictions(content, metadata_of(len(content), (whole_size,))) == [(1, "[0, 40) of stream 1")]
 
 
 @pytest.mark.parametrize(
