@@ -11,6 +11,7 @@ from contextlib import suppress
 from siltstone.metadata.commands import CloseStream, RegisterNode
 from siltstone.metadata.entities import NodeRegistration, StreamMetadata
 from siltstone.metadata.refusals import StreamFenced
+from siltstone.object_formats.wal_segment import DamagedWal
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
@@ -40,7 +41,7 @@ async def _recover(
     components: EngineComponents, settings: EngineSettings, registration: NodeRegistration
 ) -> None:
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
-    wanted = RecoveryFilter(ends)
+    wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
     blocks = recovered_blocks(
         components.wal.recover(),
         wanted,
@@ -49,6 +50,7 @@ async def _recover(
     )
     async for block in blocks:
         await _upload(block, components, settings, registration)
+    _refuse_to_drop(wanted)
     await components.wal.reset()
     await asyncio.gather(
         *(_close(stream, components, registration) for stream in registration.opened_streams)
@@ -58,6 +60,16 @@ async def _recover(
             "recovered: %d streams closed, %d WAL records were committed before",
             len(ends),
             wanted.records_skipped,
+        )
+
+
+def _refuse_to_drop(wanted: RecoveryFilter) -> None:
+    """What is about to be deleted may be the last copy. Raises DamagedWal."""
+    if wanted.records_lost:
+        raise DamagedWal(
+            f"{wanted.records_lost} records of the write-ahead log do not continue what the metadata knows: a part of "
+            "the log is missing, or the metadata is older or another store's. Restore it, or move the log's folder "
+            "away to go on without them"
         )
 
 

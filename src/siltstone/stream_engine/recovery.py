@@ -16,17 +16,25 @@ from siltstone.stream_engine.tail.cached_batch import CachedBatch
 
 log = logging.getLogger(__name__)
 
+NO_LIMIT = 2**64
+
 
 class RecoveryFilter:
     """Which WAL records are still wanted, given the committed end of each stream that was open (T19)."""
 
-    def __init__(self, committed_ends: Mapping[int, int]) -> None:
+    def __init__(self, committed_ends: Mapping[int, int], next_stream_id: int = NO_LIMIT) -> None:
+        """``next_stream_id``: ids from here on were never given out."""
         self._expected = dict(committed_ends)
+        self._next_stream_id = next_stream_id
         self.records_skipped = 0
         self.records_after_a_hole = 0
+        self.records_of_no_stream = 0
 
     def accepts(self, batch: RecordBatch) -> bool:
         expected = self._expected.get(batch.stream_id)
+        if batch.stream_id >= self._next_stream_id:
+            self.records_of_no_stream += 1
+            return False
         if expected is None or batch.end_offset <= expected:
             self.records_skipped += 1
             return False
@@ -40,6 +48,11 @@ class RecoveryFilter:
             return False
         self._expected[batch.stream_id] = batch.end_offset
         return True
+
+    @property
+    def records_lost(self) -> int:
+        """Those the log holds and the metadata has no place for. Of its own log and metadata a node has none."""
+        return self.records_after_a_hole + self.records_of_no_stream
 
 
 async def recovered_blocks(

@@ -72,6 +72,10 @@ class SegmentDirectory:
             header = decode_segment_header(data)
         except DamagedWal as damage:
             raise DamagedWal(f"{path}: {damage}") from damage
+        if header.first_position > _named_position(path):
+            raise DamagedWal(f"{path} is the segment at {header.first_position}: give it back its name")
+        if header.first_position < _named_position(path):
+            return None  # a spare that was to become this segment
         if header.node_id != self._node_id:
             raise WalOfAnotherNode(
                 f"{path} belongs to node {header.node_id}, this is node {self._node_id}: "
@@ -105,6 +109,12 @@ class SegmentDirectory:
 
     def close(self) -> None:
         os.close(self._lock)
+
+
+def _named_position(path: Path) -> int:
+    if not (path.stem.isascii() and path.stem.isdigit()):
+        raise DamagedWal(f"{path} is no segment of a write-ahead log: move it away")
+    return int(path.stem)
 
 
 def _records_of(data: bytes, header: SegmentHeader) -> Iterator[WalRecord]:

@@ -1,0 +1,84 @@
+"""Opening a node whose log and metadata do not belong together: what would be dropped is kept, and a person is told."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from siltstone.metadata.store.memory import MemoryLog
+from siltstone.object_formats.wal_segment import DamagedWal
+from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World
+
+APPENDS = 12
+
+
+async def crashed(world: World) -> None:
+    """A node dies with twelve acknowledged records, none of them committed, in several segments."""
+    settings = msgspec.structs.replace(
+        SMALL, wal=msgspec.structs.replace(SMALL_WAL, segment_bytes=4096, group_bytes_max=1024)
+    )
+    node = await world.open(settings)
+    HeldPuts(node)
+    stream = await node.new_stream()
+    for number in range(APPENDS):
+        await node.append(stream, bytes([number]) * 1500)
+    world.crash(node.calls)
+
+
+def segments(world: World) -> list[Path]:
+    return sorted(world.wal_folder.glob("*.wal"))
+
+
+async def refused_twice(world: World, reason: str) -> None:
+    """And nothing of the log is gone after it: who starts a node again and again does no harm."""
+    before = {path: path.read_bytes() for path in segments(world)}
+    assert len(before) > 2
+    for _ in range(2):
+        with pytest.raises(DamagedWal, match=reason):
+            await world.open()
+    assert {path: path.read_bytes() for path in segments(world)} == before
+
+
+def test_rule_1_a_log_whose_beginning_is_missing_is_not_dropped(tmp_path):
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        segments(world)[0].unlink()
+        await refused_twice(world, "a part of the log is missing")
+
+    asyncio.run(main())
+
+
+def test_rule_1_segments_that_changed_names_are_not_taken_for_a_torn_log(tmp_path):
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        first, *_, last = segments(world)
+        first.rename(tmp_path / "kept")
+        last.rename(first)
+        (tmp_path / "kept").rename(last)
+        await refused_twice(world, "give it back its name")
+
+    asyncio.run(main())
+
+
+def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path):
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        world.log = MemoryLog()
+        await refused_twice(world, "another store's")
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_no_segment_is_named(tmp_path):
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        first = segments(world)[0]
+        first.rename(first.with_name("copy of 0.wal"))
+        await refused_twice(world, "is no segment")
+
+    asyncio.run(main())
