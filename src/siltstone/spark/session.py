@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.spark.causes import cause_in_one_line
+from siltstone.spark.interruption import interruption_deferred
 from siltstone.spark.java import find_java
 from siltstone.spark.session_settings import is_local, settings_for
 
@@ -81,10 +82,11 @@ def _start(settings: Mapping[str, str]) -> "SparkContext":
 
 
 def _launch_jvm(conf: "SparkConf", log: Path) -> Any:
-    """What the JVM and its Python workers print goes to a file: the terminal is for our own output."""
+    """What the JVM and its Python workers print goes to a file: the terminal is for our own output. A JVM whose launch
+    is broken off finds nobody to report to, and lives on for ever: Ctrl-C waits for the seconds it takes."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-    with log.open("ab") as file:
+    with log.open("ab") as file, interruption_deferred():
         return launch_gateway(conf, {"stdout": file, "stderr": file})
 
 
