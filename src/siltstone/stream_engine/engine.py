@@ -161,8 +161,8 @@ class StreamEngine:
         raise EngineNotRunning(f"the stream engine is {self._state.name.lower()}{reason}")
 
     def _refuse_append(self, stream: Stream, payload: Buffer) -> None:
-        if stream.is_closed:
-            raise StreamHandleClosed(f"stream {stream.stream_id} was closed: open it again")
+        if stream.is_closed or self._streams.get(stream.stream_id) is not stream:
+            raise StreamHandleClosed(f"stream {stream.stream_id} was closed, or another engine opened it")
         if not is_buffer(payload):
             kind = type(payload).__name__
             raise PayloadNotBytes(f"a payload is bytes, a bytearray or a memoryview of bytes, not {kind}")

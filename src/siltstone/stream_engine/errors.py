@@ -20,7 +20,7 @@ class AppendTooLarge(InvalidRequest):
 
 
 class StreamHandleClosed(InvalidRequest):
-    """This handle was closed: open the stream again."""
+    """This handle was closed, or is another engine's: open the stream here."""
 
 
 class StreamAlreadyOpen(InvalidRequest):

@@ -140,6 +140,18 @@ def test_refused_appends_take_no_offset(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_an_append_to_a_stream_that_another_engine_opened_harms_neither(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        async with World(tmp_path / "other").node() as other:
+            await other.new_stream()
+            with pytest.raises(StreamHandleClosed, match="another engine opened it"):
+                other.engine.append(stream, b"x", 1)
+        assert await node.append(stream, b"x") == 0
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.parametrize(
     "payload",
     ["text", None, [1], array("i", [1, 2]), memoryview(array("i", [1, 2])), memoryview(b"abcd")[::2]],
