@@ -14,7 +14,7 @@ from siltstone.cli.compacting.runners import (
     spark_settings,
     start_runner,
 )
-from siltstone.cli.compacting.tables import plan_json, plan_shown, report_shown
+from siltstone.cli.compacting.tables import nothing_shown, plan_json, plan_shown, report_shown
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import size_words
@@ -65,7 +65,7 @@ def compact(
         with _Bar() as bar:
             plan = plan_round(store.context, settings.compaction, bar.progress)
         if not as_json:
-            _show_plan(plan)
+            _show_plan(plan, store)
         report = None if dry_run else _carry_out(store, plan, spark)
     if as_json:
         print_json({"plan": plan_json(plan)} | ({"report": report} if report is not None else {}))
@@ -89,10 +89,10 @@ def _carry_out(store: Store, plan: CompactionPlan, spark: SparkChoice) -> Compac
         return carry_out(store.context, runner, plan, bar.progress)
 
 
-def _show_plan(plan: CompactionPlan) -> None:
+def _show_plan(plan: CompactionPlan, store: Store) -> None:
     results().print(plan_shown(plan))
     if plan.is_empty:
-        results().print("Nothing to compact.")
+        results().print(nothing_shown(plan, store.metadata.image))
 
 
 class _Bar:

@@ -56,7 +56,10 @@ def test_compaction_reports_what_it_did_and_the_store_is_whole(store: StoreSetti
     assert run("check", "--store", store.folder).status == 0
     assert objects(store) == STREAMS
     again = run("compact", *HERE, "--store", store.folder)
-    assert (again.status, again.out) == (0, "Nothing to compact.\n")
+    assert (again.status, again.out) == (
+        0,
+        f"Nothing to compact: no stream set object, {STREAMS} stream objects.\n",
+    )
 
 
 def test_the_report_as_json(store: StoreSettings) -> None:
@@ -126,7 +129,3 @@ def test_another_driver_at_work_is_an_operational_failure(store: StoreSettings) 
     with open_store(store) as opened:
         opened.metadata.execute(StartJob("sso-compaction", "somebody else", 60_000))
     assert_one_line(run("compact", *HERE, "--json", "--store", store.folder), 1, "sso-compaction")
-
-
-def test_settings_of_spark() -> None:
-    assert runners.spark_settings(("spark.a=1", "spark.b=x=y")) == {"spark.a": "1", "spark.b": "x=y"}

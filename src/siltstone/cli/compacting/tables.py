@@ -1,5 +1,6 @@
 """A compaction's plan and report, for people and for scripts."""
 
+from collections import Counter
 from itertools import islice
 
 import msgspec
@@ -12,6 +13,8 @@ from siltstone.maintenance.planning.plan import CompactionPlan
 from siltstone.maintenance.planning.rows import OutputRow, output_rows
 from siltstone.maintenance.planning.sources import LeftOut
 from siltstone.maintenance.report import CompactionReport
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.objects import ObjectKind, ObjectState
 
 ROWS_SHOWN_MAX = 60
 """A plan may have ten thousand outputs; --json has them all."""
@@ -24,6 +27,19 @@ def plan_shown(plan: CompactionPlan) -> RenderableType:
     if plan.left_out:
         parts += [_left_out_table(plan.left_out), ""]
     return Group(*parts)
+
+
+def nothing_shown(plan: CompactionPlan, image: MetadataImage) -> str:
+    """With the reason: many small objects and nothing to do look like a failure."""
+    kinds = Counter(held.kind for held in image.objects.values() if held.state is ObjectState.COMMITTED)
+    sets, own = kinds[ObjectKind.STREAM_SET_OBJECT], kinds[ObjectKind.STREAM_OBJECT]
+    if plan.left_out:
+        return "Nothing to compact."
+    if not kinds:
+        return "Nothing to compact: there are no objects."
+    if not sets:
+        return f"Nothing to compact: no stream set object, {counted(own, 'stream object')}."
+    return f"Nothing to compact: of {counted(sets, 'stream set object')} no two hold the same stream."
 
 
 def _outputs_table(plan: CompactionPlan) -> Table:

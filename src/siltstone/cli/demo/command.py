@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from siltstone.cli.compacting.runners import IN_PROCESS, LOCAL_MASTER, RUNNERS, SPARK, start_runner
+from siltstone.cli.compacting.runners import (
+    IN_PROCESS,
+    LOCAL_MASTER,
+    RUNNERS,
+    SPARK,
+    check_runner,
+    start_runner,
+)
 from siltstone.cli.demo.choosing import busiest_and_quiet
 from siltstone.cli.demo.figures import Figures, measure
 from siltstone.cli.demo.flights import Flight, StreamName, batches_of, flights_file, read_flights
@@ -68,6 +75,7 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
     """
     story = Story(results(columns=None if results().is_terminal else 80))
     file = flights_file()
+    check_runner(runner)  # before the store is there, not after a minute's work
     with demo_folder(store, keep=keep) as folder:
         stage = _fill(folder, story, file, count)
         before = _count(stage, "Before compaction: what reading costs")
