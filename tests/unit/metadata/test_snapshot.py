@@ -2,7 +2,14 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap
-from siltstone.metadata.commands import CloseStream, DeleteStream, ExpireObjects, PutKey, TrimStream
+from siltstone.metadata.commands import (
+    CloseStream,
+    DeleteStream,
+    ExpireObjects,
+    ForgetObjects,
+    PutKey,
+    TrimStream,
+)
 from siltstone.metadata.framing import FrameDamaged, seal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.snapshot import (
@@ -46,6 +53,22 @@ def world() -> MetadataWorld:
 def test_t30_round_trip(world) -> None:
     assert round_trip(world.image) == world.image
     assert world.ends(0) == (300,)
+
+
+def test_rule_7_ids_of_what_is_gone_are_not_given_out_again_after_a_snapshot(world) -> None:
+    """The youngest stream, object and job are forgotten; a late writer of theirs must not meet their successors."""
+    empty = world.open_stream()
+    world.do(CloseStream(0, 1, empty, 0))
+    world.do(DeleteStream(0, 1, empty, 0))
+    youngest = world.prepare(3)
+    world.now_ms += 3_600_000
+    expired = world.do(ExpireObjects(100))
+    world.do(ForgetObjects(expired, 0))
+    assert empty not in world.image.streams and youngest + 2 not in world.image.objects
+    world.image = round_trip(world.image)
+    assert world.open_stream() == empty + 1
+    assert world.prepare() == youngest + 3
+    assert world.start_job("another kind") == 1
 
 
 def test_t30_entries_absent_from_a_snapshot_are_gone(world) -> None:
