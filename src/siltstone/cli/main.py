@@ -73,4 +73,5 @@ def keep_quiet() -> None:
     logger because py4j writes there what happens to it at Ctrl-C, when Python also warns of coroutines never begun."""
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    sys.unraisablehook = lambda _: None  # an event loop interrupted while it is being made complains when it goes
+    # An event loop that was interrupted while it was being made complains when it goes.
+    sys.unraisablehook = lambda _: None

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.metadata.commands import CreateStream
 from siltstone.metadata.entities import StreamState
+from siltstone.metadata.service import ServiceClosed
 from siltstone.object_store.port import InvalidStoreUrl
 from siltstone.server.components import StoreNotFound, open_node, open_store, running_node
 from siltstone.server.settings import StoreSettings, load_settings
-from siltstone.stream_engine.reading.committed_reader import ObjectMissing
+from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
 
 
@@ -61,6 +63,22 @@ def test_what_was_appended_is_read_by_the_next_node_cold(tmp_path: Path) -> None
     payload, requests = asyncio.run(read_again())
     assert payload == b"payload"
     assert requests >= 1
+
+
+def test_afterwards_nothing_of_the_node_answers(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+
+    async def leave() -> None:
+        async with open_node(settings) as node:
+            stream_id = await node.engine.create_stream()
+        assert node.engine.statistics().state == "CLOSED"
+        with pytest.raises(ServiceClosed):
+            await node.metadata.execute(CreateStream(0, node.engine.node_epoch))
+        with pytest.raises(ReaderClosed):
+            await node.reader.read(stream_id, 0, 1, 1)
+        assert not (tmp_path / "metadata.sqlite-wal").exists()  # SQLite's own, gone with its last connection
+
+    asyncio.run(leave())
 
 
 def test_an_object_that_is_gone_is_missed_not_waited_for(tmp_path: Path) -> None:
