@@ -8,6 +8,15 @@ PUT_BYTES_MAX = 4 * limits.GIB
 """One iteration puts an object or a part whole; S3 and its compatibles take at most 5 GiB in one request."""
 
 
+_LARGEST = {
+    "memory_bytes": PUT_BYTES_MAX,
+    "part_count_max": limits.PART_COUNT_MAX,
+    "streams_max": limits.STREAMS_PER_OBJECT_MAX,
+    "stream_objects_max": limits.COMPACTION_STREAM_OBJECTS_MAX,
+}
+"""What the stores take and the commit: with more, a round would do all its work and be refused at the end."""
+
+
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``memory_bytes`` is the most source bytes one iteration holds, so also the largest stream object made."""
 
@@ -29,5 +38,6 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
             smallest = 0 if name in {"split_size_bytes", "force_split_age_ms"} else 1
             if getattr(self, name) < smallest:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
-        if self.memory_bytes > PUT_BYTES_MAX:
-            raise ValueError(f"memory_bytes is {self.memory_bytes}; it must be at most {PUT_BYTES_MAX}")
+        for name, largest in _LARGEST.items():
+            if getattr(self, name) > largest:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at most {largest}")

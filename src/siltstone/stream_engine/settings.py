@@ -54,6 +54,11 @@ class UploadSettings(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         _refuse_below_one("upload", self)
+        if self.cache_block_streams_max > limits.STREAMS_PER_OBJECT_MAX:
+            raise InvalidSetting(
+                f"upload.cache_block_streams_max ({self.cache_block_streams_max}) is more than the "
+                f"{limits.STREAMS_PER_OBJECT_MAX} streams that one object may be committed with"
+            )
 
 
 class ReadSettings(msgspec.Struct, frozen=True):

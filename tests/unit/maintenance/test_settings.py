@@ -10,7 +10,15 @@ def test_defaults_are_the_articles_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"memory_bytes": 0}, {"memory_bytes": PUT_BYTES_MAX + 1}, {"part_bytes_min": 0}]
+    "changes",
+    [
+        {"memory_bytes": 0},
+        {"memory_bytes": PUT_BYTES_MAX + 1},
+        {"part_bytes_min": 0},
+        {"part_count_max": 10_001},
+        {"streams_max": 20_001},
+        {"stream_objects_max": 10_001},
+    ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):

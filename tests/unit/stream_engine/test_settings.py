@@ -48,3 +48,10 @@ def test_zero_where_it_would_hang_is_refused(section, name):
     assert section(**{name: 1})
     with pytest.raises(InvalidSetting, match=f"{name} is 0: it must be at least 1"):
         section(**{name: 0})
+
+
+def test_a_block_of_more_streams_than_a_commit_takes_is_refused():
+    """It would be acknowledged, refused at its commit, and refused again by every recovery."""
+    assert UploadSettings(cache_block_streams_max=20_000)
+    with pytest.raises(InvalidSetting, match="cache_block_streams_max"):
+        UploadSettings(cache_block_streams_max=20_001)
