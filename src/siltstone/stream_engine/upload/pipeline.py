@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
-from siltstone.metadata.service import MetadataService
+from siltstone.metadata.service import MetadataService, ServiceClosed
 from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
 from siltstone.object_formats.object_layout import EncodedObject
@@ -167,6 +167,8 @@ class UploadPipeline:
         while True:
             try:
                 return await attempt()
+            except ServiceClosed:
+                raise  # it does not come back in this process
             except Unavailable as trouble:
                 if self._clock.monotonic_ms() >= give_up_ms:
                     raise

@@ -8,6 +8,7 @@ import pytest
 from siltstone.metadata.client import CommitUnknown, MetadataClient
 from siltstone.metadata.commands import CommitUpload, CreateStream, OpenStream, PrepareObjects, RegisterNode
 from siltstone.metadata.refusals import NodeEpochExpired
+from siltstone.metadata.service import ServiceClosed
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.model.limits import MINUTE_MS
 from siltstone.object_formats.batch_frame import encode_frame_header
@@ -291,6 +292,21 @@ def test_what_stays_unavailable_for_the_time_limit_ends_the_pipeline():
             at.clock.advance_ms(1000)
             await settled()
         assert isinstance(at.failures[0], StoreTransient)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["prepare 1", "commit 1"])
+def test_metadata_that_is_closed_for_good_is_not_asked_for_an_hour(name):
+    """A service that has failed answers nothing any more in this process: acknowledging on would only fill the log."""
+
+    async def scenario():
+        at = Pipeline()
+        at.gate.hold(name)
+        at.pipeline.submit(at.block(0, 100))
+        await settled()
+        await at.gate.refuse(name, ServiceClosed("it failed; restart the process"))
+        assert [type(failure) for failure in at.failures] == [ServiceClosed]
 
     run(scenario)
 
