@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from threading import Lock
 
 import pytest
 
@@ -57,3 +58,28 @@ def test_units_are_made_when_their_turn_comes() -> None:
 def test_no_threads_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         InProcessRunner(0)
+
+
+def test_rule_9_threads_hold_no_more_units_than_there_are_of_them() -> None:
+    lock = Lock()
+    held = [0, 0]
+
+    class Counted(Sequence[bytes]):
+        def __len__(self) -> int:
+            return 50
+
+        def __getitem__(self, at: int | slice) -> bytes:  # type: ignore[override]
+            if at == 50:
+                raise IndexError(at)
+            with lock:
+                held[0] += 1
+                held[1] = max(held)
+            return b"unit"
+
+    def let_go(unit: bytes) -> bytes:
+        with lock:
+            held[0] -= 1
+        return unit
+
+    assert len(InProcessRunner(2).run(let_go, Counted())) == 50
+    assert held[0] == 0 < held[1] <= 2
