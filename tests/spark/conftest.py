@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from siltstone.spark.session import start_session
+from support.spark_cluster import SparkCluster, running_spark_cluster
 
 TESTS = Path(__file__).parents[1]
 
@@ -24,6 +25,13 @@ def spark() -> Iterator[Any]:
     session = start_session("local[2]", "siltstone tests", FOR_SMALL_DATA)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master and two workers; who uses it leaves both workers alive."""
+    with running_spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.held_tasks import Gate
-from support.spark_cluster import DRIVER_SETTINGS, running_spark_cluster, start_driver, wait_until
+from support.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 from support.spark_tasks import write_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -29,27 +29,26 @@ def digests(folder: Path) -> list[str]:
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())]
 
 
-def test_killed_workers_and_executors_change_nothing(tmp_path: Path) -> None:
+def test_killed_workers_and_executors_change_nothing(tmp_path: Path, spark_cluster: SparkCluster) -> None:
     disturbed, undisturbed, gate = tmp_path / "disturbed", tmp_path / "undisturbed", Gate(tmp_path / "gate")
-    for folder in (disturbed, undisturbed, gate.folder):
+    for folder in (disturbed, undisturbed):
         folder.mkdir()
     expected = [write_file(str(undisturbed / str(number)).encode()).decode() for number in range(4)]
     units = [str(disturbed / str(number)) for number in range(4)]
 
-    with running_spark_cluster(tmp_path) as cluster:
-        driver = start_driver(
-            DRIVER, cluster.master, str(gate.folder), json.dumps(DRIVER_SETTINGS), json.dumps(units)
-        )
-        held = wait_until(
-            lambda: len(gate.held_pids()) >= 2 and gate.held_pids(), "a task on each worker is held"
-        )
-        assert cluster.executor_of(held[0]).pid != cluster.executor_of(held[1]).pid
-        cluster.kill_python_worker(held[0])
-        wait_until(lambda: len(gate.held_pids()) >= 3, "the killed worker's unit is attempted again")
-        cluster.kill_executor_of(held[1])
-        wait_until(lambda: len(gate.held_pids()) >= 4, "the killed executor's unit is attempted again")
-        gate.open()
-        output, errors = driver.communicate(timeout=120)
+    driver = start_driver(
+        DRIVER, spark_cluster.master, str(gate.folder), json.dumps(DRIVER_SETTINGS), json.dumps(units)
+    )
+    held = wait_until(
+        lambda: len(gate.held_pids()) >= 2 and gate.held_pids(), "a task on each worker is held"
+    )
+    assert spark_cluster.executor_of(held[0]).pid != spark_cluster.executor_of(held[1]).pid
+    spark_cluster.kill_python_worker(held[0])
+    wait_until(lambda: len(gate.held_pids()) >= 3, "the killed worker's unit is attempted again")
+    spark_cluster.kill_executor_of(held[1])
+    wait_until(lambda: len(gate.held_pids()) >= 4, "the killed executor's unit is attempted again")
+    gate.open()
+    output, errors = driver.communicate(timeout=120)
 
     assert errors == ""
     assert json.loads(output) == expected

@@ -1,11 +1,12 @@
-"""Tasks that are held after their work is done and before they answer, so that a test can kill them there: the
-attempt that follows does all of it again, over what the killed one wrote."""
+"""Tasks that are held where a test wants to kill them: in the middle of a write, or after their work is done and before
+they answer. The attempt that follows does all of it again, over what the killed one wrote."""
 
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from siltstone.maintenance.runner import Runner, Task
 
@@ -21,13 +22,42 @@ class Held:
 
     def __call__(self, unit: bytes) -> bytes:
         result = self.task(unit)
-        (Path(self.folder) / f"held-{os.getpid()}").touch()
-        waited = 0.0
-        while not (Path(self.folder) / "gate").exists():
-            assert waited < HELD_SECONDS_MAX, "nobody opened the gate"
-            time.sleep(0.02)
-            waited += 0.02
+        _hold(Path(self.folder))
         return result
+
+
+@dataclass(frozen=True)
+class HeldInWrite:
+    """``task``, held when half of its first write to a folder is done."""
+
+    task: Task
+    folder: str
+
+    def __call__(self, unit: bytes) -> bytes:
+        write, first = os.pwritev, Lock()
+
+        def write_half(descriptor: int, buffers: Sequence[bytes], position: int) -> int:
+            if not first.acquire(blocking=False):
+                return write(descriptor, buffers, position)
+            content = b"".join(buffers)
+            written = os.pwrite(descriptor, content[: len(content) // 2], position)
+            _hold(Path(self.folder))
+            return written
+
+        os.pwritev = write_half
+        try:
+            return self.task(unit)
+        finally:
+            os.pwritev = write
+
+
+def _hold(folder: Path) -> None:
+    (folder / f"held-{os.getpid()}").touch()
+    waited = 0.0
+    while not (folder / "gate").exists():
+        assert waited < HELD_SECONDS_MAX, "nobody opened the gate"
+        time.sleep(0.02)
+        waited += 0.02
 
 
 class Gate:
@@ -35,6 +65,7 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
 
     def held_pids(self) -> list[int]:
         return [int(path.name.removeprefix("held-")) for path in self.folder.glob("held-*")]
@@ -46,14 +77,15 @@ class Gate:
 class HoldingRunner:
     """A runner all of whose tasks are held: for whoever takes a Runner and not a task."""
 
-    def __init__(self, runner: Runner, folder: Path) -> None:
+    def __init__(self, runner: Runner, folder: Path, held: type[Held] | type[HeldInWrite] = Held) -> None:
         self._runner = runner
         self._folder = str(folder)
+        self._held = held
 
     def run(
         self, task: Task, units: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
     ) -> list[bytes]:
-        return self._runner.run(Held(task, self._folder), units, on_progress)
+        return self._runner.run(self._held(task, self._folder), units, on_progress)
 
     def close(self) -> None:
         self._runner.close()
