@@ -1,5 +1,8 @@
 """``siltstone check``: the fsck."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
 import click
 
 from siltstone.cli.failures import Failure
@@ -10,6 +13,9 @@ from siltstone.maintenance.checking.check import check as check_store
 from siltstone.maintenance.checking.findings import CheckReport, Finding, Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+NOTES_SHOWN_MAX = 3
+"""Of one kind: after a compaction hundreds of objects await deletion, and what is wrong must not drown in them."""
 
 
 @click.command()
@@ -67,11 +73,11 @@ def _print_report(report: CheckReport) -> None:
     out = results()
     if report.findings:
         shown = table("severity", "kind", "what")
-        for finding in report.findings:
+        for finding, text in _rows(report.findings):
             shown.add_row(
                 finding.severity.name.lower(),
                 finding.kind.name.lower().replace("_", " "),
-                finding.text,
+                text,
                 style=_STYLES[finding.severity],
             )
         out.print(shown)
@@ -85,3 +91,14 @@ def _print_report(report: CheckReport) -> None:
     )
     verdict = "[green]clean[/]" if report.is_clean else "[bold red]something is wrong[/]"
     out.print(f"{verdict}: {looked_at}")
+
+
+def _rows(findings: Sequence[Finding]) -> Iterator[tuple[Finding, str]]:
+    """Errors and warnings one by one, many notes of a kind in one row."""
+    for _, alike in groupby(findings, key=lambda finding: finding.kind):
+        group = list(alike)
+        if group[0].severity is Severity.NOTE and len(group) > NOTES_SHOWN_MAX:
+            size_bytes = sum(finding.size_bytes for finding in group)
+            yield group[0], f"{len(group):,} times, {size_words(size_bytes)} in all (--json lists each)"
+        else:
+            yield from ((finding, finding.text) for finding in group)

@@ -1,5 +1,6 @@
 import pytest
 
+from siltstone.cli.check import NOTES_SHOWN_MAX
 from siltstone.server.settings import StoreSettings
 from support.cli import run
 from support.small_store import STREAMS, object_files
@@ -39,6 +40,17 @@ def test_a_flipped_bit_in_a_block_is_found_when_blocks_are_read(
     raw[100] ^= 1
     file.write_bytes(raw)
     assert run("check", flag, "--store", store.folder).status == status
+
+
+def test_many_notes_of_a_kind_are_one_row_and_json_lists_each(store: StoreSettings) -> None:
+    replaced = len(object_files(store.folder))
+    assert replaced > NOTES_SHOWN_MAX
+    run("compact", "--runner", "in-process", "--store", store.folder)
+    outcome = run("check", "--store", store.folder)
+    assert outcome.status == 0
+    (note,) = [line for line in outcome.out.splitlines() if line.startswith("note ")]
+    assert f"object awaits deletion {replaced} times, " in " ".join(note.split())
+    assert len(run("check", "--store", store.folder, "--json").json["findings"]) == replaced
 
 
 def test_an_object_that_nobody_names_is_listed(store: StoreSettings) -> None:
