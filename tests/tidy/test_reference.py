@@ -1,5 +1,6 @@
 """docs/reference.md is what the code says."""
 
+import inspect
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from siltstone.cli.main import cli
 from siltstone.server.setting_layers import NOT_SETTINGS
 from siltstone.server.settings import SETTINGS
+from siltstone.stream_engine.engine import StreamEngine
 from support.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
 
 TEXT = REFERENCE.read_text()
@@ -42,3 +44,13 @@ def test_the_reference_names_no_setting_that_is_gone() -> None:
     named = re.findall(r"^\| `([a-z_.]+)` \|", settings_table(), re.MULTILINE)
     assert set(named) == set(SETTINGS)
     assert "siltstone demo" in commands_list()
+
+
+def test_everything_an_engine_does_is_listed_with_its_arguments() -> None:
+    begun_by_opening = {"start"}
+    public = {name for name in vars(StreamEngine) if not name.startswith("_")} - begun_by_opening
+    calls = dict(re.findall(r"^\| `(?:await )?(\w+)\(([^)]*)\)` \|", TEXT, re.MULTILINE))
+    assert set(calls) == public
+    for name, arguments in calls.items():
+        _, *taken = inspect.signature(getattr(StreamEngine, name)).parameters
+        assert arguments.split(", ") == (taken or [""]), name

@@ -61,7 +61,8 @@ TEMPORARY_FILE_AGE_MS_MAX = 24 * HOUR_MS
 # -- upload ----------------------------------------------------------------------------------------------
 
 CACHE_BLOCK_BYTES_MAX = 100 * MIB
-"""A cache block is sealed at this size; with 1 GiB of tail cache several can be under way [AutoMQ class default]."""
+"""A cache block is sealed at this size: the tail cache holds several, so that appends go on
+while they are uploaded [AutoMQ class default]."""
 
 CACHE_BLOCK_AGE_MS_MAX = 60 * SECOND_MS
 """A cache block with data in it is sealed at this age, so that the WAL of a quiet node stays short [AutoMQ]."""
@@ -118,9 +119,6 @@ SEQUENTIAL_READERS_MAX = 10_000
 """Readers whose read-ahead is remembered; the one idle for longest is forgotten and starts small again."""
 
 # -- compaction ------------------------------------------------------------------------------------------
-
-COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
-"""[S000, S002]"""
 
 COMPACTION_MEMORY_BYTES = 500 * MIB
 """The most source bytes one iteration holds [S002]."""
