@@ -21,7 +21,7 @@ from siltstone.cli.demo.flights import Flight, StreamName, batches_of, flights_f
 from siltstone.cli.demo.loading import LoadReport, load
 from siltstone.cli.demo.place import demo_folder
 from siltstone.cli.demo.report import chart, figures_table
-from siltstone.cli.demo.story import Story
+from siltstone.cli.demo.story import COLUMNS_MAX, Story
 from siltstone.cli.demo.thresholds import write_settings
 from siltstone.cli.demo.verifying import verify
 from siltstone.cli.failures import Failure
@@ -73,7 +73,7 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
     write-ahead log before the answer, and uploaded in stream set objects. Then compaction makes few objects of many,
     every record is compared with its source, and a chart shows what that bought. Exit status 1 if any record differs.
     """
-    story = Story(results(columns=None if results().is_terminal else 80))
+    story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
     check_runner(runner)  # before the store is there, not after a minute's work
     with demo_folder(store, keep=keep) as folder:
