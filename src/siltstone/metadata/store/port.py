@@ -33,6 +33,14 @@ class LogEndsTooEarly(CorruptData):
     """The log is shorter than a version that was read from it before: it was replaced or restored."""
 
 
+class LogDamaged(CorruptData):
+    """The database itself says that its file is not whole."""
+
+
+class LogReplaced(CorruptData):
+    """The log that was opened is not the one in its place any more: what is appended to it nobody will find."""
+
+
 class NotMetadataLog(CorruptData):
     """What the URL names holds something else."""
 
@@ -54,7 +62,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 class MetadataLog(Protocol):
     def append(self, entry: bytes, expected_version: int) -> int:
-        """The new version, ``expected_version + 1``. Raises VersionMovedOn, LogUnavailable, AppendUncertain."""
+        """The new version, ``expected_version + 1``. Raises VersionMovedOn, LogUnavailable, AppendUncertain,
+        LogReplaced."""
         ...
 
     def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:

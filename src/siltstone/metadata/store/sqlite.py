@@ -12,7 +12,9 @@ from typing import Any
 
 from siltstone.metadata.store.port import (
     AppendUncertain,
+    LogDamaged,
     LogEndsTooEarly,
+    LogReplaced,
     LogTruncated,
     LogUnavailable,
     Snapshot,
@@ -24,6 +26,7 @@ ENTRIES_KEPT = 10_000
 """Entries kept before a snapshot: a follower that sleeps through fewer goes on without loading the snapshot, and
 whoever lost the answer to an append can still find out."""
 
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HEAD = """
 SELECT max(coalesce((SELECT max(version) FROM entries), 0), coalesce((SELECT max(version) FROM snapshots), 0))
 """
@@ -36,8 +39,10 @@ class SqliteLog:
         self._entries_kept = entries_kept
         self._lock = threading.Lock()
         self._connection = connect(path, create=create)
+        self._inode = _inode_of(path)
 
     def append(self, entry: bytes, expected_version: int) -> int:
+        self._refuse_replaced()
         with self._transaction() as connection:
             head = _head(connection)
             if head != expected_version:
@@ -84,6 +89,13 @@ class SqliteLog:
         with self._lock:
             self._connection.close()
 
+    def _refuse_replaced(self) -> None:
+        """SQLite goes on writing to a file that was deleted, and no other process would see it."""
+        if _inode_of(self._path) != self._inode:
+            raise LogReplaced(
+                f"{self._path} was deleted, moved or replaced while it was open: restore it, then restart"
+            )
+
     def _chunks(self, version: int, count: int) -> Iterator[bytes]:
         for number in range(count):
             rows = self._read("SELECT chunk FROM chunks WHERE version = ? AND number = ?", version, number)
@@ -101,7 +113,7 @@ class SqliteLog:
             try:
                 yield self._connection
             except sqlite3.Error as error:
-                raise LogUnavailable(f"{self._path} cannot be read: {error}; try again") from error
+                raise self._trouble("read", error) from error
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -112,7 +124,7 @@ class SqliteLog:
                 yield self._connection
             except sqlite3.Error as error:
                 self._roll_back()
-                raise LogUnavailable(f"{self._path} cannot be written: {error}; try again") from error
+                raise self._trouble("written", error) from error
             except BaseException:
                 self._roll_back()
                 raise
@@ -122,10 +134,24 @@ class SqliteLog:
                 self._roll_back()
                 raise AppendUncertain(f"{self._path} may have been written: {error}; ask again") from error
 
+    def _trouble(self, what_failed: str, error: sqlite3.Error) -> LogUnavailable | LogDamaged:
+        """Trying again helps with a lock and a full disk, not with a damaged file."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+            return LogDamaged(f"{self._path} cannot be {what_failed}: {error}; restore it from a backup")
+        return LogUnavailable(f"{self._path} cannot be {what_failed}: {error}; try again")
+
     def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+def _inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _head(connection: sqlite3.Connection) -> int:

@@ -5,7 +5,9 @@ import pytest
 
 from siltstone.metadata.store.port import (
     AppendUncertain,
+    LogDamaged,
     LogNotFound,
+    LogReplaced,
     LogTruncated,
     LogUnavailable,
     LogVersionUnknown,
@@ -148,3 +150,32 @@ def test_a_snapshot_overtaken_while_it_is_written_is_given_up(path) -> None:
     assert (snapshot.version, list(snapshot.chunks)) == (3, [b"new"])
     assert log._connection.execute("SELECT count(*) FROM chunks").fetchone() == (1,)
     log.close()
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_file_that_was_deleted_or_replaced_takes_no_appends(path, successor) -> None:
+    """SQLite would write on into the file that has no name any more, and every commit would be lost."""
+    log = SqliteLog(path)
+    log.append(b"a", 0)
+    for file in list(path.parent.iterdir()):
+        file.unlink()
+    if successor:
+        SqliteLog(path).close()
+    with pytest.raises(LogReplaced, match="restore it"):
+        log.append(b"b", 1)
+    log.close()
+
+
+def test_rule_8_a_damaged_file_is_not_one_to_be_tried_again(path) -> None:
+    log = SqliteLog(path)
+    for version in range(100):
+        log.append(bytes(1000), version)
+    log.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + bytes(len(whole) - 8192))
+    damaged = SqliteLog(path)
+    with pytest.raises(LogDamaged, match="restore it from a backup"):
+        damaged.read_after(0, 1000)
+    with pytest.raises(LogDamaged):
+        damaged.append(b"b", 100)
+    damaged.close()
