@@ -42,6 +42,7 @@ def table(*columns: str, title: str | None = None) -> Table:
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        collapse_padding=True,
         show_edge=False,
     )
     for name in columns:

@@ -1,8 +1,12 @@
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from siltstone.cli.inspecting import source
+from siltstone.cli.inspecting.tables import index_table
+from siltstone.model.block import BlockEntry
 from siltstone.model.objects import object_key
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore
@@ -158,3 +162,18 @@ def test_an_object_that_is_gone_is_said_to_be_missing(store: StoreSettings) -> N
     object_files(store.folder)[0].unlink()
     outcome = run("inspect", "0", "--store", store.folder)
     assert_one_line(outcome, 1, object_key(0), "missing from its bucket")
+
+
+def test_the_index_is_not_folded_at_80_columns() -> None:
+    """With numbers as large as a demo's."""
+    entry = BlockEntry(
+        stream_id=35, start_offset=10_461, end_offset=113_783, record_count=103_322, position=11_041_963,
+        size_bytes=1_335_334, crc32c=0, smallest_timestamp_ms=1_357_000_000_000, largest_timestamp_ms=1_388_000_000_000,
+    )  # fmt: skip
+    console = Console(width=80, file=StringIO())
+    console.print(index_table([entry]))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[2].split() == [
+        "35", "10,461", "113,783", "103,322", "11,041,963", "1,335,334", "2013-01-01", "2013-12-25",
+    ]  # fmt: skip
