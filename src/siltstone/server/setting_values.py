@@ -66,7 +66,7 @@ class Setting(msgspec.Struct, frozen=True):
         if self.kind is str:
             return "a text"
         return {
-            Unit.BYTES: f'a size of at least {self.minimum} byte, such as 1048576, "64KiB" or "16MiB"',
+            Unit.BYTES: f'a size of at least {self.minimum} B, such as 1048576, "64KiB" or "16MiB"',
             Unit.MILLISECONDS: f'a duration of at least {self.minimum} ms, such as 500, "30s" or "20min"',
             Unit.NONE: f"a whole number of at least {self.minimum}",
         }[self.unit]
