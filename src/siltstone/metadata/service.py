@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -109,7 +110,14 @@ class MetadataService:
             waiting = _Waiting(command, asyncio.get_running_loop().create_future())
             self._waiting.append(waiting)
             self._arrived.set()
-            result: R = await waiting.answer
+            try:
+                result: R = await waiting.answer
+            except asyncio.CancelledError:
+                with suppress(ValueError):  # its turn has come
+                    self._waiting.remove(
+                        waiting
+                    )  # or who gives up and asks again fills the memory of a log that hangs
+                raise
             return result
 
     async def wait_for_image_after(self, version: int) -> MetadataImage:

@@ -134,6 +134,31 @@ def test_room_is_bounded() -> None:
     with_service(body, commands_waiting_max=4)
 
 
+def test_rule_9_callers_who_give_up_leave_nothing_behind() -> None:
+    """Asked with a time limit again and again while the log hangs, the queue would grow beyond every limit."""
+
+    async def body(world: World) -> None:
+        most, answers = 0, asyncio.Event()
+        run = world.service._calls.run
+
+        async def hanging(call, *arguments):
+            await answers.wait()
+            return await run(call, *arguments)
+
+        world.service._calls.run = hanging
+        for number in range(50):
+            going = asyncio.ensure_future(world.service.execute(PutKey(f"k{number}", b"v")))
+            await turns(3)
+            going.cancel()
+            await asyncio.wait([going])
+            most = max(most, world.service.statistics().commands_waiting)
+        assert most <= 1
+        answers.set()
+        assert await world.service.execute(PutKey("after", b"w")) == b"w"
+
+    with_service(body, commands_waiting_max=4)
+
+
 def test_what_other_processes_write_is_noticed() -> None:
     async def body(world: World) -> None:
         seen: list[int] = []
