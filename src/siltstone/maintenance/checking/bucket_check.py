@@ -11,6 +11,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key
+from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 
@@ -110,4 +111,6 @@ def _still_there(store: ObjectStore, key: str) -> bool:
         store.head(key)
     except ObjectNotFound:
         return False
+    except InvalidKey:  # another program's, which we would not even name; it was listed
+        return True
     return True

@@ -8,7 +8,7 @@ from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import object_key
 from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.object_store.port import ObjectSummary, StoreDenied, StoreTransient
 from support.batches import batch
 from support.maintained_store import MaintainedStore
 
@@ -199,3 +199,16 @@ def test_a_check_only_reads() -> None:
     check_bucket(world.context, 0)
     assert (world.image.version, world.keys()) == (version, keys)
     assert list(MemoryStore.list_multipart(world.store)) == uploads
+
+
+@pytest.mark.parametrize("key", ["folder/", ".hidden", "a\nb"])
+def test_a_key_that_this_store_would_not_write_hides_no_other_finding(key: str) -> None:
+    """What another program, or a bucket's console, makes: it was listed, so it is there."""
+    world = MaintainedStore()
+    store = world.context.buckets.store(0)
+    store.put(object_key(world.image.next_object_id), [b"12345"])
+    listed = [ObjectSummary(key, 5, 0), *store.list()]
+    store.list = lambda *_: iter(listed)  # type: ignore[method-assign]
+    findings = check_bucket(world.context, 0)
+    assert [each.kind for each in findings] == [FindingKind.FOREIGN_KEY] * 2
+    assert key in kinds(findings)
