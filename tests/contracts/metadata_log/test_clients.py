@@ -49,7 +49,9 @@ def test_ids_are_given_out_once_and_survive_a_killed_client(tmp_path) -> None:
         victim = creator(path, node, 1_000_000)
         begun = "".join(victim.stdout.readline() for _ in range(rng.randrange(5, 40)))
         victim.kill()
-        told[node] = whole_lines(begun + victim.stdout.read())  # communicate() would pass over what is buffered
+        told[node] = whole_lines(
+            begun + victim.stdout.read()
+        )  # communicate() would pass over what is buffered
         victim.stdout.close()
         victim.wait()
     for node, process in enumerate(steady):
