@@ -13,7 +13,11 @@ from operator import index
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
-from siltstone.object_formats.batch_frame import encode_frame_header
+from siltstone.object_formats.batch_frame import ImpossibleBatch, encode_frame_header
+
+
+OFFSET_MAX = 2**63 - 1
+"""A frame could hold twice that; plans, and Kafka, count offsets with a sign."""
 
 
 class Stream:
@@ -52,6 +56,10 @@ class Stream:
             index(largest_timestamp_ms),
             payload,
         )
+        if batch.end_offset > OFFSET_MAX:
+            raise ImpossibleBatch(
+                f"stream {self.stream_id} would end at {batch.end_offset}: offsets end at {OFFSET_MAX}"
+            )
         encode_frame_header(batch)  # refused by the log it would leave a hole in the offsets
         self.next_offset = batch.end_offset
         return batch

@@ -33,7 +33,8 @@ def test_offsets_are_taken_in_call_order():
 
 
 @pytest.mark.parametrize(
-    ("records", "smallest", "largest"), [(0, 0, 0), (-1, 0, 0), (1, 2**63, 0), (1, 0, 2**63), (2**64, 0, 0)]
+    ("records", "smallest", "largest"),
+    [(0, 0, 0), (-1, 0, 0), (1, 2**63, 0), (1, 0, 2**63), (2**64, 0, 0), (2**63 - 10, 0, 0)],
 )
 def test_a_batch_that_no_log_can_hold_takes_no_offsets(records, smallest, largest):
     stream = stream_at(10)
