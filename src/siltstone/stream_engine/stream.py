@@ -15,7 +15,6 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.batch_frame import ImpossibleBatch, encode_frame_header
 
-
 OFFSET_MAX = 2**63 - 1
 """A frame could hold twice that; plans, and Kafka, count offsets with a sign."""
 
