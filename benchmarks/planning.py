@@ -24,32 +24,43 @@ SOURCES = 500
 STREAMS = 2_000
 BLOCK_BYTES = 16 * MIB - 256 * KIB
 NOW_MS = 1_700_000_000_000
-SETTINGS = CompactionSettings(force_split_age_ms=10**15, stream_objects_max=100_000)
-"""One round takes it all; the default takes at most 10,000 stream objects in one commit."""
-
 TITLE = "(e) planning 15 TiB of stream set objects"
 
 
 def run() -> list[Row]:
+    """Once as it is by default: one commit adds at most 10,000 stream objects, so the first of several rounds takes what
+    that allows. Once with 2 GiB an iteration, so that one round takes everything."""
+    return [*_planned(500 * MIB), *_planned(2048 * MIB)]
+
+
+def _planned(memory_bytes: int) -> list[Row]:
     child = subprocess.run(
-        [sys.executable, "-m", "benchmarks.planning"], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.planning", str(memory_bytes)],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     entries, iterations, plan_s, units_s, before_mib, peak_mib = map(float, child.stdout.split())
     size_tib = entries * BLOCK_BYTES / 1024**4
+    name = f"{memory_bytes // MIB} MiB an iteration"
     return [
-        Row("work", f"{entries:,.0f} index entries, {size_tib:.1f} TiB, {iterations:,.0f} iterations"),
+        Row(
+            name,
+            f"{SOURCES * STREAMS:,} index entries planned, {size_tib:.1f} TiB in {iterations:,.0f} iterations",
+        ),
         at_most("planning", plan_s, 30, " s"),
         at_most("planning, and making every iteration's unit", plan_s + units_s, 30, " s"),
         at_most("peak memory of the process", peak_mib, 500, " MiB", f"{before_mib:.0f} MiB before"),
     ]
 
 
-def main() -> None:
+def main(memory_bytes: int) -> None:
     sources = [Source(_metadata(number), _index(number)) for number in range(SOURCES)]
     streams = {stream_id: _stream(stream_id) for stream_id in range(STREAMS)}
+    settings = CompactionSettings(force_split_age_ms=10**12, memory_bytes=memory_bytes)
     before_mib = _peak_mib()
     started = time.perf_counter()
-    plan = plan_compaction(sources, streams, SETTINGS, NOW_MS)
+    plan = plan_compaction(sources, streams, settings, NOW_MS)
     planned = time.perf_counter()
     entries = (
         sum(len(plan.iteration(at).blocks) for at in range(len(plan.bounds))) // plan.table.dtype.itemsize
@@ -100,4 +111,4 @@ def _index(number: int) -> BlockIndex:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))
