@@ -28,7 +28,7 @@ TITLE = "(e) planning 15 TiB of stream set objects"
 
 
 def run() -> list[Row]:
-    """Once as it is by default: one commit adds at most 10,000 stream objects, so the first of several rounds takes what
+    """Once by default: one commit adds at most 10,000 stream objects, so the first of several rounds takes what
     that allows. Once with 2 GiB an iteration, so that one round takes everything."""
     return [*_planned(500 * MIB), *_planned(2048 * MIB)]
 
