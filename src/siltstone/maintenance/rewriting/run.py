@@ -63,7 +63,8 @@ class _Work:
         self._output = store_at(unit.bucket_urls[unit.output_bucket_id])
 
     def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
-        sources = SourceBytes(self._iteration.reads, self._fetch, readers)
+        wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
+        sources = SourceBytes(self._iteration.reads, wanted, self._fetch, readers)
         objects = [
             writers.submit(self._write_stream_object, piece, sources)
             for piece in self._iteration.stream_objects

@@ -19,13 +19,13 @@ def fetch(read: Read) -> bytes:
 )
 def test_views_are_the_bytes_asked_for(source: int, position: int, size: int) -> None:
     with ThreadPoolExecutor(2) as pool:
-        views = SourceBytes(READS, fetch, pool).views(source, position, size)
+        views = SourceBytes(READS, [], fetch, pool).views(source, position, size)
     assert b"".join(views) == SOURCES[source][position : position + size]
 
 
 def test_bytes_that_were_not_planned_are_a_bug() -> None:
     with ThreadPoolExecutor(2) as pool, pytest.raises(AssertionError, match="no read holds 30"):
-        SourceBytes(READS, fetch, pool).views(0, 30, 5)
+        SourceBytes(READS, [], fetch, pool).views(0, 30, 5)
 
 
 def test_the_failure_of_a_read_reaches_whoever_needs_it() -> None:
@@ -35,7 +35,20 @@ def test_the_failure_of_a_read_reaches_whoever_needs_it() -> None:
         return fetch(read)
 
     with ThreadPoolExecutor(2) as pool:
-        brought = SourceBytes(READS, failing, pool)
+        brought = SourceBytes(READS, [], failing, pool)
         assert brought.views(0, 50, 1) == [SOURCES[0][50:51]]
         with pytest.raises(Unavailable, match="down"):
             brought.views(1, 0, 1)
+
+
+def test_reads_are_begun_in_the_order_in_which_the_outputs_need_them() -> None:
+    begun: list[Read] = []
+
+    def fetch_in_turn(read: Read) -> bytes:
+        begun.append(read)
+        return fetch(read)
+
+    wanted = [(1, 3), (0, 55), (1, 0), (0, 12)]
+    with ThreadPoolExecutor(1) as pool:
+        SourceBytes(READS, wanted, fetch_in_turn, pool)
+    assert begun == [READS[3], READS[2], READS[0], READS[1]]
