@@ -18,7 +18,7 @@ from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.stream_engine.engine_state import EngineState
-from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds
+from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
 from support.engine_world import Node
 from support.stream_model import Entry, ModelStream
 
@@ -131,7 +131,7 @@ class Workload:
         handle = stream.handle
         assert handle is not None
         offset = handle.confirmed_offset + self.rng.choice([-1, 0, 0, 5])
-        with suppress(asyncio.TimeoutError):
+        with suppress(asyncio.TimeoutError, StreamHandleClosed):
             waiter = asyncio.ensure_future(handle.wait_for(offset))
             for _ in range(self.rng.randint(1, 200)):
                 await asyncio.sleep(0)

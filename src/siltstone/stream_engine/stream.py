@@ -14,6 +14,7 @@ from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.batch_frame import ImpossibleBatch, encode_frame_header
+from siltstone.stream_engine.errors import StreamHandleClosed
 
 OFFSET_MAX = 2**63 - 1
 """A frame could hold twice that; plans, and Kafka, count offsets with a sign."""
@@ -73,9 +74,13 @@ class Stream:
                 waiter.set_result(None)
 
     async def wait_for(self, offset: int) -> None:
-        """Until the record at ``offset`` may be read, or the stream is closed. Raises why the engine failed."""
-        if offset < self.confirmed_offset or self.is_closed:
+        """Until the record at ``offset`` may be read, or the stream is closed meanwhile. Raises StreamHandleClosed when
+        it was closed before (a consumer that asks again and again would stop the event loop), and why the engine
+        failed."""
+        if offset < self.confirmed_offset:
             return
+        if self.is_closed:
+            raise StreamHandleClosed(f"stream {self.stream_id} was closed: nothing more will come here")
         if self._failure is not None:
             raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -5,6 +5,7 @@ import pytest
 
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.object_formats.batch_frame import ImpossibleBatch
+from siltstone.stream_engine.errors import StreamHandleClosed
 from siltstone.stream_engine.stream import Stream
 from support.engine_world import settled
 
@@ -82,7 +83,7 @@ def test_what_may_be_read_already_is_not_waited_for():
         stream = stream_at(10)
         await asyncio.wait_for(stream.wait_for(9), 1)
         stream.close()
-        await asyncio.wait_for(stream.wait_for(10), 1)
+        await asyncio.wait_for(stream.wait_for(9), 1)
 
     asyncio.run(main())
 
@@ -113,6 +114,20 @@ def test_a_failure_is_told_to_who_waits_and_to_who_would_wait():
             await waiter
         with pytest.raises(RuntimeError, match="fenced"):
             await stream.wait_for(6)
+        await stream.wait_for(4)
+
+    asyncio.run(main())
+
+
+def test_who_waits_at_a_closed_stream_is_refused_and_not_sent_round_in_circles():
+    async def main() -> None:
+        stream = stream_at(5)
+        waiter = asyncio.ensure_future(stream.wait_for(5))
+        await settled()
+        stream.close()
+        await waiter
+        with pytest.raises(StreamHandleClosed, match="was closed"):
+            await stream.wait_for(5)
         await stream.wait_for(4)
 
     asyncio.run(main())
