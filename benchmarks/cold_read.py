@@ -19,8 +19,8 @@ from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store
 from siltstone.server.settings import StoreSettings
 
-STREAMS = 8
-STREAM_BYTES = 256 * MIB
+STREAMS = 4
+STREAM_BYTES = 512 * MIB
 READ_BYTES = 1 * MIB
 TITLE = "(d) cold sequential read of one stream after compaction"
 
