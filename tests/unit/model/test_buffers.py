@@ -3,6 +3,7 @@ from array import array
 import pytest
 
 from siltstone.model.buffers import is_buffer, total_bytes
+from support.case_names import name_of
 
 
 def test_total_bytes_counts_every_kind():
@@ -18,7 +19,7 @@ def test_what_has_as_many_bytes_as_it_is_long_is_a_buffer(value):
 @pytest.mark.parametrize(
     "value",
     ["text", 3, None, [1], array("b", [1]), memoryview(array("i", [1, 2])), memoryview(b"abcd")[::2]],
-    ids=repr,
+    ids=name_of,
 )
 def test_what_has_not_is_none(value):
     assert not is_buffer(value)

@@ -21,6 +21,7 @@ from siltstone.stream_engine.errors import (
 )
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.wal import segment_file
+from support.case_names import name_of
 from support.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
 
 
@@ -155,7 +156,7 @@ def test_an_append_to_a_stream_that_another_engine_opened_harms_neither(tmp_path
 @pytest.mark.parametrize(
     "payload",
     ["text", None, [1], array("i", [1, 2]), memoryview(array("i", [1, 2])), memoryview(b"abcd")[::2]],
-    ids=repr,
+    ids=name_of,
 )
 def test_a_payload_that_is_not_bytes_harms_nobody(tmp_path, payload):
     async def scenario(world, node):

@@ -9,6 +9,7 @@ from siltstone.metadata.refusals import CommandMalformed
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
+from support.case_names import name_of
 
 MALFORMED: list[Command[Any]] = [
     CreateStream(0, 0, {"year": 2013}),  # type: ignore[dict-item]
@@ -23,7 +24,7 @@ MALFORMED: list[Command[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("command", MALFORMED, ids=repr)
+@pytest.mark.parametrize("command", MALFORMED, ids=name_of)
 def test_what_readers_of_the_log_would_refuse_is_refused_before(command: Command[Any]) -> None:
     with pytest.raises(CommandMalformed, match=f"{type(command).__name__} cannot be: .*; correct it"):
         check_types(command)
@@ -35,7 +36,7 @@ def test_a_command_as_its_class_says_passes() -> None:
     check_types(OpenStream(0, 0, 0, (1 << 63) - 1))
 
 
-@pytest.mark.parametrize("command", MALFORMED, ids=repr)
+@pytest.mark.parametrize("command", MALFORMED, ids=name_of)
 def test_the_log_can_be_read_after_a_malformed_command_and_others_of_its_append_stand(
     command: Command[Any],
 ) -> None:

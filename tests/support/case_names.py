@@ -1,0 +1,7 @@
+"""Names of parametrised tests that are the same in every process: no addresses in them."""
+
+import re
+
+
+def name_of(value: object) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
