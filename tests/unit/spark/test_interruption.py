@@ -1,9 +1,18 @@
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from siltstone.spark.interruption import interruption_deferred
+
+
+@pytest.fixture(autouse=True)
+def python_s_own_handler() -> Iterator[None]:
+    """pyspark leaves its own behind in a process that has run a context."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_takes_effect_at_the_end() -> None:
