@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.maintenance.runner import RunFailed, Task, failure_in_one_line
 
 OnProgress = Callable[[int, int], None]
 
@@ -60,5 +60,4 @@ def _attempt(task: Task, unit: bytes) -> bytes:
     try:
         return task(unit)
     except Exception as failure:
-        cause = " ".join(str(failure).split())
-        raise RunFailed(f"{type(failure).__name__}: {cause}") from failure
+        raise RunFailed(failure_in_one_line(failure)) from failure

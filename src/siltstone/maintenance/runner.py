@@ -26,3 +26,8 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def failure_in_one_line(failure: BaseException) -> str:
+    """What a runner says of a task that failed: the kind of the failure and its text, for a terminal and a log."""
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())}"

@@ -8,7 +8,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 
-from siltstone.maintenance.runner import Task
+from siltstone.maintenance.runner import Task, failure_in_one_line
 
 CAUSE_MARK = "unit failed: "
 
@@ -45,5 +45,4 @@ def _result(task: Task, unit: bytes) -> bytes:
     try:
         return task(unit)
     except Exception as failure:
-        text = " ".join(str(failure).split())
-        raise UnitFailed(f"{CAUSE_MARK}{type(failure).__name__}: {text}") from failure
+        raise UnitFailed(f"{CAUSE_MARK}{failure_in_one_line(failure)}") from failure

@@ -8,11 +8,7 @@ import os
 from pathlib import Path
 
 from siltstone.model.buffers import Buffer, Buffers, total_bytes
-from siltstone.object_formats.wal_segment import (
-    SEGMENT_HEADER_BYTES,
-    SegmentHeader,
-    encode_segment_header,
-)
+from siltstone.object_formats.wal_segment import SegmentHeader, encode_segment_header
 
 IOV_MAX = 1024
 """Buffers in one vectored write: the limit of Linux."""
@@ -33,11 +29,6 @@ class SegmentFile:
         except OSError:
             self.close()
             raise
-
-    @property
-    def end_position(self) -> int:
-        """The log position that the next record written here will have."""
-        return self.first_position + self._at - SEGMENT_HEADER_BYTES
 
     def has_room_for(self, record_bytes: int) -> bool:
         return self._at + record_bytes <= self.size_bytes
