@@ -1,0 +1,1 @@
+"""The fixture ``siltstone_broker`` for pytest."""
