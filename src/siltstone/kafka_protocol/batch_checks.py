@@ -1,0 +1,94 @@
+"""What a broker refuses in a producer's batch by its header alone, before anything is written.
+
+The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
+Their order matters for the answer: what the CRC covers is judged only once the CRC holds, since a flipped bit is to
+be sent again and a wrong field is not. The rules that need the records themselves are in ``records.validating``.
+"""
+
+from siltstone.kafka_protocol.batch_errors import (
+    BaseOffsetNotZero,
+    BatchChecksumWrong,
+    BatchLengthWrong,
+    BatchTooLarge,
+    CodecNotAllowed,
+    ControlBatchFromClient,
+    LogAppendTimeFromClient,
+    NotOneBatch,
+    RecordCountWrong,
+    SequenceMissing,
+    UnknownCodec,
+)
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CONTROL_BIT,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    BatchHeader,
+    Codec,
+    checksum_of,
+    read_batch_header,
+    refuse_wrong_length,
+)
+from siltstone.model.buffers import Buffer
+
+_JUDGED_BITS = CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT
+
+
+def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = True) -> BatchHeader:
+    """The header of the one batch that a producer sent for one partition, if it may be appended.
+
+    ``batch_bytes_max`` is the topic's ``max.message.bytes``; zstd is allowed from Produce version 7 on. Raises the
+    errors of ``batch_errors``, those for records excepted.
+    """
+    if not buffer:
+        raise NotOneBatch("no record batch for this partition; send one")
+    header = read_batch_header(buffer)
+    if header.magic != MAGIC or LENGTH_END + header.batch_length != len(buffer):
+        _refuse_shape(buffer, header)
+    if header.base_offset != 0:
+        raise BaseOffsetNotZero(f"base offset {header.base_offset}; send 0, the broker gives offsets")
+    if len(buffer) > batch_bytes_max:
+        raise BatchTooLarge(
+            f"batch of {len(buffer)} bytes; this topic takes {batch_bytes_max} (max.message.bytes)"
+        )
+    computed = checksum_of(buffer)
+    if computed != header.crc:
+        raise BatchChecksumWrong(
+            f"batch CRC is {header.crc:08x}, its bytes give {computed:08x}; send it again"
+        )
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        raise RecordCountWrong(
+            f"{header.record_count} records with last offset delta {header.last_offset_delta}; it has to be one less"
+        )
+    if header.attributes & _JUDGED_BITS:
+        _refuse_attributes(header, zstd_allowed)
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise SequenceMissing(
+            f"sequence {header.base_sequence} of producer {header.producer_id}; it starts at 0"
+        )
+    return header
+
+
+def _refuse_shape(buffer: Buffer, header: BatchHeader) -> None:
+    refuse_wrong_length(header, len(buffer))
+    excess = len(buffer) - header.size_bytes
+    if excess >= BATCH_HEADER_BYTES and read_batch_header(buffer, header.size_bytes).magic == MAGIC:
+        raise NotOneBatch("more than one record batch for this partition; send one")
+    raise BatchLengthWrong(f"{excess} bytes follow the batch; send it again")
+
+
+def _refuse_attributes(header: BatchHeader, zstd_allowed: bool) -> None:
+    if header.is_control:
+        raise ControlBatchFromClient(
+            "a control batch from a client; only the transaction coordinator writes them"
+        )
+    if header.is_log_append_time:
+        raise LogAppendTimeFromClient(
+            "a batch that claims log append time; send create time, the broker sets the other"
+        )
+    if header.codec_number > Codec.ZSTD:
+        raise UnknownCodec(f"compression codec {header.codec_number} does not exist; use 0 to {Codec.ZSTD:d}")
+    if header.codec_number == Codec.ZSTD and not zstd_allowed:
+        raise CodecNotAllowed("zstd needs Produce version 7; use a newer client or another codec")
