@@ -2,9 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
+
+
+class Timer(Protocol):
+    def cancel(self) -> None:
+        """It will not ring. Too late is no fault."""
+        ...
 
 
 class Clock(Protocol):
@@ -17,6 +24,10 @@ class Clock(Protocol):
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None: ...
+
+    def call_after_ms(self, duration_ms: float, callback: Callable[[], None]) -> Timer:
+        """Rings on the event loop, without a task: for the thousands of time limits that are rarely reached."""
+        ...
 
     def block_ms(self, duration_ms: float) -> None:
         """Sleep in a thread that may block (store retries, the Spark driver)."""
@@ -34,6 +45,9 @@ class SystemClock:
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)
+
+    def call_after_ms(self, duration_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(duration_ms / 1000, callback)
 
     def block_ms(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)
@@ -58,6 +72,12 @@ class ManualClock:
         heappush(self._sleepers, (self._now_ms + duration_ms, next(self._ticket), wake))
         await wake
 
+    def call_after_ms(self, duration_ms: float, callback: Callable[[], None]) -> Timer:
+        ringing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ringing.add_done_callback(lambda _: None if ringing.cancelled() else callback())
+        heappush(self._sleepers, (self._now_ms + duration_ms, next(self._ticket), ringing))
+        return _CancelFuture(ringing)
+
     def block_ms(self, duration_ms: float) -> None:
         self._now_ms += duration_ms
 
@@ -69,3 +89,11 @@ class ManualClock:
             if not wake.done():
                 wake.set_result(None)
         self._now_ms = until
+
+
+class _CancelFuture:
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self._future = future
+
+    def cancel(self) -> None:
+        self._future.cancel()
