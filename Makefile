@@ -33,6 +33,7 @@ unit: .venv/installed ## The fast tests only: no JVM, no server, nothing killed
 	@$(BIN)/pytest -m "not nightly and not spark and not cluster and not s3 and not crash"
 
 bench: .venv/installed ## Speed beside the plain loop that does the same, as ratios
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev,bench]'
 	@$(BIN)/python -m benchmarks
 
 nightly: .venv/installed ## The long tests
@@ -43,4 +44,4 @@ constraints: .venv/installed ## Write requirements/constraints.txt from what .ve
 
 clean: ## Remove .venv and everything else that was made
 	@rm -rf .venv .build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests benchmarks oracles -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

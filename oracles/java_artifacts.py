@@ -1,0 +1,214 @@
+"""Java archives (jars) from Maven Central, with all they depend on, in ``.build/java/<name>-<version>``.
+
+Apache Ivy fetches them: pyspark ships its jar, and its own settings know the repository, so a fresh checkout needs
+nothing but Java and the network. What a folder may hold is noted in ``checksums.txt``; a jar that differs, or is not
+noted there, is refused. A folder is complete or absent, whoever is interrupted: it is filled under another name.
+Who bumps a version runs ``python -m oracles.java_artifacts`` and reads the difference.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pyspark
+
+from siltstone.spark.java import JavaNotFound, find_java
+
+ROOT = Path(__file__).parents[1]
+JARS = ROOT / ".build" / "java"
+CHECKSUMS = Path(__file__).parent / "checksums.txt"
+PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
+FETCH_TIMEOUT_SECONDS = 600
+KAFKA_VERSION = "4.3.1"
+
+
+class JavaArtifactsUnavailable(Exception):
+    """They cannot be had on this machine: no Java, or no network. Tests skip with its text."""
+
+
+class JavaArtifactsDiffer(Exception):
+    """What was fetched is not what ``checksums.txt`` notes."""
+
+
+class Module(msgspec.Struct, frozen=True):
+    organisation: str
+    name: str
+    version: str
+
+
+class ArtifactSet(msgspec.Struct, frozen=True):
+    """``excluded`` are regular expressions of module names that nothing we start needs."""
+
+    name: str
+    version: str
+    modules: tuple[Module, ...]
+    with_dependencies: bool = True
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return JARS / f"{self.name}-{self.version}"
+
+
+def _kafka(name: str, version: str = KAFKA_VERSION) -> Module:
+    return Module("org.apache.kafka", name, version)
+
+
+APACHE_KAFKA = ArtifactSet(
+    "apache-kafka",
+    KAFKA_VERSION,
+    (_kafka("kafka_2.13"), _kafka("kafka-tools"), Module("org.slf4j", "slf4j-simple", "1.7.36")),
+    excluded=("connect-.*",),  # forty jars of web server, for one tool of Connect's
+)
+"""Broker, tools and clients."""
+
+KAFKA_3_CLIENTS = ArtifactSet(
+    "kafka-clients",
+    "3.9.2",
+    (_kafka("kafka-clients", "3.9.2"), Module("org.slf4j", "slf4j-simple", "1.7.36")),
+)
+"""The last clients of Kafka 3: what most programs out there still use."""
+
+SPARK_KAFKA_CONNECTOR = ArtifactSet(
+    "spark-kafka-connector",
+    "4.2.0",
+    (
+        Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),
+        _kafka("kafka-clients", "3.9.2"),
+        Module("org.apache.commons", "commons-pool2", "2.13.1"),
+    ),
+    with_dependencies=False,  # pyspark holds the rest
+)
+"""The newest of each module that Maven Central served when this was pinned; they run on pyspark 4.3."""
+
+ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR)
+
+
+def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:
+    """The jars in the order of their names, fetched unless they are here. Raises JavaArtifactsUnavailable and
+    JavaArtifactsDiffer."""
+    with _one_at_a_time():
+        if not _is_complete(wanted):
+            _fetch(wanted)
+    return tuple(sorted(wanted.folder.glob("*.jar")))
+
+
+def java_program() -> Path:
+    """Raises JavaArtifactsUnavailable."""
+    try:
+        return find_java().home / "bin" / "java"
+    except JavaNotFound as missing:
+        raise JavaArtifactsUnavailable(str(missing)) from missing
+
+
+def class_path(jars: tuple[Path, ...]) -> str:
+    return os.pathsep.join(map(str, jars))
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Across processes: test workers ask at the same moment."""
+    JARS.mkdir(parents=True, exist_ok=True)
+    with (JARS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_complete(wanted: ArtifactSet) -> bool:
+    """A folder fetched for another list of modules is fetched anew."""
+    recipe = wanted.folder / "ivy.xml"
+    return recipe.is_file() and recipe.read_text() == _recipe(wanted)
+
+
+def _fetch(wanted: ArtifactSet) -> None:
+    filling = Path(tempfile.mkdtemp(dir=JARS, prefix="filling-"))
+    try:
+        recipe = filling / "ivy.xml"
+        recipe.write_text(_recipe(wanted))
+        _run_ivy(recipe, filling)
+        _check(filling)
+        shutil.rmtree(wanted.folder, ignore_errors=True)
+        filling.rename(wanted.folder)
+    finally:
+        shutil.rmtree(filling, ignore_errors=True)
+
+
+def _recipe(wanted: ArtifactSet) -> str:
+    transitive = str(wanted.with_dependencies).lower()
+    lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{wanted.name}"/>']
+    lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
+    lines += [
+        f'<dependency org="{module.organisation}" name="{module.name}" rev="{module.version}"'
+        f' conf="default->default" transitive="{transitive}"/>'
+        for module in wanted.modules
+    ]
+    lines += [f'<exclude module="{pattern}" matcher="regexp"/>' for pattern in wanted.excluded]
+    return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
+
+
+def _run_ivy(recipe: Path, target: Path) -> None:
+    (ivy,) = PYSPARK_JARS.glob("ivy-*.jar")
+    command = [
+        str(java_program()),
+        "-XX:TieredStopAtLevel=1",
+        "-jar",
+        str(ivy),
+        "-cache",
+        str(JARS / "cache"),
+    ]
+    command += ["-ivy", str(recipe), "-confs", "default", "-types", "jar", "bundle"]
+    command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as timeout:
+        raise JavaArtifactsUnavailable(f"{target.name}: the repository does not answer") from timeout
+    if done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in done.stdout:
+        raise JavaArtifactsUnavailable(
+            f"Maven Central did not serve them: {_reason(done.stdout + done.stderr)}"
+        )
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines()]
+    telling = [line for line in lines if "not found" in line or "error" in line.lower()]
+    return (telling or [line for line in lines if line] or ["Ivy said nothing"])[0]
+
+
+def _check(folder: Path) -> None:
+    noted = dict(reversed(line.split()) for line in CHECKSUMS.read_text().splitlines())
+    fetched = {jar.name: _digest(jar) for jar in folder.glob("*.jar")}
+    strange = sorted(name for name, digest in fetched.items() if noted.get(name) != digest)
+    if strange or not fetched:
+        raise JavaArtifactsDiffer(
+            f"not as noted in {CHECKSUMS.name}: {', '.join(strange) or 'nothing was fetched'}"
+        )
+
+
+def _digest(jar: Path) -> str:
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
+
+
+def _note_all() -> None:
+    """Writes the checksums of what Maven Central serves now."""
+    digests: dict[str, str] = {}
+    for each in ALL:
+        with tempfile.TemporaryDirectory() as folder:
+            recipe = Path(folder) / "ivy.xml"
+            recipe.write_text(_recipe(each))
+            _run_ivy(recipe, Path(folder))
+            digests |= {jar.name: _digest(jar) for jar in Path(folder).glob("*.jar")}
+    CHECKSUMS.write_text("".join(f"{digests[name]} {name}\n" for name in sorted(digests)))
+
+
+if __name__ == "__main__":
+    _note_all()
