@@ -118,6 +118,10 @@ READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
 SEQUENTIAL_READERS_MAX = 10_000
 """Readers whose read-ahead is remembered; the one idle for longest is forgotten and starts small again."""
 
+DECOMPRESSED_BATCH_BYTES_MAX = 128 * MIB
+"""Records of one batch that decompress to more are refused: a hundred times Kafka's usual batch of 1 MiB, and twice the
+largest append. Without a limit a few KiB from a stranger fill the memory."""
+
 # -- compaction ------------------------------------------------------------------------------------------
 
 COMPACTION_MEMORY_BYTES = 500 * MIB

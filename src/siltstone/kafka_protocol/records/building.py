@@ -1,0 +1,122 @@
+"""A batch from its records: what the group coordinator, the tools and the tests write.
+
+``build_batch`` gives the records consecutive offsets, as a producer does. ``encode_batch`` is for those who have a
+header and keep its offsets and timestamps, which is what a rewritten batch needs. Read next: ``reading``.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from siltstone.kafka_protocol.batch_errors import RecordCountWrong
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER,
+    CODEC_MASK,
+    LENGTH_END,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+    patch_checksum,
+)
+from siltstone.kafka_protocol.records.compression import compress
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.varint import append_varint
+from siltstone.model.buffers import Buffer
+
+_INT64_VALUES = 2**64
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
+    compression: Codec = Codec.NONE,
+) -> bytearray:
+    """One batch whose records have the offsets ``base_offset``, + 1, + 2 …, whatever offsets they carry.
+
+    ``attributes`` are bits of ``batch_header``, but for the codec. Raises RecordCountWrong for no records.
+    """
+    if not records:
+        raise RecordCountWrong("a batch of no records; give at least one")
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes | compression,
+        last_offset_delta=len(records) - 1,
+        base_timestamp_ms=records[0].timestamp_ms,
+        max_timestamp_ms=max(record.timestamp_ms for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    body = bytearray()
+    for offset_delta, record in enumerate(records):
+        append_record(body, record, offset_delta, header.base_timestamp_ms)
+    return seal_batch(header, body, len(records))
+
+
+def encode_batch(header: BatchHeader, records: Iterable[Record]) -> bytearray:
+    """The records at their own offsets under this header, whose length, CRC and record count are made anew."""
+    body = bytearray()
+    count = 0
+    for record in records:
+        offset_delta = record.offset - header.base_offset
+        assert 0 <= offset_delta <= header.last_offset_delta
+        append_record(body, record, offset_delta, header.base_timestamp_ms)
+        count += 1
+    return seal_batch(header, body, count)
+
+
+def seal_batch(header: BatchHeader, body: Buffer, record_count: int) -> bytearray:
+    """The header before the records' bytes, which are compressed by its codec. As in Kafka an empty batch, which
+    compaction keeps for its producer's sake, is not compressed."""
+    attributes = header.attributes if record_count else header.attributes & ~CODEC_MASK
+    compressed = compress(Codec(attributes & CODEC_MASK), body)
+    batch = bytearray(BATCH_HEADER.size)
+    BATCH_HEADER.pack_into(
+        batch, 0,
+        header.base_offset, BATCH_HEADER.size - LENGTH_END + len(compressed), header.partition_leader_epoch, MAGIC, 0,
+        attributes, header.last_offset_delta, header.base_timestamp_ms, header.max_timestamp_ms, header.producer_id,
+        header.producer_epoch, header.base_sequence, record_count,
+    )  # fmt: skip
+    batch += compressed
+    patch_checksum(batch)
+    return batch
+
+
+def append_record(target: bytearray, record: Record, offset_delta: int, base_timestamp_ms: int) -> None:
+    body = bytearray(1)  # attributes
+    append_varint(body, _wrapped(record.timestamp_ms - base_timestamp_ms))
+    append_varint(body, offset_delta)
+    _append_nullable(body, record.key)
+    _append_nullable(body, record.value)
+    append_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _append_nullable(body, name.encode("utf-8", "surrogateescape"))
+        _append_nullable(body, value)
+    append_varint(target, len(body))
+    target += body
+
+
+def _append_nullable(target: bytearray, value: Buffer | None) -> None:
+    if value is None:
+        target.append(1)  # -1
+        return
+    append_varint(target, len(value))
+    target += value
+
+
+def _wrapped(delta: int) -> int:
+    """Two timestamps can lie further apart than 64 bits count; readers add with the same wrap."""
+    return (delta + _INT64_VALUES // 2) % _INT64_VALUES - _INT64_VALUES // 2

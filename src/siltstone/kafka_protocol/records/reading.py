@@ -1,0 +1,141 @@
+"""The records of one batch, in order, without copying what was not compressed.
+
+Record; the numbers are zigzag varints of 32 bits, where not said otherwise:
+
+======================= ====================================================================================
+field                   form
+======================= ====================================================================================
+length                  of what follows this field
+attributes              one byte, unused
+timestamp delta         64 bits; added to the batch's base timestamp, as 64-bit integers wrap
+offset delta            added to the batch's base offset
+key length, key         -1: null
+value length, value     -1: null
+number of headers       then for each: name length, name (UTF-8), value length (-1: null), value
+======================= ====================================================================================
+
+Every length is held against what is left of the record before it is used, so damaged bytes end in MalformedRecords
+and in nothing else. The CRC was checked when the batch came in and is not checked again. Read next: ``building``.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
+    BatchHeader,
+    read_batch_header,
+    refuse_wrong_length,
+)
+from siltstone.kafka_protocol.records.compression import decompress
+from siltstone.kafka_protocol.records.record import Record, RecordHeader
+from siltstone.kafka_protocol.records.varint import INT64_BITS, decode_varint
+from siltstone.model.buffers import Buffer
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
+
+OpenedBatch: TypeAlias = tuple[BatchHeader, memoryview]
+_INT64_MIN = -(2**63)
+_INT64_MAX = 2**63 - 1
+
+
+def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
+    """The header of the one batch in the buffer, and its records, decompressed.
+
+    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, UnknownCodec, DecompressionFailed,
+    DecompressedTooLarge.
+    """
+    header = read_batch_header(buffer)
+    refuse_wrong_length(header, len(buffer))
+    if header.size_bytes != len(buffer):
+        raise NotOneBatch(
+            f"{len(buffer) - header.size_bytes} bytes after the batch; give one batch at a time"
+        )
+    records = memoryview(buffer)[BATCH_HEADER_BYTES:]
+    return header, decompress(header.codec_number, records, decompressed_bytes_max)
+
+
+def iterate_records(
+    buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
+) -> Iterator[Record]:
+    """The records of the one batch in the buffer. Raises, while iterating, what ``open_batch`` does and
+    MalformedRecords."""
+    header, data = open_batch(buffer, decompressed_bytes_max)
+    return read_records(header, data)
+
+
+def read_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
+    """The records of an opened batch: as many as its header says, and nothing after them. Raises MalformedRecords."""
+    position = 0
+    for index in range(header.record_count):
+        try:
+            length, position = decode_varint(data, position)
+            end = position + length
+            if length < 0 or end > len(data):
+                raise MalformedRecords(f"record {index} of {length} bytes, {len(data) - position} left")
+            yield _read_record(header, data[position:end])
+        except IndexError as cause:
+            raise MalformedRecords(f"record {index} of {header.record_count} ends early") from cause
+        position = end
+    refuse_rest(header, data, position)
+
+
+def refuse_rest(header: BatchHeader, data: memoryview, position: int) -> None:
+    if position != len(data):
+        raise MalformedRecords(
+            f"{len(data) - position} bytes after the {header.record_count} records of the batch"
+        )
+
+
+def timestamp_of(header: BatchHeader, delta: int) -> int:
+    if header.is_log_append_time:
+        return header.max_timestamp_ms
+    timestamp_ms = header.base_timestamp_ms + delta
+    if _INT64_MIN <= timestamp_ms <= _INT64_MAX:
+        return timestamp_ms
+    return (timestamp_ms - _INT64_MIN) % 2**64 + _INT64_MIN
+
+
+def _read_record(header: BatchHeader, body: memoryview) -> Record:
+    delta, position = decode_varint(body, 1, INT64_BITS)
+    offset_delta, position = decode_varint(body, position)
+    key, position = _read_nullable(body, position)
+    value, position = _read_nullable(body, position)
+    headers: tuple[RecordHeader, ...] = ()
+    count, position = decode_varint(body, position)
+    if count:
+        headers, position = _read_headers(body, position, count)
+    if position != len(body):
+        raise MalformedRecords(f"{len(body) - position} bytes after the last field of a record")
+    return Record(
+        offset=header.base_offset + offset_delta,
+        timestamp_ms=timestamp_of(header, delta),
+        key=key,
+        value=value,
+        headers=headers,
+    )
+
+
+def _read_nullable(body: memoryview, position: int) -> tuple[memoryview | None, int]:
+    length, position = decode_varint(body, position)
+    if length == -1:
+        return None, position
+    end = position + length
+    if length < 0 or end > len(body):
+        raise MalformedRecords(f"a field of {length} bytes, {len(body) - position} left in its record")
+    return body[position:end], end
+
+
+def _read_headers(body: memoryview, position: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
+    if (
+        not 0 <= count <= (len(body) - position) // 2
+    ):  # two bytes at least each: the lengths of name and value
+        raise MalformedRecords(f"{count} record headers in {len(body) - position} bytes")
+    headers: list[RecordHeader] = []
+    for _ in range(count):
+        name, position = _read_nullable(body, position)
+        value, position = _read_nullable(body, position)
+        if name is None:
+            raise MalformedRecords("a record header without a name")
+        headers.append((str(name, "utf-8", "surrogateescape"), value))
+    return tuple(headers), position
