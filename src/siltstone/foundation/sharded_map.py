@@ -55,6 +55,11 @@ class ShardedMap(_Shards[K, V], Generic[K, V]):
             shards[_shard_of(key)][key] = value
         super().__init__(shards, sum(map(len, shards)))
 
+    def is_unchanged_from(self, other: "ShardedMap[K, V]") -> bool:
+        """Whether one was made from the other without a change. False says nothing: equal maps may have been made
+        apart."""
+        return self._shards is other._shards
+
     def draft(self) -> "ShardedMapDraft[K, V]":
         return ShardedMapDraft(self._shards, self._length)
 

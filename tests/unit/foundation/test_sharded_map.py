@@ -62,3 +62,17 @@ def test_a_draft_copies_only_the_shards_it_changes() -> None:
 def test_items_given_twice_count_once() -> None:
     assert len(ShardedMap([("k", 1), ("k", 2)])) == 1
     assert ShardedMap([("k", 1), ("k", 2)])["k"] == 2
+
+
+def test_a_map_knows_what_it_was_made_from_without_a_change() -> None:
+    first = ShardedMap([("a", 1)])
+    draft = first.draft()
+    same_again = draft.frozen()
+    draft["b"] = 2
+    changed = draft.frozen()
+    assert same_again.is_unchanged_from(first) and first.is_unchanged_from(same_again)
+    assert not changed.is_unchanged_from(first)
+    assert changed.draft().frozen().is_unchanged_from(changed)
+    del draft["b"]
+    assert not draft.frozen().is_unchanged_from(changed)
+    assert not ShardedMap([("a", 1)]).is_unchanged_from(first)

@@ -1,0 +1,125 @@
+"""What the table of ``config_rows`` makes of a topic's configuration: the values the broker computes with, from the
+topic's own texts, then the broker's defaults, then the table's.
+
+Requests are read strictly (``parse_topic_configs``). What is stored is read leniently (``stored_topic_config``): it was
+strict once, and a broker that knows a configuration no more, or has other defaults now, must still serve the topic.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from siltstone.broker.topics.config_rows import TABLE, ConfigRow
+from siltstone.broker.topics.config_values import InvalidTopicConfig, Value, written
+from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.model.limits import APPEND_BYTES_MAX
+
+T = TypeVar("T", bound=Value)
+logger = logging.getLogger(__name__)
+
+
+_CODECS: dict[str, Codec | None] = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class TopicConfig(msgspec.Struct, frozen=True):
+    """``max_message_bytes`` is never above what an append may hold. ``compression_codec`` None: as producers do.
+    ``timestamp_type``: CreateTime or LogAppendTime. ``retention_*`` below 0: without limit."""
+
+    cleanup_policy: frozenset[str]
+    is_compacted: bool
+    compression_codec: Codec | None
+    max_message_bytes: int
+    timestamp_type: str
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    retention_ms: int
+    retention_bytes: int
+    validates_records: bool
+
+
+_BY_ANY_NAME: dict[str, ConfigRow] = {row.synonyms[0]: row for row in TABLE.values() if row.synonyms} | TABLE
+
+
+def row_of(name: str) -> ConfigRow:
+    """Raises InvalidTopicConfig."""
+    row = TABLE.get(name)
+    if row is None:
+        raise InvalidTopicConfig(f"Unknown topic config name: {name[:200]}")
+    return row
+
+
+def written_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """The same, each value in the one text for it. Raises InvalidTopicConfig."""
+    rows = [row_of(name) for name in configs]
+    return {row.name: written(row.parse(configs[row.name])) for row in rows}
+
+
+def written_defaults(configs: Mapping[str, str]) -> dict[str, str]:
+    """The broker's defaults by the topics' names for them; given by those or by the broker's: retention.ms or
+    log.retention.ms. Raises InvalidTopicConfig."""
+    return written_configs({_topic_name_of(name): text for name, text in configs.items()})
+
+
+def _topic_name_of(name: str) -> str:
+    row = _BY_ANY_NAME.get(name)
+    return name if row is None else row.name
+
+
+def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
+    """``defaults``: what ``written_defaults`` gave. Raises InvalidTopicConfig."""
+    values = _Values({**(defaults or {}), **written_configs(configs)})
+    shortest, longest = values.of("min.compaction.lag.ms", int), values.of("max.compaction.lag.ms", int)
+    if shortest > longest:
+        raise InvalidTopicConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})"
+        )
+    return _topic_config(values)
+
+
+def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
+    """Never refuses: what cannot be used is logged and passed over."""
+    usable = dict(defaults)
+    for name, text in configs.items():
+        try:
+            usable |= written_configs({name: text})
+        except InvalidTopicConfig as refusal:
+            logger.warning("a topic's configuration is passed over: %s", refusal)
+    return _topic_config(_Values(usable))
+
+
+class _Values:
+    """Values by name; the table's default where nothing is said."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def of(self, name: str, kind: type[T]) -> T:
+        row = TABLE[name]
+        value = row.parse(self._texts.get(name, row.default))
+        assert isinstance(value, kind)
+        return value
+
+
+def _topic_config(values: _Values) -> TopicConfig:
+    cleanup_policy = frozenset(values.of("cleanup.policy", tuple))
+    return TopicConfig(
+        cleanup_policy=cleanup_policy,
+        is_compacted="compact" in cleanup_policy,
+        compression_codec=_CODECS[values.of("compression.type", str)],
+        max_message_bytes=min(values.of("max.message.bytes", int), APPEND_BYTES_MAX),
+        timestamp_type=values.of("message.timestamp.type", str),
+        timestamp_before_max_ms=values.of("message.timestamp.before.max.ms", int),
+        timestamp_after_max_ms=values.of("message.timestamp.after.max.ms", int),
+        retention_ms=values.of("retention.ms", int),
+        retention_bytes=values.of("retention.bytes", int),
+        validates_records=values.of("siltstone.record.validation", str) == "full",
+    )

@@ -1,0 +1,161 @@
+"""How topics come to be: asked for, automatically when they are first used, and the broker's own for group offsets.
+
+A topic is created by one metadata command, so nobody ever sees half of one. Names, collisions and what stands already
+are judged there; numbers and configurations are judged here.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_table import parse_topic_configs, written_configs
+from siltstone.broker.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC, why_illegal
+from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.metadata.commands import CreateTopic
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.table import decide
+from siltstone.metadata.entities import TopicMetadata
+from siltstone.metadata.refusals import InvalidTopicName, TopicAlreadyExists
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.limits import MIB
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random, random_token
+
+BROKER_DEFAULT = -1
+"""Stands for the broker's number of partitions, or of replicas."""
+
+OFFSETS_TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(100 * MIB),
+}
+"""As Kafka creates it."""
+
+
+class InvalidPartitionCount(InvalidRequest):
+    """A topic has at least one partition."""
+
+
+class InvalidReplicationFactor(InvalidRequest):
+    """A topic has at least one replica."""
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    partition_count: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+class TopicCreation:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        topics: Topics,
+        settings: BrokerSettings,
+        clock: Clock,
+        rng: Random,
+        *,
+        node_id: int,
+        node_epoch: int,
+    ) -> None:
+        """``node_id`` and ``node_epoch`` sign the commands."""
+        self._metadata = metadata
+        self._topics = topics
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._node_id = node_id
+        self._node_epoch = node_epoch
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def create(self, wanted: NewTopic) -> Topic:
+        """Raises InvalidTopicName, TopicAlreadyExists, InvalidTopicConfig, InvalidPartitionCount,
+        InvalidReplicationFactor, TooManyPartitions, Unavailable."""
+        made = await self._metadata.execute(self._command(wanted))
+        return self._topics.by_id(bytes.fromhex(made.topic_id)) or self._topics.of(made)
+
+    def validate(self, wanted: NewTopic) -> TopicMetadata:
+        """What ``create`` would make now. Writes nothing, raises the same."""
+        decision = decide(self._metadata.image, self._command(wanted), self._clock.now_ms())
+        if isinstance(decision, Decision):
+            return decision.result
+        raise decision
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether topics are created when they are first asked for."""
+        return self._settings.auto_create_topics_enable
+
+    async def create_if_missing(self, name: str) -> Topic:
+        """The topic; with the broker's defaults if there was none. Concurrent callers share one creation. Raises
+        InvalidTopicName, Unavailable."""
+        wanted = self._offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            return self._topics.by_name(name) or await self._create_unless_there(wanted)
+
+    async def offsets_topic(self) -> Topic:
+        """``__consumer_offsets``, whether topics are created automatically or not."""
+        return self._topics.by_name(OFFSETS_TOPIC) or await self.create_if_missing(OFFSETS_TOPIC)
+
+    async def _create_unless_there(self, wanted: NewTopic) -> Topic:
+        try:
+            return await self.create(wanted)
+        except TopicAlreadyExists:  # another process was faster
+            topic = self._topics.by_name(wanted.name)
+            if topic is None:
+                raise
+            return topic
+
+    def _offsets_topic(self) -> NewTopic:
+        count = self._settings.offsets_topic_num_partitions
+        return NewTopic(name=OFFSETS_TOPIC, partition_count=count, configs=OFFSETS_TOPIC_CONFIGS)
+
+    def _command(self, wanted: NewTopic) -> CreateTopic:
+        """In the order in which Kafka looks for faults."""
+        if why := why_illegal(wanted.name):
+            raise InvalidTopicName(why)
+        if wanted.name in self._metadata.image.topic_ids:
+            raise TopicAlreadyExists(f"Topic '{wanted.name}' already exists.")
+        configs = written_configs(wanted.configs)
+        parse_topic_configs(configs, self._topics.defaults)
+        return CreateTopic(
+            node_id=self._node_id,
+            node_epoch=self._node_epoch,
+            name=wanted.name,
+            topic_id=self._new_topic_id(),
+            replication_factor=self._replication_factor(wanted.replication_factor),
+            partition_count=self._partition_count(wanted.partition_count),
+            configs=configs,
+            is_internal=wanted.name in INTERNAL_TOPICS,
+        )
+
+    def _partition_count(self, asked: int) -> int:
+        if asked == BROKER_DEFAULT:
+            return self._settings.num_partitions
+        if asked < 1:
+            raise InvalidPartitionCount("Number of partitions was set to an invalid non-positive value.")
+        return asked
+
+    def _replication_factor(self, asked: int) -> int:
+        if asked == BROKER_DEFAULT:
+            return self._settings.default_replication_factor
+        if asked < 1:
+            raise InvalidReplicationFactor(
+                "Replication factor must be larger than 0, or -1 to use the default value."
+            )
+        return asked
+
+    def _new_topic_id(self) -> str:
+        """Kafka reserves the smallest ids, and tools cannot take one on the command line that begins with a dash when
+        it is written in base64."""
+        while True:
+            topic_id = random_token(self._rng)
+            number = int(topic_id, 16)
+            if number > 1 and number >> 122 != 0b111110:
+                return topic_id
