@@ -153,3 +153,58 @@ COMMANDS_PER_APPEND_MAX = 1_000
 
 SNAPSHOT_INTERVAL_RECORDS = 50_000
 """A snapshot of the image is written after this many records, and the log before it is dropped."""
+
+PARTITIONS_PER_COMMAND_MAX = 10_000
+"""The most partitions one command adds to a topic: with two streams each they are 1.3 MB of one log entry, decided and
+applied in a fifth of a second [Kafka's controller draws the same line]."""
+
+TOPIC_NAME_CHARACTERS_MAX = 249
+"""Kafka's: clients refuse longer names themselves."""
+
+TOPIC_CONFIGS_BYTES_MAX = 64 * KIB
+"""Keys and values of one topic's configuration: every image and every snapshot holds them."""
+
+# -- broker ----------------------------------------------------------------------------------------------
+
+DAY_MS = 24 * HOUR_MS
+
+OFFSETS_TOPIC_PARTITIONS = 8
+"""Partitions of ``__consumer_offsets``: enough that one busy group does not hold up all others. Kafka has 50, for its
+brokers to share; a store of ours opens each of them at start."""
+
+FETCH_BYTES_MAX = 55 * MIB
+"""The most one fetch answers, whatever the client asks for [Kafka: fetch.max.bytes]."""
+
+FETCH_SESSIONS_MAX = 1_000
+"""Incremental fetch sessions remembered [Kafka: max.incremental.fetch.session.cache.slots]."""
+
+PRODUCER_ID_EXPIRATION_MS = 1 * DAY_MS
+"""Idempotent producers idle for this long are forgotten [Kafka: producer.id.expiration.ms]."""
+
+PRODUCERS_PER_PARTITION_MAX = 100_000
+"""Idempotent producers remembered for one partition: about 40 MB; the one idle for longest goes first."""
+
+PRODUCER_BATCHES_KEPT = 5
+"""Batches of a producer whose repetition is recognised: as many as it may have in flight [KIP-98, KIP-185]."""
+
+PARTITION_SNAPSHOT_BYTES = 64 * MIB
+"""A partition's producers and time index are written down after this many bytes: what a restart after a crash reads
+again of one partition."""
+
+TIME_INDEX_INTERVAL_BYTES = 1 * MIB
+"""One entry of a partition's time index for this many bytes: a look-up by time scans at most that."""
+
+TIME_INDEX_ENTRIES_MAX = 65_536
+"""Then every second entry goes and the interval doubles: 1 MiB of memory for a partition at most."""
+
+PRODUCE_TIMEOUT_SWEEP_MS = 1 * SECOND_MS
+"""How often produce requests are looked at whose time limit has passed."""
+
+FETCH_READS_SIDE_BY_SIDE = 8
+"""Partitions of one fetch that are read from objects at the same time: what one fetch may make the reader do at once."""
+
+FETCH_SESSION_PARTITIONS_MAX = 200_000
+"""Partitions in all fetch sessions together: about 60 MB."""
+
+FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
+"""A session used less than this ago is not given up for a new one [Kafka: min.incremental.fetch.session.eviction.ms]."""

@@ -1,0 +1,1 @@
+"""One file per Kafka API: request message in, response message out."""

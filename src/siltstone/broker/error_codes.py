@@ -1,0 +1,78 @@
+"""Our errors → Kafka's error codes: the one table (STYLE habit 14).
+
+The most special class that is listed counts. What is not listed is a fault of ours: UNKNOWN_SERVER_ERROR, and a log line
+with the traceback; clients do not repeat those.
+"""
+
+import logging
+
+from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
+from siltstone.broker.partitions.partitions import PartitionGone
+from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
+from siltstone.kafka_protocol import batch_errors
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.refusals import StreamNotExist
+from siltstone.model.errors import CorruptData, Fenced, InvalidRequest, Stale, Unavailable
+from siltstone.stream_engine.errors import (
+    AppendTooLarge,
+    EngineNotRunning,
+    EngineOverloaded,
+    OffsetBeyondEnds,
+    StreamHandleClosed,
+)
+
+log = logging.getLogger(__name__)
+
+CODES: dict[type[BaseException], ErrorCode] = {
+    # a producer's batch
+    batch_errors.TruncatedBatch: ErrorCode.CORRUPT_MESSAGE,
+    batch_errors.BatchLengthWrong: ErrorCode.CORRUPT_MESSAGE,
+    batch_errors.BatchChecksumWrong: ErrorCode.CORRUPT_MESSAGE,
+    batch_errors.MalformedRecords: ErrorCode.INVALID_RECORD,
+    batch_errors.DecompressionFailed: ErrorCode.INVALID_RECORD,
+    batch_errors.NotOneBatch: ErrorCode.INVALID_RECORD,
+    batch_errors.UnsupportedMagic: ErrorCode.INVALID_RECORD,
+    batch_errors.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    batch_errors.BaseOffsetNotZero: ErrorCode.INVALID_RECORD,
+    batch_errors.RecordCountWrong: ErrorCode.INVALID_RECORD,
+    batch_errors.ControlBatchFromClient: ErrorCode.INVALID_RECORD,
+    batch_errors.LogAppendTimeFromClient: ErrorCode.INVALID_TIMESTAMP,
+    batch_errors.SequenceMissing: ErrorCode.INVALID_RECORD,
+    batch_errors.UnknownCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    batch_errors.CodecNotAllowed: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    batch_errors.OffsetDeltaWrong: ErrorCode.INVALID_RECORD,
+    batch_errors.DecompressedTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    TransactionNotOpen: ErrorCode.INVALID_TXN_STATE,
+    TimestampRefused: ErrorCode.INVALID_TIMESTAMP,
+    KeyMissing: ErrorCode.INVALID_RECORD,
+    StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    AppendTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    # the state of the store
+    OffsetBeyondEnds: ErrorCode.OFFSET_OUT_OF_RANGE,
+    EngineOverloaded: ErrorCode.REQUEST_TIMED_OUT,
+    EngineNotRunning: ErrorCode.KAFKA_STORAGE_ERROR,
+    StreamHandleClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    PartitionGone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    StreamNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    # by what the caller does next, for all others
+    Unavailable: ErrorCode.KAFKA_STORAGE_ERROR,
+    Stale: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    Fenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    CorruptData: ErrorCode.KAFKA_STORAGE_ERROR,
+    InvalidRequest: ErrorCode.INVALID_REQUEST,
+}
+
+
+def error_code(failure: BaseException) -> ErrorCode:
+    """The code a client is told for ``failure``."""
+    for kind in type(failure).__mro__:
+        if (code := CODES.get(kind)) is not None:
+            return code
+    log.error("a fault of the broker: %r", failure, exc_info=failure)
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_message(failure: BaseException) -> str:
+    """The text beside the code."""
+    return str(failure) or type(failure).__name__

@@ -1,0 +1,1 @@
+"""What a fetch asks for, how it is gathered, and how long it waits."""

@@ -1,0 +1,50 @@
+"""A fetch from beginning to end: gather, and gather again when there is news, until there is enough or no time left
+(item 28): woken by the append that satisfies it, never by a poll."""
+
+from collections.abc import Sequence
+
+from siltstone.broker.fetching.gathering import Gathering
+from siltstone.broker.fetching.waiting import wait_for_news
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.runtime.clock import Clock
+
+
+async def long_poll(
+    partitions: Partitions,
+    clock: Clock,
+    wanted: Sequence[WantedPartition],
+    *,
+    bytes_min: int,
+    bytes_max: int,
+    wait_ms_max: int,
+) -> list[FoundPartition]:
+    """One row for each wanted partition, in their order. At once when a partition has an error, or nothing is wanted."""
+    deadline_ms = clock.monotonic_ms() + wait_ms_max
+    while True:
+        found = await Gathering(partitions, bytes_max).gather(wanted)
+        left_ms = deadline_ms - clock.monotonic_ms()
+        bytes_missing = bytes_min - sum(row.size_bytes for row in found)
+        if left_ms <= 0 or bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found):
+            return found
+        opened = [_opened(partitions, row) for row in found]
+        if _is_current(found, opened):
+            await wait_for_news(opened, clock, left_ms, bytes_missing)
+
+
+def _opened(partitions: Partitions, row: FoundPartition) -> Partition:
+    """It was open a moment ago, and nothing has run since."""
+    wanted = row.wanted
+    assert wanted.topic is not None
+    partition = partitions.opened(wanted.topic.id, wanted.index)
+    assert partition is not None
+    return partition
+
+
+def _is_current(found: Sequence[FoundPartition], opened: Sequence[Partition]) -> bool:
+    """False when something was appended while other partitions were being read: nobody would ring for it again."""
+    return all(
+        partition.high_watermark == row.high_watermark and not partition.is_closed
+        for row, partition in zip(found, opened, strict=True)
+    )

@@ -1,0 +1,129 @@
+"""Fetch sessions (KIP-227): what a consumer fetches is remembered, and only changes go over the wire. Pure.
+
+    session id  epoch   the client
+    0           0       asks for everything and for a session
+    0           -1      asks for everything and for none
+    n           -1      ends session n and asks for everything
+    n           0       ends session n and begins a new one
+    n           e > 0   asks for session n with the changes it names; e counts its requests
+
+A request that is not the next one is refused, and the client begins again with a full one.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.errors import Stale
+from siltstone.model.limits import FETCH_SESSION_IDLE_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+
+PartitionKey = tuple[str, bytes, int]
+"""Topic name (empty from version 13 on), topic id (zeros before), index."""
+
+
+class SessionRefused(Stale):
+    """The client begins a new session."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(f"fetch session refused: {code.name}; begin a new one")
+        self.code = code
+
+
+class AskedPartition(msgspec.Struct, frozen=True):
+    """What the client said of a partition last."""
+
+    key: PartitionKey
+    fetch_offset: int
+    bytes_max: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class SentState(msgspec.Struct, frozen=True):
+    """What the client was told of a partition last."""
+
+    high_watermark: int
+    log_start_offset: int
+
+
+class FetchSession:
+    def __init__(self, session_id: int, now_ms: float) -> None:
+        self.session_id = session_id
+        self.next_epoch = 1
+        self.used_ms = now_ms
+        self.partitions: OrderedDict[PartitionKey, AskedPartition] = OrderedDict()
+        self._sent: dict[PartitionKey, SentState] = {}
+
+    def change(self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for key in forgotten:
+            self.partitions.pop(key, None)
+            self._sent.pop(key, None)
+        for partition in asked:
+            self.partitions[partition.key] = partition
+
+    def is_news(self, key: PartitionKey, state: SentState, *, has_data: bool) -> bool:
+        """Whether the client has to hear of it; it then goes to the end of the queue if it had data, so that others
+        have their turn."""
+        changed = self._sent.get(key) != state
+        self._sent[key] = state
+        if has_data and key in self.partitions:
+            self.partitions.move_to_end(key)
+        return changed or has_data
+
+    def forget_state(self, key: PartitionKey) -> None:
+        """After an error: whatever comes next is news."""
+        self._sent.pop(key, None)
+
+
+class FetchSessions:
+    """``new_id`` draws a number in [1, 2**31)."""
+
+    def __init__(self, sessions_max: int, partitions_max: int = FETCH_SESSION_PARTITIONS_MAX) -> None:
+        self._sessions_max = sessions_max
+        self._partitions_max = partitions_max
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """The one used longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resume(self, session_id: int, epoch: int, now_ms: float) -> FetchSession:
+        """The session whose next request this is. Raises SessionRefused."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if epoch != session.next_epoch:
+            raise SessionRefused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.next_epoch = epoch + 1 if epoch < EPOCH_MAX else 1
+        session.used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def end(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def begin(self, new_id: int, asked: Sequence[AskedPartition], now_ms: float) -> FetchSession | None:
+        """None when there is no room: the client goes on without, and is served all the same."""
+        if not asked or new_id in self._sessions or not self._has_room_for(len(asked), now_ms):
+            return None
+        session = self._sessions[new_id] = FetchSession(new_id, now_ms)
+        session.change(asked, ())
+        return session
+
+    def _has_room_for(self, partitions: int, now_ms: float) -> bool:
+        held = sum(len(session.partitions) for session in self._sessions.values())
+        while len(self._sessions) >= self._sessions_max or held + partitions > self._partitions_max:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms < FETCH_SESSION_IDLE_MS_MIN:
+                return False
+            held -= len(oldest.partitions)
+            self.end(oldest.session_id)
+        return True

@@ -1,0 +1,1 @@
+"""One partition: its two streams, and what the broker knows about its batches."""

@@ -1,0 +1,55 @@
+"""At which offset each leader epoch of a partition ended (KIP-101, KIP-279). Pure.
+
+A partition's leader epoch is the epoch of its data stream, and the metadata keeps who appended which offsets under
+which epoch; so there is nothing to store.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from siltstone.metadata.entities import OwnerRange
+
+UNKNOWN_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+
+class EpochEnd(msgspec.Struct, frozen=True):
+    """Epoch -1, offset -1: nothing is known."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+def epoch_end(
+    ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, asked_epoch: int
+) -> EpochEnd:
+    """Where the newest epoch not above ``asked_epoch`` ended; the current one ends at the log's end.
+
+    An epoch older than all that are known ends where the oldest begins, as Apache Kafka answers.
+    """
+    if asked_epoch == current_epoch:
+        return EpochEnd(current_epoch, end_offset)
+    if asked_epoch > current_epoch or asked_epoch < 0:
+        return EpochEnd(UNKNOWN_EPOCH, UNKNOWN_OFFSET)
+    starts = _starts(ranges, current_epoch, end_offset)
+    newer = [(epoch, start) for epoch, start in starts if epoch > asked_epoch]
+    known = [epoch for epoch, _ in starts if epoch <= asked_epoch]
+    return EpochEnd(known[-1] if known else asked_epoch, newer[0][1])
+
+
+def epoch_of(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, offset: int) -> int:
+    """The epoch under which the record at ``offset`` was appended."""
+    starts = _starts(ranges, current_epoch, end_offset)
+    return next((epoch for epoch, start in reversed(starts) if start <= offset), starts[0][0])
+
+
+def _starts(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int) -> list[tuple[int, int]]:
+    """(epoch, first offset) of those with records, oldest first, and of the current one."""
+    starts = [
+        (held.stream_epoch, held.start_offset)
+        for held in ranges
+        if held.start_offset < held.end_offset and held.stream_epoch < current_epoch
+    ]
+    current = [held.start_offset for held in ranges if held.stream_epoch == current_epoch]
+    return [*starts, (current_epoch, current[0] if current else end_offset)]

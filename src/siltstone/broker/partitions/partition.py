@@ -1,0 +1,203 @@
+"""An open partition: a data stream with its batches, a meta stream with its snapshots, and what follows from the
+batches' headers. Everything happens on the event loop, in arrival order; what is visible is durable.
+
+    log_start_offset ≤ high_watermark ≤ next_offset        the data stream's start, confirmed and next offset
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from siltstone.broker.partitions.admission import Admitted, admit
+from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
+from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
+from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
+from siltstone.broker.partitions.time_index import TimeIndex
+from siltstone.broker.topics.config_table import TopicConfig
+from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch
+from siltstone.metadata.entities import OwnerRange
+from siltstone.model.buffers import Buffer
+from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.clock import Clock
+from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.stream import Stream
+
+
+class PartitionStreams(msgspec.Struct, frozen=True):
+    data: Stream
+    meta: Stream
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """``durable`` is None when the batch stands already (a repetition). ``append_time_ms`` is -1 with CreateTime."""
+
+    base_offset: int
+    append_time_ms: int
+    durable: "asyncio.Future[int] | None"
+
+
+class Partition:
+    """Made by ``opening.open_partition``. ``owner_ranges`` gives what the metadata knows of its past."""
+
+    def __init__(
+        self,
+        engine: StreamEngine,
+        streams: PartitionStreams,
+        producers: ProducerState,
+        times: TimeIndex,
+        clock: Clock,
+        owner_ranges: Callable[[], tuple[OwnerRange, ...]],
+        snapshot_bytes: int,
+        on_snapshot_due: Callable[["Partition"], None],
+    ) -> None:
+        self._engine = engine
+        self._data = streams.data
+        self._meta = streams.meta
+        self._producers = producers
+        self._times = times
+        self._clock = clock
+        self._owner_ranges = owner_ranges
+        self._snapshot_bytes = snapshot_bytes
+        self.bytes_appended = 0
+        self._bytes_since_snapshot = 0
+        self._snapshot_offset = streams.data.next_offset
+        self._on_snapshot_due = on_snapshot_due
+        self._in_flight: dict[int, asyncio.Future[int]] = {}
+
+    @property
+    def streams(self) -> PartitionStreams:
+        return PartitionStreams(self._data, self._meta)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._data.epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._data.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._data.confirmed_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self._data.next_offset
+
+    @property
+    def is_closed(self) -> bool:
+        return self._data.is_closed
+
+    @property
+    def times(self) -> TimeIndex:
+        return self._times
+
+    @property
+    def producers(self) -> ProducerState:
+        return self._producers
+
+    # -- append ------------------------------------------------------------------------------------------
+
+    def append(self, records: Buffer, config: TopicConfig, produce_version: int) -> Appended:
+        """A client's batch, changed in place; offsets are given in call order. Raises what ``admit``,
+        ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and then nothing was appended."""
+        now_ms = self._clock.now_ms()
+        admitted = admit(records, config, now_ms, produce_version)
+        header = admitted.header
+        if header.producer_id < 0:
+            return self._append(admitted)
+        repeated = self._producers.find_repeated(header)
+        if repeated is not None:
+            return self._answered_before(repeated)
+        appended = self._append(admitted)
+        self._producers.appended(header, appended.base_offset, appended.append_time_ms, now_ms)
+        self._remember_in_flight(appended)
+        return appended
+
+    def _append(self, admitted: Admitted) -> Appended:
+        header = admitted.header
+        base_offset = self._data.next_offset
+        patch_offset_and_epoch(admitted.batch, base_offset, self._data.epoch)
+        durable = self._engine.append(
+            self._data,
+            admitted.batch,
+            header.last_offset_delta + 1,
+            min(header.base_timestamp_ms, header.max_timestamp_ms),
+            header.max_timestamp_ms,
+        )
+        self._account(header, base_offset, len(admitted.batch))
+        return Appended(base_offset, admitted.append_time_ms, durable)
+
+    def _account(self, header: BatchHeader, base_offset: int, size_bytes: int) -> None:
+        self._times.appended(header.max_timestamp_ms, base_offset, self._data.next_offset, size_bytes)
+        self.bytes_appended += size_bytes
+        self._bytes_since_snapshot += size_bytes
+        if self._bytes_since_snapshot >= self._snapshot_bytes:
+            self._bytes_since_snapshot = 0
+            self._on_snapshot_due(self)
+
+    def _answered_before(self, repeated: SequencedBatch) -> Appended:
+        """Like the first time; when that is still on its way to the disk, its fate is shared."""
+        durable = self._in_flight.get(repeated.base_offset)
+        return Appended(repeated.base_offset, repeated.append_time_ms, durable)
+
+    def _remember_in_flight(self, appended: Appended) -> None:
+        if appended.durable is not None:
+            self._in_flight[appended.base_offset] = appended.durable
+            appended.durable.add_done_callback(lambda _: self._in_flight.pop(appended.base_offset, None))
+
+    # -- read --------------------------------------------------------------------------------------------
+
+    async def read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
+        """See StreamEngine.read: at least one batch if there is any, the first holds ``offset``."""
+        return await self._engine.read(self._data, offset, bytes_max)
+
+    def read_cached(self, offset: int, bytes_max: int) -> list[RecordBatch] | None:
+        """None when ``offset`` lies in objects."""
+        return self._engine.read_cached(self._data, offset, bytes_max)
+
+    async def wait_for(self, offset: int) -> None:
+        """Until the record at ``offset`` is durable. Raises what Stream.wait_for raises."""
+        await self._data.wait_for(offset)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called when there is more to read, or the partition is closed."""
+        self._data.watch(callback)
+
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        self._data.unwatch(callback)
+
+    def epoch_end(self, asked_epoch: int) -> EpochEnd:
+        return epoch_end(self._owner_ranges(), self.leader_epoch, self.high_watermark, asked_epoch)
+
+    def epoch_of(self, offset: int) -> int:
+        return epoch_of(self._owner_ranges(), self.leader_epoch, self.high_watermark, offset)
+
+    # -- trim and snapshot -------------------------------------------------------------------------------
+
+    async def trim(self, offset: int) -> None:
+        """Raises OffsetBeyondEnds."""
+        await self._engine.trim(self._data, offset)
+
+    def expire_producers(self, before_ms: int) -> None:
+        self._producers.expire(before_ms)
+
+    @property
+    def needs_snapshot(self) -> bool:
+        return self._snapshot_offset != self._data.next_offset
+
+    async def write_snapshot(self) -> None:
+        """In the WAL it comes after the batches it tells of, so a snapshot never knows more than the log."""
+        self._snapshot_offset = self._data.next_offset
+        payload = encode_snapshot(PartitionSnapshot(self._snapshot_offset, self._snapshot_body()))
+        offset = await self._engine.append(self._meta, payload, 1)
+        await self._engine.trim(self._meta, offset)
+
+    def _snapshot_body(self) -> SnapshotBody:
+        return SnapshotBody(
+            tuple(self._producers.entries()),
+            self._times.entries,
+            self._times.newest,
+            self._times.interval_bytes,
+        )

@@ -1,0 +1,71 @@
+"""A partition's snapshot, version 1: the one payload of each record of its meta stream.
+
+====== ==== =================================================================
+offset size field (little endian)
+====== ==== =================================================================
+0      4    magic "SPS1"
+4      4    CRC-32C of all that follows
+8      8    next offset of the data stream: the snapshot holds what came before
+16     ...  MessagePack of ``SnapshotBody``
+====== ==== =================================================================
+
+It is an excerpt of the batches' own headers: losing one costs reading them again. The newest is taken; the ones before it
+are trimmed.
+"""
+
+from struct import Struct
+
+import msgspec
+
+from siltstone.broker.partitions.producer_state import ProducerEntry
+from siltstone.broker.partitions.time_index import TimeEntry
+from siltstone.foundation.crc32c import crc32c
+from siltstone.model.buffers import Buffer
+from siltstone.model.errors import CorruptData
+
+MAGIC = b"SPS1"
+_HEADER = Struct("<4sIQ")
+_CHECKED_FROM = 8
+
+
+class DamagedSnapshot(CorruptData):
+    """A partition's snapshot is damaged or of another version."""
+
+
+class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
+    producers: tuple[ProducerEntry, ...]
+    times: tuple[TimeEntry, ...]
+    newest: TimeEntry
+    time_interval_bytes: int
+
+
+class PartitionSnapshot(msgspec.Struct, frozen=True):
+    next_offset: int
+    body: SnapshotBody
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SnapshotBody)
+
+
+def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
+    body = _encoder.encode(snapshot.body)
+    payload = bytearray(_HEADER.pack(MAGIC, 0, snapshot.next_offset) + body)
+    payload[4:8] = crc32c((memoryview(payload)[_CHECKED_FROM:],)).to_bytes(4, "little")
+    return bytes(payload)
+
+
+def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
+    """Raises DamagedSnapshot."""
+    view = memoryview(payload)
+    if len(view) < _HEADER.size:
+        raise DamagedSnapshot(f"a partition's snapshot of {len(view)} bytes: its header has {_HEADER.size}")
+    magic, checksum, next_offset = _HEADER.unpack_from(view)
+    if magic != MAGIC:
+        raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
+    if crc32c((view[_CHECKED_FROM:],)) != checksum:
+        raise DamagedSnapshot("a partition's snapshot has another CRC-32C than it was written with")
+    try:
+        return PartitionSnapshot(next_offset, _decoder.decode(view[_HEADER.size :]))
+    except msgspec.MsgspecError as error:
+        raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None

@@ -1,0 +1,57 @@
+"""Offsets by time: exact to the record (item 35 of kafka-protocol.md). The time index says where to begin, the batches'
+own timestamps which batch it is, and one batch is decoded."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from siltstone.broker.partitions.partition import Partition
+from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
+from siltstone.model.record_batch import RecordBatch
+
+SCAN_BYTES = 1024 * 1024
+"""Read at a time."""
+
+
+class TimedOffset(msgspec.Struct, frozen=True):
+    offset: int
+    timestamp_ms: int
+
+
+async def offset_for_time(partition: Partition, timestamp_ms: int) -> TimedOffset | None:
+    """The first record of that time or later, in offset order. None: there is none."""
+    start = max(partition.log_start_offset, partition.times.scan_from(timestamp_ms))
+    async for batch in _batches(partition, start):
+        if batch.largest_timestamp_ms < timestamp_ms:
+            continue
+        found = first_record_at_or_after(batch.payload, timestamp_ms, partition.log_start_offset)
+        if found is not None:
+            return TimedOffset(*found)
+    return None
+
+
+async def offset_of_newest_time(partition: Partition) -> TimedOffset | None:
+    """The first record with the largest timestamp of all that are there."""
+    newest = partition.times.newest
+    if newest.offset >= partition.log_start_offset:
+        await partition.wait_for(newest.offset)
+        batches = await partition.read(newest.offset, 1)
+        return TimedOffset(*record_with_max_timestamp(batches[0].payload))
+    return await _newest_by_scan(partition)
+
+
+async def _newest_by_scan(partition: Partition) -> TimedOffset | None:
+    """The batch with the newest record was trimmed away, or part of it."""
+    newest: TimedOffset | None = None
+    async for batch in _batches(partition, partition.log_start_offset):
+        if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
+            newest = TimedOffset(*record_with_max_timestamp(batch.payload))
+    return newest
+
+
+async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:
+    """From the batch that holds ``offset`` to the high watermark."""
+    while offset < partition.high_watermark:
+        for batch in await partition.read(max(offset, partition.log_start_offset), SCAN_BYTES):
+            yield batch
+            offset = batch.end_offset

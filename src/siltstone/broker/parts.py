@@ -1,0 +1,30 @@
+"""The parts of a running broker, as every handler is given them."""
+
+import msgspec
+
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.creating import TopicCreation
+from siltstone.broker.topics.registry import Topics
+from siltstone.metadata.service import MetadataService
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+from siltstone.stream_engine.engine import StreamEngine
+
+
+class BrokerParts(msgspec.Struct, frozen=True):
+    """``node_id`` and ``node_epoch`` sign metadata commands; the node id is also the broker id that clients see."""
+
+    settings: BrokerSettings
+    metadata: MetadataService
+    engine: StreamEngine
+    topics: Topics
+    creation: TopicCreation
+    partitions: Partitions
+    groups: Groups
+    clock: Clock
+    rng: Random
+    cluster_id: str
+    node_id: int
+    node_epoch: int

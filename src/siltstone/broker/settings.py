@@ -1,0 +1,32 @@
+"""Settings of the broker. Frozen values with Kafka's names where Kafka has one (dots become underscores); every number
+and its reason stands in ``model.limits``."""
+
+import msgspec
+
+from siltstone.model import limits
+from siltstone.model.errors import InvalidRequest
+
+
+class InvalidBrokerSetting(InvalidRequest):
+    """A setting of the broker has a value that cannot work."""
+
+
+class BrokerSettings(msgspec.Struct, frozen=True):
+    """``topic_defaults``: topic configurations that hold where a topic says nothing (max.message.bytes, retention.ms)."""
+
+    auto_create_topics_enable: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    offsets_topic_num_partitions: int = limits.OFFSETS_TOPIC_PARTITIONS
+    fetch_max_bytes: int = limits.FETCH_BYTES_MAX
+    fetch_sessions_max: int = limits.FETCH_SESSIONS_MAX
+    producer_id_expiration_ms: int = limits.PRODUCER_ID_EXPIRATION_MS
+    producers_per_partition_max: int = limits.PRODUCERS_PER_PARTITION_MAX
+    partition_snapshot_bytes: int = limits.PARTITION_SNAPSHOT_BYTES
+    topic_defaults: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise InvalidBrokerSetting(f"broker.{name} is {value}: it must be at least 1")
