@@ -1,0 +1,68 @@
+"""What passes between the sockets and the broker: a connection, its requests as bytes, and answers as bytes.
+
+The network knows a request as a frame and nothing of what is in it; the broker knows no sockets. Each request is
+handled when those before it on its connection have been begun, and answers leave in the order of the requests
+(Kafka's clients count on it). The network's side: ``server/network``.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from siltstone.model.buffers import Buffer
+from siltstone.model.errors import InvalidRequest
+
+Answer: TypeAlias = list[Buffer] | None
+"""The complete response, its size of 4 bytes included. None: nothing is sent (a Produce with acks=0)."""
+
+
+class CloseConnection(InvalidRequest):
+    """The peer sent what has no answer but the end of the connection. The text is what the log will say."""
+
+
+class Listener(msgspec.Struct, frozen=True):
+    """Where a connection came in, and under which address its client finds the broker again."""
+
+    name: str
+    advertised_host: str
+    advertised_port: int
+
+
+class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
+    """One connection as handlers know it; the same object from its first request to ``connection_closed``.
+
+    Handlers write ``client_software_*`` and ``sends_records``. The latter marks a connection that has sent records to
+    be stored: while ``wants_pause`` holds, the network takes nothing more from such connections.
+    """
+
+    connection_id: int
+    client_host: str
+    listener: Listener
+    client_software_name: str = ""
+    client_software_version: str = ""
+    sends_records: bool = False
+
+
+class RequestHandler(Protocol):
+    @property
+    def wants_pause(self) -> bool:
+        """Appends wait for room in the store. Asked often, so it must cost nothing."""
+        ...
+
+    def handle(
+        self, connection: ConnectionContext, frame: memoryview
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+        """Begin one request: ``frame`` is writable, without its size, and belongs to the handler from now on.
+
+        An Answer: it is ready. A Future: the request has been started, the next one follows at once; it is never
+        cancelled by the network. A coroutine: it is run to its end before the next request begins, and cancelled when
+        the connection is lost. Raises, or what is awaited raises, CloseConnection; any other exception is a bug, which
+        is logged and closes this connection.
+        """
+        ...
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Called once, when the connection has gone; Futures of it may still be under way."""
+        ...
