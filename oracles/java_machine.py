@@ -3,7 +3,7 @@
 A call costs about 0.1 ms of loopback, so what is asked by the thousand is asked in few calls each.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL
@@ -33,6 +33,13 @@ class JavaMachine:
         made = self.classes.java.util.HashMap()
         for key, value in entries.items():
             made.put(key, value)
+        return made
+
+    def array(self, kind: Any, elements: Sequence[Any]) -> Any:
+        """Of objects of the class ``kind``."""
+        made = self.gateway.new_array(kind, len(elements))
+        for index, element in enumerate(elements):
+            made[index] = element
         return made
 
     def milliseconds(self, value: int) -> Any:
