@@ -1,0 +1,1 @@
+"""Where the broker under test comes from."""

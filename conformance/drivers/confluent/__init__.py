@@ -1,0 +1,1 @@
+"""confluent-kafka, that is librdkafka: its newest."""

@@ -1,0 +1,56 @@
+"""What a scenario of a Python driver is given, and how it says what is not as it should be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+
+class Mismatch(Exception):
+    """What came back is not what it had to be."""
+
+
+class Lacks(Exception):
+    """The client has no such thing."""
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """``ask``: what ``conformance.stage`` does for a driver."""
+
+    bootstrap: str
+    name: str
+    ask: Callable[..., Any]
+
+    def topic(self, partitions: int = 1, *, suffix: str = "", configs: dict[str, str] | None = None) -> str:
+        """A new one."""
+        topic = f"{self.name}{suffix}"
+        self.ask("create_topic", topic=topic, partitions=partitions, configs=configs or {})
+        return topic
+
+    def filled(self, count: int, partitions: int = 1, **how: int) -> str:
+        """A new topic with ``count`` records in each partition: values ``PARTITION-NUMBER``."""
+        topic = self.topic(partitions)
+        for partition in range(partitions):
+            self.ask("fill", topic=topic, count=count, partition=partition, **how)
+        return topic
+
+
+def values(partition: int, numbers: range) -> list[bytes]:
+    """What ``fill`` wrote."""
+    return [f"{partition}-{number}".encode() for number in numbers]
+
+
+def same(what: str, got: object, wanted: object) -> None:
+    if got != wanted:
+        raise Mismatch(f"{what}: {_short(got)} instead of {_short(wanted)}")
+
+
+def holds(what: str, condition: object) -> None:
+    if not condition:
+        raise Mismatch(what)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    size = f" ({len(value)} of them)" if isinstance(value, list | dict | set) else ""
+    return text if len(text) <= 120 else f"{text[:120]}…{size}"

@@ -1,0 +1,55 @@
+"""What came of one client's try at one feature: a frozen value, and what had to be expected."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from conformance.features import Feature
+
+REFUSAL_SECONDS_MAX = 10.0
+"""A refusal that takes longer is a hang to whoever waits for it. librdkafka asks some seconds before it gives up."""
+
+
+class Outcome(StrEnum):
+    WORKS = "works"
+    REFUSED = "refused"
+    NOT_ANNOUNCED = "not announced"
+    CLIENT_LACKS_IT = "client lacks it"
+    FAILS = "fails"
+    HANGS = "hangs"
+    CRASHES = "crashes"
+    NOT_RUN = "not run"
+
+
+class Result(msgspec.Struct, frozen=True):
+    """``detail``: the error or the reason, in one line."""
+
+    client: str
+    feature: str
+    outcome: Outcome
+    detail: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.client} {self.feature}: {self.outcome} {self.detail}".rstrip()
+
+
+_FINE = frozenset({Outcome.WORKS, Outcome.CLIENT_LACKS_IT, Outcome.NOT_RUN})
+_NOT_THERE_YET = _FINE - {Outcome.WORKS} | {Outcome.REFUSED, Outcome.NOT_ANNOUNCED}
+
+EXPECTED: Mapping[str, Mapping[str, frozenset[Outcome]]] = {
+    "siltstone": {"transactions": _NOT_THERE_YET, "kip848": _NOT_THERE_YET},
+}
+"""By broker, then feature. What is not named here has to work."""
+
+
+def is_expected(result: Result, broker: str) -> bool:
+    return result.outcome in EXPECTED.get(broker, {}).get(result.feature, _FINE)
+
+
+def refusal(feature: Feature, announced: frozenset[int], seconds: float) -> Outcome:
+    """Which kind of no it was."""
+    if seconds > REFUSAL_SECONDS_MAX:
+        return Outcome.HANGS
+    return Outcome.REFUSED if feature.needs <= announced else Outcome.NOT_ANNOUNCED

@@ -1,0 +1,68 @@
+"""What a driver asks of the one who started it: topics made and filled by a client that is not under test, a look at
+the bytes stored, the broker killed and started.
+
+A driver writes ``{"ask": NAME, ...}`` and reads ``{"answer": ...}``; the names are those of the methods here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from conformance.brokers.broker import Broker
+from conformance.raw_broker import stored_batches
+
+ASKS = frozenset({"create_topic", "fill", "batches", "kill", "start"})
+_SECONDS_MAX = 20
+
+
+class Stage:
+    """The hands of one run; ``broker`` is killed and started only for scenarios that restart it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def answer(self, asked: Mapping[str, Any]) -> object:
+        arguments = dict(asked)
+        name = arguments.pop("ask")
+        if name not in ASKS:
+            raise ValueError(f"no such thing can be asked: {name}")
+        return getattr(self, name)(**arguments)
+
+    def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
+        self._admin.create_topics([new])[topic].result(_SECONDS_MAX)
+
+    def fill(
+        self,
+        topic: str,
+        count: int,
+        partition: int = 0,
+        first_timestamp_ms: int = 0,
+        step_ms: int = 1,
+        first: int = 0,
+    ) -> None:
+        """Values ``PARTITION-NUMBER``; timestamps only where a first one is given."""
+        failed: list[str] = []
+        producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 20})
+        for number in range(first, first + count):
+            timestamp = first_timestamp_ms + step_ms * (number - first) if first_timestamp_ms else 0
+            producer.produce(
+                topic, f"{partition}-{number}".encode(), partition=partition, timestamp=timestamp,
+                on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+            )  # fmt: skip
+        if producer.flush(_SECONDS_MAX) or failed:
+            raise TimeoutError(f"{topic} could not be filled: {failed[:1]}")
+
+    def batches(self, topic: str, partition: int = 0) -> list[dict[str, Any]]:
+        found = stored_batches(self._broker.bootstrap, topic, partition)
+        return [msgspec.to_builtins(batch) for batch in found]
+
+    def kill(self) -> None:
+        self._broker.kill()
+
+    def start(self) -> None:
+        self._broker.start()

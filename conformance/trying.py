@@ -1,0 +1,47 @@
+"""One client's try at one feature: told, timed, judged."""
+
+import time
+from collections.abc import Mapping
+
+from conformance.driving import Driver, DriverCrashed, DriverHangs
+from conformance.features import Feature
+from conformance.outcome import Outcome, Result, refusal
+from conformance.stage import Stage
+
+_JUDGED = {"works": Outcome.WORKS, "lacks": Outcome.CLIENT_LACKS_IT, "failed": Outcome.FAILS}
+
+
+class Trial:
+    """A broker and what it announces."""
+
+    def __init__(self, bootstrap: str, stage: Stage, announced: frozenset[int]) -> None:
+        self._bootstrap = bootstrap
+        self._stage = stage
+        self._announced = announced
+
+    def try_feature(self, client: str, driver: Driver, feature: Feature, name: str) -> Result:
+        """``name``: what topics and groups of this try are called, not used before."""
+        request = {"feature": feature.id, "bootstrap": self._bootstrap, "name": name}
+        begun = time.monotonic()
+        try:
+            said = driver.tell(request, self._stage, feature.seconds_max)
+        except DriverHangs as hangs:
+            return Result(client, feature.id, Outcome.HANGS, str(hangs), time.monotonic() - begun)
+        except DriverCrashed as crashed:
+            return Result(
+                client, feature.id, Outcome.CRASHES, one_line(str(crashed)), time.monotonic() - begun
+            )
+        return self._judged(client, feature, said, time.monotonic() - begun)
+
+    def _judged(self, client: str, feature: Feature, said: Mapping[str, str], seconds: float) -> Result:
+        detail = one_line(said.get("detail", ""))
+        if said["outcome"] != "refused":
+            return Result(client, feature.id, _JUDGED[said["outcome"]], detail, seconds)
+        outcome = refusal(feature, self._announced, seconds)
+        if outcome is Outcome.HANGS:
+            detail = f"{detail} (only after {seconds:.0f} s)"
+        return Result(client, feature.id, outcome, detail, seconds)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:400]
