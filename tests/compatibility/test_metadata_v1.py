@@ -1,8 +1,11 @@
 """Golden bytes of metadata format 1: what is in users' databases. Never change them; add those of the next version."""
 
+import pytest
+
 from siltstone.metadata.log_entry import LogEntry, decode_entry, encode_entry
+from siltstone.metadata.records import Record
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
-from support.metadata_records import ONE_OF_EACH
+from support.metadata_records import STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
 
 ENTRY_V1 = (
     "534c4f47010000001e0100000000000000112233445566778899aabbccddeeff29f299c2dc001296010102ab696e6361"
@@ -38,11 +41,41 @@ SNAPSHOT_V1 = (
     ),
 )
 
+# Made by hand from the layout, before any release had topics: the records and parts that came with them.
+TOPICS_ENTRY_V1 = (
+    "534c4f4701000000000100000000000000112233445566778899aabbccddeeff3393c506959832d92030303131323233"
+    "33343435353636373738383939616162626363646465656666a7666c69676874739292030492cf0000010000000007cf"
+    "000001000000000881ae636c65616e75702e706f6c696379a7636f6d7061637403cf0000018bcfe56800c39333d92030"
+    "30313132323333343435353636373738383939616162626363646465656666919205069334d920303031313232333334"
+    "343535363637373838393961616262636364646565666681ac726574656e74696f6e2e6d73a22d319235d92030303131"
+    "32323333343435353636373738383939616162626363646465656666933cac70726f647563657220696473cf00000100"
+    "00000007"
+)
+TOPICS_SNAPSHOT_V1 = (
+    ("53494d4701000000060000000000000000000000000000002a00000000000000796706de950102000004"),
+    (
+        "53494d4701000000250000000000000001000000000000002a000000000000002644d6e3920292990001ffff00009090"
+        "81a5746f706963a7666c6967687473990101ffff0000909080"
+    ),
+    (
+        "53494d47010000004e0000000000000002000000000000002a00000000000000d0de92a992079197d920303031313232"
+        "3333343435353636373738383939616162626363646465656666a7666c69676874739192000181ac726574656e74696f"
+        "6e2e6d73a22d3103cf0000018bcfe56800c3"
+    ),
+    (
+        "53494d47010000001a0000000000000003000000000000002a000000000000008bd4f90992089192ac70726f64756365"
+        "7220696473cf0000010000000007"
+    ),
+)
 
-def test_log_entry_v1() -> None:
-    entry = LogEntry("00112233445566778899aabbccddeeff", ONE_OF_EACH)
-    assert encode_entry(entry).hex() == ENTRY_V1
-    assert decode_entry(bytes.fromhex(ENTRY_V1)) == entry
+
+@pytest.mark.parametrize(
+    ("records", "stored"), [(STREAMS_AND_OBJECTS, ENTRY_V1), (TOPICS, TOPICS_ENTRY_V1)], ids=["", "topics"]
+)
+def test_log_entry_v1(records: tuple[Record, ...], stored: str) -> None:
+    entry = LogEntry("00112233445566778899aabbccddeeff", records)
+    assert encode_entry(entry).hex() == stored
+    assert decode_entry(bytes.fromhex(stored)) == entry
 
 
 def test_snapshot_v1() -> None:
@@ -51,3 +84,12 @@ def test_snapshot_v1() -> None:
     assert image.streams[0].ranges[0].end_offset == 2**40
     assert (image.version, image.next_object_id, image.keys["topic/0"]) == (42, 2, b"value")
     assert [chunk.hex() for chunk in encode_snapshot(image)] == list(SNAPSHOT_V1)
+
+
+def test_topics_snapshot_v1() -> None:
+    image = decode_snapshot(42, [bytes.fromhex(chunk) for chunk in TOPICS_SNAPSHOT_V1])
+    topic = image.topics[image.topic_ids["flights"]]
+    assert (topic.topic_id, topic.configs, topic.replication_factor) == (TOPIC_ID, {"retention.ms": "-1"}, 3)
+    assert (topic.partitions[0].meta_stream_id, topic.is_internal) == (1, True)
+    assert dict(image.sequences) == {"producer ids": 2**40 + 7}
+    assert [chunk.hex() for chunk in encode_snapshot(image)] == list(TOPICS_SNAPSHOT_V1)

@@ -1,6 +1,6 @@
 """One record of every kind, for the tests of their bytes."""
 
-from siltstone.metadata.entities import JobState
+from siltstone.metadata.entities import JobState, PartitionMetadata
 from siltstone.metadata.records import (
     JobFinished,
     JobForgotten,
@@ -9,10 +9,12 @@ from siltstone.metadata.records import (
     KeyRemoved,
     KeySet,
     NodeRegistered,
+    NumbersTaken,
     ObjectCommitted,
     ObjectsDestroyed,
     ObjectsForgotten,
     ObjectsPrepared,
+    PartitionsAdded,
     Record,
     StreamClosed,
     StreamCreated,
@@ -21,12 +23,15 @@ from siltstone.metadata.records import (
     StreamOpened,
     StreamsAdvanced,
     StreamTrimmed,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
 
 BEYOND_32_BITS = 2**40 + 7
 
-ONE_OF_EACH: tuple[Record, ...] = (
+STREAMS_AND_OBJECTS: tuple[Record, ...] = (
     NodeRegistered(1, 2, "incarnation", False, "/wal"),
     StreamCreated(3, {"topic": "flights"}),
     StreamOpened(3, 0, 1),
@@ -53,3 +58,21 @@ ONE_OF_EACH: tuple[Record, ...] = (
     JobFinished(0, JobState.SUCCEEDED, 1_700_000_300_000, "done"),
     JobForgotten(0),
 )
+
+TOPIC_ID = "00112233445566778899aabbccddeeff"
+TOPICS: tuple[Record, ...] = (
+    TopicCreated(
+        TOPIC_ID,
+        "flights",
+        (PartitionMetadata(3, 4), PartitionMetadata(BEYOND_32_BITS, BEYOND_32_BITS + 1)),
+        {"cleanup.policy": "compact"},
+        3,
+        1_700_000_000_000,
+        True,
+    ),
+    PartitionsAdded(TOPIC_ID, (PartitionMetadata(5, 6),)),
+    TopicConfigured(TOPIC_ID, {"retention.ms": "-1"}),
+    TopicDeleted(TOPIC_ID),
+    NumbersTaken("producer ids", BEYOND_32_BITS),
+)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS)

@@ -11,7 +11,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.metadata import stream_life
-from siltstone.metadata.entities import JobMetadata, JobState, NodeMetadata, ObjectMetadata, StreamState
+from siltstone.metadata.entities import (
+    JobMetadata,
+    JobState,
+    NodeMetadata,
+    ObjectMetadata,
+    PartitionMetadata,
+    StreamState,
+    TopicMetadata,
+)
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.records import (
     JobFinished,
@@ -21,10 +29,12 @@ from siltstone.metadata.records import (
     KeyRemoved,
     KeySet,
     NodeRegistered,
+    NumbersTaken,
     ObjectCommitted,
     ObjectsDestroyed,
     ObjectsForgotten,
     ObjectsPrepared,
+    PartitionsAdded,
     Record,
     StreamClosed,
     StreamCreated,
@@ -33,6 +43,9 @@ from siltstone.metadata.records import (
     StreamOpened,
     StreamsAdvanced,
     StreamTrimmed,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
 )
 from siltstone.metadata.stream_ranges import inserted, without_objects
 from siltstone.model.errors import CorruptData
@@ -204,6 +217,49 @@ def _job_forgotten(draft: ImageDraft, record: JobForgotten) -> None:
     del draft.jobs[record.job_id]
 
 
+def _topic_created(draft: ImageDraft, record: TopicCreated) -> None:
+    assert record.topic_id not in draft.topics, f"topic {record.topic_id} exists already"
+    assert record.name not in draft.topic_ids, f"topic {record.name} exists already"
+    _check_streams(draft, record.partitions)
+    draft.topics[record.topic_id] = TopicMetadata(
+        topic_id=record.topic_id,
+        name=record.name,
+        partitions=record.partitions,
+        configs=record.configs,
+        replication_factor=record.replication_factor,
+        created_ms=record.created_ms,
+        is_internal=record.is_internal,
+    )
+    draft.topic_ids[record.name] = record.topic_id
+
+
+def _partitions_added(draft: ImageDraft, record: PartitionsAdded) -> None:
+    topic = draft.topics[record.topic_id]
+    _check_streams(draft, record.partitions)
+    draft.topics[record.topic_id] = replace(topic, partitions=(*topic.partitions, *record.partitions))
+
+
+def _check_streams(draft: ImageDraft, partitions: Iterable[PartitionMetadata]) -> None:
+    for partition in partitions:
+        for stream_id in (partition.data_stream_id, partition.meta_stream_id):
+            assert stream_id in draft.streams, f"stream {stream_id} does not exist"
+
+
+def _topic_configured(draft: ImageDraft, record: TopicConfigured) -> None:
+    draft.topics[record.topic_id] = replace(draft.topics[record.topic_id], configs=record.configs)
+
+
+def _topic_deleted(draft: ImageDraft, record: TopicDeleted) -> None:
+    del draft.topic_ids[draft.topics[record.topic_id].name]
+    del draft.topics[record.topic_id]
+
+
+def _numbers_taken(draft: ImageDraft, record: NumbersTaken) -> None:
+    taken_before = draft.sequences.get(record.sequence, 0)
+    assert taken_before < record.next_number, f"{record.sequence} is at {taken_before} already"
+    draft.sequences[record.sequence] = record.next_number
+
+
 _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     NodeRegistered: _node_registered,
     StreamCreated: _stream_created,
@@ -223,4 +279,9 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     JobRenewed: _job_renewed,
     JobFinished: _job_finished,
     JobForgotten: _job_forgotten,
+    TopicCreated: _topic_created,
+    PartitionsAdded: _partitions_added,
+    TopicConfigured: _topic_configured,
+    TopicDeleted: _topic_deleted,
+    NumbersTaken: _numbers_taken,
 }

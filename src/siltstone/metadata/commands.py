@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from siltstone.metadata.entities import NodeRegistration, StreamMetadata
+from siltstone.metadata.entities import NodeRegistration, StreamMetadata, TopicMetadata
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectRange
 
@@ -69,8 +69,8 @@ class TrimStream(Command[None], frozen=True):
 
 
 class DeleteStream(Command[None], frozen=True):
-    """→ None. The stream must be closed; any node may ask. Idempotent. Its stream objects are destroyed at once,
-    its blocks in stream set objects go with compaction and garbage collection."""
+    """→ None. The stream must be closed, and no topic's; any node may ask. Idempotent. Its stream objects are destroyed
+    at once, its blocks in stream set objects go with compaction and garbage collection."""
 
     node_id: int
     node_epoch: int
@@ -181,3 +181,58 @@ class FinishJob(Command[None], frozen=True):
     job_id: int
     succeeded: bool
     report: str = ""
+
+
+class CreateTopic(Command[TopicMetadata], frozen=True):
+    """→ TopicMetadata. Creates two streams for each partition, with tags ``topic``, ``partition`` and ``kind``
+    (``data`` or ``meta``).
+
+    ``topic_id`` is a random token of 32 hex digits: while the topic stands, repeating the command with it changes
+    nothing and answers what stands. Another id for a name that stands is TopicAlreadyExists.
+    """
+
+    node_id: int
+    node_epoch: int
+    name: str
+    topic_id: str
+    partition_count: int
+    replication_factor: int = 1
+    configs: dict[str, str] = {}
+    is_internal: bool = False
+
+
+class AddPartitions(Command[TopicMetadata], frozen=True):
+    """→ TopicMetadata. ``partition_count`` is how many there are to be in all, and more than there are: whoever asks
+    again because the outcome was unknown is refused when it was done, and finds the partitions in the image."""
+
+    node_id: int
+    node_epoch: int
+    topic_id: str
+    partition_count: int
+
+
+class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
+    """→ TopicMetadata. Removes, then puts; with ``replace`` everything that stands is removed first. Idempotent. What
+    the keys mean, and which values they take, is not asked here."""
+
+    topic_id: str
+    put: dict[str, str] = {}
+    remove: tuple[str, ...] = ()
+    replace: bool = False
+
+
+class DeleteTopic(Command[None], frozen=True):
+    """→ None. The topic and all its streams, at once: those closed and those the asking node has open. What the node
+    uploads of them afterwards is dead on arrival. TopicNotExist when it is gone already."""
+
+    node_id: int
+    node_epoch: int
+    topic_id: str
+
+
+class TakeNumbers(Command[int], frozen=True):
+    """→ the first of ``count`` consecutive numbers (int) that nobody got before. A sequence is named and begins at 0.
+    Numbers that were taken and never used are not given out again."""
+
+    sequence: str
+    count: int

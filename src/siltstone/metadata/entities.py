@@ -1,4 +1,4 @@
-"""What the image is made of: streams, nodes, objects, jobs. Frozen values, shared between images.
+"""What the image is made of: streams, nodes, objects, jobs, topics. Frozen values, shared between images.
 
 Snapshots carry them as they are, as arrays: new fields go to the end and have a default. None can be part of a
 reference cycle, so the garbage collector leaves them alone (half a million of them would cost it seconds).
@@ -15,7 +15,8 @@ NO_EPOCH = -1
 
 
 class StreamState(IntEnum):
-    """CLOSED ⇄ OPENED; CLOSED → DELETED → forgotten, when no object holds a range of it any more.
+    """CLOSED ⇄ OPENED; CLOSED → DELETED → forgotten, when no object holds a range of it any more. Streams of a topic
+    are deleted with it, OPENED ones too.
 
     A deleted stream stays in the image until then: only that record permits its data to be dropped."""
 
@@ -93,6 +94,26 @@ class JobMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     lease_until_ms: int
     finished_ms: int
     report: str
+
+
+class PartitionMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The streams of one partition: its record batches, and what is kept about them."""
+
+    data_stream_id: int
+    meta_stream_id: int
+
+
+class TopicMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """``topic_id`` is 32 hex digits, ``partitions`` is by partition number. The streams in it exist as long as it does,
+    and belong to no other topic. ``replication_factor`` is what was asked for: the store keeps it and heeds it not."""
+
+    topic_id: str
+    name: str
+    partitions: tuple[PartitionMetadata, ...]
+    configs: dict[str, str]
+    replication_factor: int
+    created_ms: int
+    is_internal: bool
 
 
 class NodeRegistration(msgspec.Struct, frozen=True):

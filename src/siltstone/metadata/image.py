@@ -2,7 +2,8 @@
 
 An image is immutable and any thread may read it. It is the fold of the log's records (``applying``), be it from the
 first record on or from a snapshot. ``prepared`` and ``destroyed`` are the ids that wait (for their commit or deadline,
-for the end of their grace period), so that looking for them does not walk over all objects.
+for the end of their grace period), so that looking for them does not walk over all objects; ``topic_ids`` finds a topic
+by its name.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,13 @@ from typing import Protocol
 import msgspec
 
 from siltstone.foundation.sharded_map import ShardedMap
-from siltstone.metadata.entities import JobMetadata, NodeMetadata, ObjectMetadata, StreamMetadata
+from siltstone.metadata.entities import (
+    JobMetadata,
+    NodeMetadata,
+    ObjectMetadata,
+    StreamMetadata,
+    TopicMetadata,
+)
 
 
 class ImageView(Protocol):
@@ -43,6 +50,20 @@ class ImageView(Protocol):
     def keys(self) -> Mapping[str, bytes]: ...
     @property
     def jobs(self) -> Mapping[int, JobMetadata]: ...
+    @property
+    def topics(self) -> Mapping[str, TopicMetadata]:
+        """By topic id."""
+        ...
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Topic id by name."""
+        ...
+
+    @property
+    def sequences(self) -> Mapping[str, int]:
+        """The next number of each sequence."""
+        ...
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
@@ -59,6 +80,9 @@ class MetadataImage(msgspec.Struct, frozen=True):
     nodes: ShardedMap[int, NodeMetadata] = ShardedMap()
     keys: ShardedMap[str, bytes] = ShardedMap()
     jobs: ShardedMap[int, JobMetadata] = ShardedMap()
+    topics: ShardedMap[str, TopicMetadata] = ShardedMap()
+    topic_ids: ShardedMap[str, str] = ShardedMap()
+    sequences: ShardedMap[str, int] = ShardedMap()
 
 
 class ImageDraft:
@@ -75,6 +99,9 @@ class ImageDraft:
         self.nodes = image.nodes.draft()
         self.keys = image.keys.draft()
         self.jobs = image.jobs.draft()
+        self.topics = image.topics.draft()
+        self.topic_ids = image.topic_ids.draft()
+        self.sequences = image.sequences.draft()
 
     def frozen(self, version: int) -> MetadataImage:
         return MetadataImage(
@@ -89,4 +116,7 @@ class ImageDraft:
             nodes=self.nodes.frozen(),
             keys=self.keys.frozen(),
             jobs=self.jobs.frozen(),
+            topics=self.topics.frozen(),
+            topic_ids=self.topic_ids.frozen(),
+            sequences=self.sequences.frozen(),
         )

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.metadata.entities import JobState
+from siltstone.metadata.entities import JobState, PartitionMetadata
 from siltstone.model.objects import ObjectKind, ObjectRange
 
 
@@ -124,6 +124,45 @@ class JobForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4
     job_id: int
 
 
+class TopicCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=50):
+    """Its streams were created by the records before it."""
+
+    topic_id: str
+    name: str
+    partitions: tuple[PartitionMetadata, ...]
+    configs: dict[str, str]
+    replication_factor: int
+    created_ms: int
+    is_internal: bool
+
+
+class PartitionsAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=51):
+    """After the topic's last; their streams were created by the records before it."""
+
+    topic_id: str
+    partitions: tuple[PartitionMetadata, ...]
+
+
+class TopicConfigured(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=52):
+    """``configs`` is all of the topic's configuration from here on."""
+
+    topic_id: str
+    configs: dict[str, str]
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=53):
+    """The records after it delete its streams."""
+
+    topic_id: str
+
+
+class NumbersTaken(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=60):
+    """All numbers of the sequence below ``next_number`` were given out."""
+
+    sequence: str
+    next_number: int
+
+
 Record: TypeAlias = (
     NodeRegistered
     | StreamCreated
@@ -143,4 +182,9 @@ Record: TypeAlias = (
     | JobRenewed
     | JobFinished
     | JobForgotten
+    | TopicCreated
+    | PartitionsAdded
+    | TopicConfigured
+    | TopicDeleted
+    | NumbersTaken
 )

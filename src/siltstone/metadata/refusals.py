@@ -93,3 +93,39 @@ class GracePeriodRunning(Refusal, Unavailable):
     """The object was destroyed too short a time ago: a reader with an older image may still read it."""
 
     code = "GRACE_PERIOD_RUNNING"
+
+
+class TopicAlreadyExists(Refusal, InvalidRequest):
+    code = "TOPIC_ALREADY_EXISTS"
+
+
+class TopicNotExist(Refusal, InvalidRequest):
+    code = "TOPIC_NOT_EXIST"
+
+
+class InvalidTopicName(Refusal, InvalidRequest):
+    code = "INVALID_TOPIC_NAME"
+
+
+class TopicNameCollides(InvalidTopicName):
+    """It differs from another topic's name in nothing but ``.`` and ``_``, which are one in names of metrics."""
+
+    code = "TOPIC_NAME_COLLIDES"
+
+
+class TooManyPartitions(Refusal, InvalidRequest):
+    """More than one command may add."""
+
+    code = "TOO_MANY_PARTITIONS"
+
+
+class PartitionCountNotLarger(Refusal, InvalidRequest):
+    """Partitions are added, never taken away."""
+
+    code = "PARTITION_COUNT_NOT_LARGER"
+
+
+class StreamOfTopic(Refusal, InvalidRequest):
+    """The stream is a partition's: it is deleted with its topic, not by itself."""
+
+    code = "STREAM_OF_TOPIC"

@@ -15,7 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import ShardedMap
-from siltstone.metadata.entities import JobMetadata, NodeMetadata, ObjectMetadata, StreamMetadata
+from siltstone.metadata.entities import (
+    JobMetadata,
+    NodeMetadata,
+    ObjectMetadata,
+    StreamMetadata,
+    TopicMetadata,
+)
 from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import CorruptData
@@ -23,10 +29,11 @@ from siltstone.model.objects import ObjectRange, ObjectState
 
 CHUNK_MAGIC = b"SIMG"
 CHUNK_WEIGHT = 10_000
-"""A row, and each range of an object, weighs 1, each 32 bytes of a key's value too: chunks stay below about a
-megabyte, however the ranges are spread over objects."""
+"""A row, and each range of an object, weighs 1, each partition of a topic and each 32 bytes of a value too: chunks stay
+below about a megabyte, however the ranges are spread over objects."""
 
 _LABEL = Struct("<QQ")
+K = TypeVar("K", int, str)
 T = TypeVar("T")
 
 
@@ -67,7 +74,17 @@ class Jobs(msgspec.Struct, frozen=True, array_like=True, tag=6):
     rows: tuple[JobMetadata, ...]
 
 
-Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs
+class Topics(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    rows: tuple[TopicMetadata, ...]
+
+
+class Sequences(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Name, next number."""
+
+    rows: tuple[tuple[str, int], ...]
+
+
+Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
 
@@ -79,7 +96,9 @@ def encode_snapshot(image: MetadataImage) -> Iterator[bytes]:
 
 
 def _parts(image: MetadataImage) -> Iterator[Part]:
-    tables: tuple[Sized, ...] = (image.streams, image.objects, image.nodes, image.keys, image.jobs)
+    tables: tuple[Sized, ...] = (
+        image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
+    )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
         next_object_id=image.next_object_id,
@@ -92,9 +111,16 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(Nodes, _by_key(image.nodes))
     yield from _parts_of(Keys, sorted(image.keys.items()), lambda row: 1 + len(row[1]) // 32)
     yield from _parts_of(Jobs, _by_key(image.jobs))
+    yield from _parts_of(Topics, _by_key(image.topics), _topic_weight)
+    yield from _parts_of(Sequences, sorted(image.sequences.items()))
 
 
-def _by_key(table: Mapping[int, T]) -> Iterator[T]:
+def _topic_weight(row: TopicMetadata) -> int:
+    configs_length = sum(len(key) + len(value) for key, value in row.configs.items())
+    return 1 + len(row.partitions) + configs_length // 32
+
+
+def _by_key(table: Mapping[K, T]) -> Iterator[T]:
     return (table[key] for key in sorted(table))
 
 
@@ -160,6 +186,9 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         nodes=ShardedMap((row.node_id, row) for row in rows[Nodes]),
         keys=ShardedMap(rows[Keys]),
         jobs=ShardedMap((row.job_id, row) for row in rows[Jobs]),
+        topics=ShardedMap((row.topic_id, row) for row in rows[Topics]),
+        topic_ids=ShardedMap((row.name, row.topic_id) for row in rows[Topics]),
+        sequences=ShardedMap(rows[Sequences]),
     )
 
 

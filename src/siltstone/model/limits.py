@@ -155,8 +155,8 @@ SNAPSHOT_INTERVAL_RECORDS = 50_000
 """A snapshot of the image is written after this many records, and the log before it is dropped."""
 
 PARTITIONS_PER_COMMAND_MAX = 10_000
-"""The most partitions one command adds to a topic: with two streams each they are 1.3 MB of one log entry, decided and
-applied in a fifth of a second [Kafka's controller draws the same line]."""
+"""The most partitions one command adds to a topic: with two streams each they are 1.3 MB of one log entry and 30 ms
+to decide and apply [Kafka's controller draws the line here too]."""
 
 TOPIC_NAME_CHARACTERS_MAX = 249
 """Kafka's: clients refuse longer names themselves."""
@@ -208,3 +208,50 @@ FETCH_SESSION_PARTITIONS_MAX = 200_000
 
 FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
 """A session used less than this ago is not given up for a new one [Kafka: min.incremental.fetch.session.eviction.ms]."""
+
+# -- network ---------------------------------------------------------------------------------------------
+
+SOCKET_REQUEST_BYTES_MAX = 100 * MIB
+"""A frame that claims to be larger is refused before anything is allocated [Kafka: socket.request.max.bytes]."""
+
+QUEUED_REQUEST_BYTES_MAX = 256 * MIB
+"""Requests received and not yet answered, of all connections: beyond this nobody's next bytes are read. With twice the
+largest frame, one such frame cannot stop everybody [Kafka: queued.max.request.bytes, unlimited there]."""
+
+CONNECTION_REQUEST_BYTES_MAX = 32 * MIB
+"""The same of one connection: six times the five requests of 1 MiB that a Java producer keeps in flight, and an eighth
+of what all may have."""
+
+CONNECTION_REQUESTS_MAX = 1_000
+"""Requests of one connection received and not yet answered: what many tiny requests cost is not their bytes."""
+
+CONNECTION_ANSWER_BYTES_MAX = 64 * KIB
+"""A connection that leaves more of its answers unread than this has no further request begun. asyncio's own default:
+the kernel holds some MiB before that."""
+
+ANSWER_BYTES_MAX = 512 * MIB
+"""Answers unread by all such connections: ten of the largest fetches. From half of this on who fetches waits; at the
+limit the connection that leaves most unread is closed."""
+
+ANSWER_STALLED_MS_MAX = 2 * MINUTE_MS
+"""A peer that takes less than 64 KiB of a waiting answer in this time is closed. Twice the longest time limit of the
+clients for a request (librdkafka 60 s, Java 30 s), after which they close the connection themselves."""
+
+ANSWER_PROGRESS_BYTES_MIN = 64 * KIB
+"""See above: what 4 kbit/s move in that time. A single byte now and then is no progress."""
+
+REQUEST_STALLED_MS_MAX = 30 * SECOND_MS
+"""While others wait for memory, a frame that is not whole after this is given up: its sender's own time limit has
+passed [Java: request.timeout.ms]."""
+
+MAX_CONNECTIONS = 10_000
+"""Connections at a time, each some KiB when idle; the inspection of all of them once a second takes a few ms."""
+
+MAX_CONNECTIONS_PER_IP = 5_000
+"""Connections of one host at a time: a host gone wild leaves room for the others, and a proxy is not in the way."""
+
+CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
+"""A connection without a whole request for this long is closed [Kafka: connections.max.idle.ms]."""
+
+CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
+"""How long a closing node waits for the requests it has begun."""

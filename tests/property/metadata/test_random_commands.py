@@ -1,9 +1,9 @@
 """Two nodes and two compaction drivers do whatever they may, late, twice and wrongly; a plain model watches.
 
-The model knows of each stream only its start, its end and whether it lives. After every command each offset of
-[start, end) must be held by exactly one range (rule 3), streams and objects must agree about the ranges, a refusal must
-have changed nothing and a repetition must be the success it was, with no records. In the end the image must be what the
-log gives, from its beginning and from a snapshot anywhere in between.
+The model knows of each stream only its start, its end and whether it lives, of each topic its name, streams and configs.
+After every command each offset of [start, end) must be held by exactly one range (rule 3), streams and objects must
+agree about the ranges, a refusal must have changed nothing and a repetition must be the success it was, with no
+records. In the end the image must be what the log gives, from its beginning and from a snapshot anywhere in between.
 """
 
 import random
@@ -12,14 +12,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siltstone.maintenance.checking.topic_check import check_topics
 from siltstone.metadata.applying import next_image
 from siltstone.metadata.commands import (
+    AddPartitions,
+    AlterTopicConfigs,
     CloseStream,
     Command,
     CommitCompaction,
     CommitUpload,
     CreateStream,
+    CreateTopic,
     DeleteStream,
+    DeleteTopic,
     ExpireObjects,
     FinishJob,
     ForgetObjects,
@@ -28,6 +33,7 @@ from siltstone.metadata.commands import (
     RegisterNode,
     RenewJob,
     StartJob,
+    TakeNumbers,
     TrimStream,
 )
 from siltstone.metadata.entities import StreamState
@@ -39,7 +45,9 @@ from siltstone.metadata.stream_ranges import joined
 from siltstone.model.objects import ObjectState
 from support.metadata_world import MetadataWorld, new_object
 
-NOT_IDEMPOTENT = (CreateStream, PrepareObjects, StartJob, ExpireObjects)
+NOT_IDEMPOTENT = (
+    CreateStream, PrepareObjects, StartJob, ExpireObjects, AddPartitions, DeleteTopic, TakeNumbers,
+)  # fmt: skip
 
 
 class Walk:
@@ -49,6 +57,9 @@ class Walk:
         self.model_ids: list[int] = []
         self.model: dict[int, list[int]] = {}
         """Stream id → [start, end]; deleted streams are not in it."""
+        self.topics: dict[str, tuple[str, list[int], dict[str, str]]] = {}
+        """Topic id → name, streams in the order of the partitions, configs."""
+        self.numbers = 0
         self.pending: list[Command[Any]] = []
         self.starts = 0
         for node in (0, 1):
@@ -68,6 +79,7 @@ class Walk:
             assert held_before == {stream_id: row.ranges for stream_id, row in before.streams.items()}
             return answer
         self.note(command)
+        self.note_topic(command)
         if isinstance(command, CommitCompaction):
             self.moved_nothing(before)
         if not isinstance(command, NOT_IDEMPOTENT):
@@ -81,8 +93,7 @@ class Walk:
         """The model's own rules, as plain as they can be."""
         match command:
             case CreateStream():
-                self.model[len(self.model_ids)] = [0, 0]
-                self.model_ids.append(len(self.model_ids))
+                self.new_stream()
             case TrimStream(stream_id=stream_id, start_offset=start):
                 left, right = self.model[stream_id]
                 self.model[stream_id] = [max(left, start), max(right, start)]
@@ -94,6 +105,32 @@ class Walk:
                     if held.stream_id in self.model:
                         bounds = self.model[held.stream_id]
                         bounds[1] = max(bounds[1], held.end_offset)
+
+    def new_stream(self) -> int:
+        stream_id = len(self.model_ids)
+        self.model_ids.append(stream_id)
+        self.model[stream_id] = [0, 0]
+        return stream_id
+
+    def note_topic(self, command: Command[Any]) -> None:
+        match command:
+            case CreateTopic(name=name, topic_id=topic_id) if topic_id not in self.topics:
+                assert name not in {standing for standing, _, _ in self.topics.values()}
+                made = [self.new_stream() for _ in range(2 * command.partition_count)]
+                self.topics[topic_id] = (name, made, dict(command.configs))
+            case AddPartitions(topic_id=topic_id, partition_count=count):
+                streams = self.topics[topic_id][1]
+                streams += [self.new_stream() for _ in range(2 * count - len(streams))]
+            case AlterTopicConfigs(topic_id=topic_id):
+                configs = self.topics[topic_id][2]
+                for key in (*configs,) if command.replace else command.remove:
+                    configs.pop(key, None)
+                configs.update(command.put)
+            case DeleteTopic(topic_id=topic_id):
+                for stream_id in self.topics.pop(topic_id)[1]:
+                    self.model.pop(stream_id)
+            case TakeNumbers(count=count):
+                self.numbers += count
 
     def moved_nothing(self, before: MetadataImage) -> None:
         """Rule 4."""
@@ -159,6 +196,44 @@ class Walk:
         if self.rng.random() < 0.7:
             self.do(CloseStream(node, self.epoch(node), stream_id, epoch))
         self.do(DeleteStream(node, self.epoch(node), stream_id, epoch))
+
+    # -- topics ------------------------------------------------------------------------------------------
+
+    def topic_id(self) -> str:
+        """One that stands, or one of a few that do so too, are gone, or never were."""
+        standing = sorted(self.topics) if self.rng.random() < 0.7 else []
+        return self.rng.choice(standing or ["0" * 32, "1" * 32, "2" * 32])
+
+    def create_topic(self) -> None:
+        node = self.node()
+        name = self.rng.choice(["red", "blue", "a.b", "a_b", "a_b", ".."])
+        configs = {"k": "1"} if self.rng.random() < 0.5 else {}
+        count = self.rng.choice([0, 1, 1, 2])
+        topic_id = self.rng.choice("0123") * 32
+        self.do(CreateTopic(node, self.epoch(node), name, topic_id, count, configs=configs))
+
+    def open_topic(self) -> None:
+        """All its streams at one node, as a broker does."""
+        node = self.node()
+        for stream_id in self.topics.get(self.topic_id(), ("", [], {}))[1]:
+            self.do(OpenStream(node, self.epoch(node), stream_id, self.stream_epoch(stream_id) + 1))
+
+    def add_partitions(self) -> None:
+        node = self.node()
+        self.do(AddPartitions(node, self.epoch(node), self.topic_id(), self.rng.randint(1, 4)))
+
+    def configure(self) -> None:
+        put = {self.rng.choice("kmn"): self.rng.choice("12")}
+        self.do(AlterTopicConfigs(self.topic_id(), put, (self.rng.choice("kmn"),), self.rng.random() < 0.3))
+
+    def delete_topic(self) -> None:
+        node = self.node()
+        self.do(DeleteTopic(node, self.epoch(node), self.topic_id()))
+
+    def take_numbers(self) -> None:
+        before = self.numbers
+        answer = self.do(TakeNumbers("ids", self.rng.randint(0, 3)))
+        assert isinstance(answer, Refusal) or answer == before
 
     # -- uploads: prepared now, committed now or later, perhaps twice ------------------------------------
 
@@ -245,6 +320,7 @@ class Walk:
         self.rule_3_every_offset_exactly_once()
         self.streams_and_objects_agree()
         self.deleted_streams_are_forgotten_when_nothing_holds_them()
+        self.topics_are_those_of_the_model()
 
     def rule_3_every_offset_exactly_once(self) -> None:
         image = self.world.image
@@ -275,6 +351,23 @@ class Walk:
         for stream in self.world.image.streams.values():
             assert stream.state is not StreamState.DELETED or stream.ranges
 
+    def topics_are_those_of_the_model(self) -> None:
+        """No stream in two partitions or gone: the model gives each its own, and deletes none by itself."""
+        image = self.world.image
+        seen = {
+            topic_id: (
+                topic.name,
+                [held for each in topic.partitions for held in (each.data_stream_id, each.meta_stream_id)],
+                topic.configs,
+            )
+            for topic_id, topic in image.topics.items()
+        }
+        assert seen == self.topics
+        assert dict(image.topic_ids) == {name: topic_id for topic_id, (name, _, _) in self.topics.items()}
+        assert all(held in self.model for _, streams, _ in self.topics.values() for held in streams)
+        assert image.sequences.get("ids", 0) == self.numbers
+        assert [*check_topics(image)] == []
+
     def fold_again(self) -> None:
         log, final = self.world.log, self.world.image
         folded = MetadataImage()
@@ -297,6 +390,12 @@ WEIGHTS = {
     Walk.close: 5,
     Walk.trim: 6,
     Walk.delete: 2,
+    Walk.create_topic: 6,
+    Walk.open_topic: 4,
+    Walk.add_partitions: 2,
+    Walk.configure: 3,
+    Walk.delete_topic: 3,
+    Walk.take_numbers: 2,
     Walk.upload: 30,
     Walk.commit_late: 8,
     Walk.job_step: 3,

@@ -3,11 +3,16 @@ from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap
 from siltstone.metadata.commands import (
+    AddPartitions,
+    AlterTopicConfigs,
     CloseStream,
+    CreateTopic,
     DeleteStream,
+    DeleteTopic,
     ExpireObjects,
     ForgetObjects,
     PutKey,
+    TakeNumbers,
     TrimStream,
 )
 from siltstone.metadata.framing import FrameDamaged, seal
@@ -21,6 +26,7 @@ from siltstone.metadata.snapshot import (
     encode_snapshot,
 )
 from siltstone.metadata.stream_life import created
+from support.metadata_records import TOPIC_ID
 from support.metadata_world import MetadataWorld, object_range
 
 
@@ -47,12 +53,19 @@ def world() -> MetadataWorld:
     made.do(ExpireObjects(1))
     made.do(PutKey("k", b"\x00v"))
     made.start_job()
+    made.do(CreateTopic(0, 1, "gone", "0" * 32, 1))
+    made.do(DeleteTopic(0, 1, "0" * 32))
+    made.do(CreateTopic(0, 1, "flights", TOPIC_ID, 2, 3, {"a": "1"}, True))
+    made.do(AddPartitions(0, 1, TOPIC_ID, 3))
+    made.do(AlterTopicConfigs(TOPIC_ID, {"b": "2"}))
+    made.do(TakeNumbers("s", 2**40))
     return made
 
 
 def test_t30_round_trip(world) -> None:
     assert round_trip(world.image) == world.image
     assert world.ends(0) == (300,)
+    assert dict(round_trip(world.image).topic_ids) == {"flights": TOPIC_ID}
 
 
 def test_rule_7_ids_of_what_is_gone_are_not_given_out_again_after_a_snapshot(world) -> None:
@@ -101,6 +114,18 @@ def test_no_chunk_is_giant() -> None:
     chunks = list(encode_snapshot(world.image))
     assert len(chunks) == 1 + 1 + 3 + 1 + 4
     assert max(map(len, chunks)) < 400_000
+    assert round_trip(world.image) == world.image
+
+
+def test_topics_with_many_partitions_share_no_chunk() -> None:
+    world = MetadataWorld()
+    world.register(0)
+    for number in range(3):
+        world.do(CreateTopic(0, 1, f"t{number}", f"{number:032x}", 4_000))
+    world.do(AlterTopicConfigs(f"{2:032x}", {"k": "v" * 60_000}))
+    chunks = list(encode_snapshot(world.image))
+    assert len(chunks) == 1 + 3 + 1 + 2
+    assert max(map(len, chunks)) < 600_000
     assert round_trip(world.image) == world.image
 
 

@@ -7,6 +7,7 @@ from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
+from siltstone.maintenance.checking.topic_check import check_topics
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.errors import InvalidRequest
@@ -26,7 +27,7 @@ def check(
 ) -> CheckReport:
     """``on_progress`` hears (objects checked, objects in all). Raises Unavailable when the metadata is out of reach."""
     image = context.metadata.refresh()
-    findings = [*check_streams(image), *check_object_ranges(image)]
+    findings = [*check_streams(image), *check_object_ranges(image), *check_topics(image)]
     committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
     checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
     findings += _still_wrong(context, checks)

@@ -10,6 +10,7 @@ from siltstone.metadata.refusals import (
     StreamEpochUnknown,
     StreamFenced,
     StreamNotExist,
+    StreamOfTopic,
 )
 
 
@@ -58,6 +59,18 @@ def owned_stream(view: ImageView, node_id: int, stream_id: int, stream_epoch: in
     check_stream_epoch(stream, stream_epoch)
     check_owner(stream, node_id)
     return stream
+
+
+def check_of_no_topic(view: ImageView, stream: StreamMetadata) -> None:
+    """Raises StreamOfTopic. The tags only say where to look: anybody may give them to a stream of his own."""
+    topic_id = view.topic_ids.get(stream.tags.get("topic", ""))
+    if topic_id is None:
+        return
+    for partition in view.topics[topic_id].partitions:
+        if stream.stream_id in (partition.data_stream_id, partition.meta_stream_id):
+            raise StreamOfTopic(
+                f"stream {stream.stream_id} is topic {stream.tags['topic']}'s; delete the topic"
+            )
 
 
 def running_job(view: ImageView, job_id: int) -> JobMetadata:

@@ -3,8 +3,10 @@
 from siltstone.metadata import stream_life
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.destroying import deletion
 from siltstone.metadata.decisions.fences import (
     check_node,
+    check_of_no_topic,
     check_owner,
     check_stream_epoch,
     existing_stream,
@@ -12,18 +14,8 @@ from siltstone.metadata.decisions.fences import (
 )
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.records import (
-    ObjectsDestroyed,
-    Record,
-    StreamClosed,
-    StreamCreated,
-    StreamDeleted,
-    StreamForgotten,
-    StreamOpened,
-    StreamTrimmed,
-)
+from siltstone.metadata.records import StreamClosed, StreamCreated, StreamOpened, StreamTrimmed
 from siltstone.metadata.refusals import OffsetNotMatched, StreamNotClosed, StreamNotExist, StreamNotOpened
-from siltstone.model.objects import ObjectKind
 
 
 def decide_create_stream(view: ImageView, command: CreateStream, now_ms: int) -> Decision[int]:
@@ -81,19 +73,5 @@ def decide_delete_stream(view: ImageView, command: DeleteStream, now_ms: int) ->
     check_stream_epoch(stream, command.stream_epoch)
     if stream.state is StreamState.OPENED:
         raise StreamNotClosed(f"stream {stream.stream_id} is open at node {stream.owner}; close it first")
-    return Decision(_deletion(view, stream, now_ms), None)
-
-
-def _deletion(view: ImageView, stream: StreamMetadata, now_ms: int) -> tuple[Record, ...]:
-    """Its stream objects hold nothing else and go with it; stream set objects stay until they are compacted."""
-    own = tuple(
-        held.object_id
-        for held in stream.ranges
-        if view.objects[held.object_id].kind is ObjectKind.STREAM_OBJECT
-    )
-    records: list[Record] = [StreamDeleted(stream.stream_id)]
-    if own:
-        records.append(ObjectsDestroyed(own, now_ms))
-    if len(own) == len(stream.ranges):
-        records.append(StreamForgotten(stream.stream_id))
-    return tuple(records)
+    check_of_no_topic(view, stream)
+    return Decision(deletion(view, (stream,), now_ms), None)

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from siltstone.metadata.commands import (
+    AddPartitions,
+    AlterTopicConfigs,
     CloseStream,
     Command,
     CommitCompaction,
     CommitUpload,
     CreateStream,
+    CreateTopic,
     DeleteStream,
+    DeleteTopic,
     ExpireObjects,
     FinishJob,
     ForgetObjects,
@@ -20,6 +24,7 @@ from siltstone.metadata.commands import (
     RemoveKey,
     RenewJob,
     StartJob,
+    TakeNumbers,
     TrimStream,
 )
 from siltstone.metadata.decisions.command_types import check_types
@@ -33,12 +38,19 @@ from siltstone.metadata.decisions.objects import (
     decide_forget_objects,
     decide_prepare_objects,
 )
+from siltstone.metadata.decisions.sequences import decide_take_numbers
 from siltstone.metadata.decisions.streams import (
     decide_close_stream,
     decide_create_stream,
     decide_delete_stream,
     decide_open_stream,
     decide_trim_stream,
+)
+from siltstone.metadata.decisions.topics import (
+    decide_add_partitions,
+    decide_alter_topic_configs,
+    decide_create_topic,
+    decide_delete_topic,
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.image import ImageView
@@ -63,6 +75,11 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     StartJob: decide_start_job,
     RenewJob: decide_renew_job,
     FinishJob: decide_finish_job,
+    CreateTopic: decide_create_topic,
+    AddPartitions: decide_add_partitions,
+    AlterTopicConfigs: decide_alter_topic_configs,
+    DeleteTopic: decide_delete_topic,
+    TakeNumbers: decide_take_numbers,
 }
 
 

@@ -3,7 +3,17 @@ from typing import Any
 import pytest
 
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.commands import Command, CreateStream, OpenStream, PutKey, RegisterNode, TrimStream
+from siltstone.metadata.commands import (
+    AlterTopicConfigs,
+    Command,
+    CreateStream,
+    CreateTopic,
+    OpenStream,
+    PutKey,
+    RegisterNode,
+    TakeNumbers,
+    TrimStream,
+)
 from siltstone.metadata.decisions.command_types import check_types
 from siltstone.metadata.refusals import CommandMalformed
 from siltstone.metadata.store.memory import MemoryLog
@@ -21,6 +31,10 @@ MALFORMED: list[Command[Any]] = [
     OpenStream(0, 0, 0, True),
     TrimStream(0, 0, 0, 0, 1.5),  # type: ignore[arg-type]
     PutKey("a", "text"),  # type: ignore[arg-type]
+    CreateTopic(0, 0, "a", "0" * 32, 1, configs={"retention.ms": 1000}),  # type: ignore[dict-item]
+    CreateTopic(0, 0, "\ud800", "0" * 32, 1),
+    AlterTopicConfigs("0" * 32, {}, ("a", 1)),  # type: ignore[arg-type]
+    TakeNumbers("ids", 1.0),  # type: ignore[arg-type]
 ]
 
 

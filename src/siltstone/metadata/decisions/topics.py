@@ -1,0 +1,173 @@
+"""Topics: create, add partitions, configure, delete. Each is one decision, so that nobody sees half a topic."""
+
+import re
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, CreateTopic, DeleteTopic
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.destroying import deletion
+from siltstone.metadata.decisions.fences import check_node
+from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import (
+    PartitionsAdded,
+    StreamCreated,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+)
+from siltstone.metadata.refusals import (
+    CommandMalformed,
+    InvalidTopicName,
+    PartitionCountNotLarger,
+    StreamNotClosed,
+    TooManyPartitions,
+    TopicAlreadyExists,
+    TopicNameCollides,
+    TopicNotExist,
+)
+from siltstone.metadata.topic_names import colliding_name, is_topic_name
+from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX, TOPIC_CONFIGS_BYTES_MAX
+
+_TOPIC_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def decide_create_topic(view: ImageView, command: CreateTopic, now_ms: int) -> Decision[TopicMetadata]:
+    check_node(view, command.node_id, command.node_epoch)
+    _check_form(command)
+    standing = _standing(view, command)
+    if standing is not None:
+        return Decision((), standing)
+    _check_no_collision(view, command.name)
+    created, partitions = _new_partitions(view, command.name, 0, command.partition_count)
+    topic = TopicMetadata(
+        topic_id=command.topic_id,
+        name=command.name,
+        partitions=partitions,
+        configs=command.configs,
+        replication_factor=command.replication_factor,
+        created_ms=now_ms,
+        is_internal=command.is_internal,
+    )
+    record = TopicCreated(
+        topic.topic_id,
+        topic.name,
+        topic.partitions,
+        topic.configs,
+        topic.replication_factor,
+        topic.created_ms,
+        topic.is_internal,
+    )
+    return Decision((*created, record), topic)
+
+
+def _check_form(command: CreateTopic) -> None:
+    if not is_topic_name(command.name):
+        raise InvalidTopicName(
+            f"{command.name[:300]!r} cannot be a topic's name; take 1 to 249 of a-z, A-Z, 0-9, '.', '_', '-'"
+        )
+    if _TOPIC_ID.fullmatch(command.topic_id) is None:
+        raise CommandMalformed(f"{command.topic_id[:100]!r} is no topic id; give 32 hex digits")
+    if command.partition_count < 1 or command.replication_factor < 1:
+        raise CommandMalformed("a topic has at least one partition and one replica; ask for them")
+    _check_partition_count(command.partition_count)
+    _check_configs(command.configs)
+
+
+def _check_partition_count(count: int) -> None:
+    if count > PARTITIONS_PER_COMMAND_MAX:
+        raise TooManyPartitions(
+            f"{count} partitions at once; add at most {PARTITIONS_PER_COMMAND_MAX} at a time"
+        )
+
+
+def _check_configs(configs: Mapping[str, str]) -> None:
+    size_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in configs.items())
+    if size_bytes > TOPIC_CONFIGS_BYTES_MAX:
+        raise CommandMalformed(f"a topic's configuration of {size_bytes} bytes; see TOPIC_CONFIGS_BYTES_MAX")
+
+
+def _standing(view: ImageView, command: CreateTopic) -> TopicMetadata | None:
+    """The topic the command made before. Raises TopicAlreadyExists when name or id is another's."""
+    topic_id = view.topic_ids.get(command.name)
+    if topic_id is None and command.topic_id in view.topics:
+        raise TopicAlreadyExists(f"topic id {command.topic_id} is given to another topic; draw another id")
+    if topic_id is not None and topic_id != command.topic_id:
+        raise TopicAlreadyExists(f"topic {command.name} exists; use it, or delete it first")
+    return None if topic_id is None else view.topics[topic_id]
+
+
+def _check_no_collision(view: ImageView, name: str) -> None:
+    if other := colliding_name(name, view.topic_ids):
+        raise TopicNameCollides(f"topic {name} collides with {other}, as '.' and '_' do; choose another name")
+
+
+def _new_partitions(
+    view: ImageView, name: str, first: int, end: int
+) -> tuple[list[StreamCreated], tuple[PartitionMetadata, ...]]:
+    """Partitions [first, end) and the records of their streams."""
+    created: list[StreamCreated] = []
+    partitions: list[PartitionMetadata] = []
+    for number in range(first, end):
+        data_stream_id = view.next_stream_id + len(created)
+        tags = {"topic": name, "partition": str(number)}
+        created.append(StreamCreated(data_stream_id, {**tags, "kind": "data"}))
+        created.append(StreamCreated(data_stream_id + 1, {**tags, "kind": "meta"}))
+        partitions.append(PartitionMetadata(data_stream_id, data_stream_id + 1))
+    return created, tuple(partitions)
+
+
+def decide_add_partitions(view: ImageView, command: AddPartitions, now_ms: int) -> Decision[TopicMetadata]:
+    check_node(view, command.node_id, command.node_epoch)
+    topic = _existing_topic(view, command.topic_id)
+    count = len(topic.partitions)
+    if command.partition_count <= count:
+        raise PartitionCountNotLarger(f"topic {topic.name} has {count} partitions; ask for more than that")
+    _check_partition_count(command.partition_count - count)
+    created, added = _new_partitions(view, topic.name, count, command.partition_count)
+    return Decision(
+        (*created, PartitionsAdded(topic.topic_id, added)),
+        replace(topic, partitions=(*topic.partitions, *added)),
+    )
+
+
+def decide_alter_topic_configs(
+    view: ImageView, command: AlterTopicConfigs, now_ms: int
+) -> Decision[TopicMetadata]:
+    topic = _existing_topic(view, command.topic_id)
+    if both := command.put.keys() & set(command.remove):
+        raise CommandMalformed(f"configs {sorted(both)[:10]} to be put and removed; do one of them")
+    kept = {} if command.replace else topic.configs
+    configs = {key: value for key, value in kept.items() if key not in command.remove} | command.put
+    _check_configs(configs)
+    if configs == topic.configs:
+        return Decision((), topic)
+    return Decision((TopicConfigured(topic.topic_id, configs),), replace(topic, configs=configs))
+
+
+def decide_delete_topic(view: ImageView, command: DeleteTopic, now_ms: int) -> Decision[None]:
+    check_node(view, command.node_id, command.node_epoch)
+    topic = _existing_topic(view, command.topic_id)
+    streams = [
+        _deletable(view, stream_id, command.node_id)
+        for partition in topic.partitions
+        for stream_id in (partition.data_stream_id, partition.meta_stream_id)
+    ]
+    return Decision((TopicDeleted(topic.topic_id), *deletion(view, streams, now_ms)), None)
+
+
+def _deletable(view: ImageView, stream_id: int, node_id: int) -> StreamMetadata:
+    """Another node would go on acknowledging appends. Raises StreamNotClosed."""
+    stream = view.streams[stream_id]
+    if stream.state is StreamState.OPENED and stream.owner != node_id:
+        raise StreamNotClosed(f"stream {stream_id} is open at node {stream.owner}; it has to close it first")
+    return stream
+
+
+def _existing_topic(view: ImageView, topic_id: str) -> TopicMetadata:
+    topic = view.topics.get(topic_id)
+    if topic is None:
+        raise TopicNotExist(f"topic {topic_id} does not exist; look up its id again")
+    return topic
