@@ -6,6 +6,7 @@ empty text: whoever decodes compares them otherwise.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,6 +52,15 @@ class JavaMessages:
         """Of the request's header and of the response's."""
         api = self._classes.message.ApiMessageType.fromApiKey(api_key)
         return api.requestHeaderVersion(version), api.responseHeaderVersion(version)
+
+    def schemas(self, name: str) -> dict[int, str]:
+        """What each version has on the wire, in the words of Java's classes: field names in snake case with their
+        types in their order. Of tagged fields, the numbers only."""
+        found = getattr(self._classes.message, f"{name}Data").SCHEMAS
+        texts = {
+            version: str(schema.toString()) for version, schema in enumerate(found) if schema is not None
+        }
+        return {version: re.sub(r"(\d+) -> [\w.]+@[0-9a-f]+", r"\1", text) for version, text in texts.items()}
 
     def encode(self, name: str, version: int, fields: dict[str, Any]) -> bytes:
         """Raises JavaRefuses."""
