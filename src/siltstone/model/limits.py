@@ -255,3 +255,45 @@ CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 
 CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
 """How long a closing node waits for the requests it has begun."""
+
+# -- consumer groups -------------------------------------------------------------------------------------
+
+GROUP_INITIAL_REBALANCE_DELAY_MS = 3 * SECOND_MS
+"""How long a group that starts waits for more members [Kafka: group.initial.rebalance.delay.ms]."""
+
+GROUP_SESSION_TIMEOUT_MS_MIN = 6 * SECOND_MS
+GROUP_SESSION_TIMEOUT_MS_MAX = 30 * MINUTE_MS
+"""What a member may choose [Kafka: group.min.session.timeout.ms, group.max.session.timeout.ms]."""
+
+GROUP_MEMBERS_MAX = 2**31 - 1
+"""Members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
+
+GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
+"""A member that has never heard the end of a join phase is given up after this: its client may be gone [Kafka]."""
+
+GROUP_BYTES_MAX = 8 * MIB
+"""Subscriptions and assignments of one group: they are written down as one record. 1,000 members of 8 KiB each."""
+
+GROUPS_BYTES_MAX = 256 * MIB
+"""All groups and offsets in memory, about a million offsets; beyond this newcomers and new offsets are refused."""
+
+OFFSET_METADATA_BYTES_MAX = 4 * KIB
+"""The text a client may commit with an offset [Kafka: offset.metadata.max.bytes]."""
+
+OFFSETS_RETENTION_MINUTES = 7 * 24 * 60
+"""How long offsets that nobody uses are kept [Kafka: offsets.retention.minutes]."""
+
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = 10 * MINUTE_MS
+"""How often they are looked for [Kafka: offsets.retention.check.interval.ms]."""
+
+OFFSETS_LOOKED_AT_PER_TURN = 1_000
+"""Of the event loop, when expired ones are looked for: about a millisecond."""
+
+GROUP_CHECKPOINT_RECORDS_MIN = 10_000
+GROUP_CHECKPOINT_LIVE_FACTOR = 8
+"""A partition of ``__consumer_offsets`` is written anew when it holds more records than the first and than so many times the
+live ones: it is loaded in a second, and what is written anew is an eighth of what was written before."""
+
+GROUP_LOAD_BACKOFF_MS_MIN = 100
+GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
+"""The wait before a partition of ``__consumer_offsets`` that could not be loaded is tried again; doubled each time."""

@@ -1,0 +1,152 @@
+"""A decision while it is being made: the group as it is becoming, and what is to be done."""
+
+import msgspec
+
+from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
+from siltstone.broker.groups.offsets_log.keys import GroupKey
+from siltstone.broker.groups.offsets_log.record import GroupRecord
+from siltstone.broker.groups.rules.actions import (
+    Action,
+    Answer,
+    AnswerTo,
+    CancelTimer,
+    Decision,
+    Record,
+    SetTimer,
+)
+from siltstone.broker.groups.rules.group import Group
+from siltstone.broker.groups.rules.member import Member, member_bytes
+from siltstone.broker.groups.rules.requests import GroupTimer, TimerKind
+from siltstone.broker.groups.rules.states import GroupState
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+JOIN_TIMER = GroupTimer(TimerKind.JOIN)
+SYNC_TIMER = GroupTimer(TimerKind.SYNC)
+
+
+class Draft:
+    """``before`` is the group when the request came, and is not changed."""
+
+    def __init__(self, group: Group, ticket: int, now_ms: int, settings: GroupSettings) -> None:
+        self.before = group
+        self.group = group
+        self.ticket = ticket
+        self.now_ms = now_ms
+        self.settings = settings
+        self.records: list[Record] = []
+        self._actions: list[Action] = []
+        self._members: dict[str, Member] | None = None
+        self._to_be_saved = False
+
+    def change(self, **fields: object) -> None:
+        self.group = msgspec.structs.replace(self.group, **fields)
+
+    def become(self, state: GroupState) -> None:
+        if state is not self.group.state:
+            self.change(state=state, state_since_ms=self.now_ms)
+
+    # -- members -----------------------------------------------------------------------------------------
+
+    def put(self, member: Member) -> None:
+        members = self._own_members()
+        replaced = members.get(member.member_id)
+        members[member.member_id] = member
+        change_bytes = member_bytes(member) - (0 if replaced is None else member_bytes(replaced))
+        self.change(members_bytes=self.group.members_bytes + change_bytes)
+
+    def alter(self, member: Member, **fields: object) -> Member:
+        altered = msgspec.structs.replace(member, **fields)
+        self.put(altered)
+        return altered
+
+    def remove(self, member_id: str) -> None:
+        """With its timer and, if it is the leader, its office. Its requests must have been answered."""
+        removed = self._own_members().pop(member_id)
+        assert removed.join_ticket is None and removed.sync_ticket is None
+        leader_id = None if self.group.leader_id == member_id else self.group.leader_id
+        self.change(members_bytes=self.group.members_bytes - member_bytes(removed), leader_id=leader_id)
+        self.end_session(member_id)
+
+    def _own_members(self) -> dict[str, Member]:
+        if self._members is None:
+            self._members = dict(self.group.members)
+            self.change(members=self._members)
+        return self._members
+
+    # -- what is to be done ------------------------------------------------------------------------------
+
+    def answer(self, answer: Answer) -> None:
+        """To whoever asked for this decision."""
+        self.answer_ticket(self.ticket, answer)
+
+    def answer_ticket(self, ticket: int, answer: Answer) -> None:
+        self._actions.append(AnswerTo(ticket, answer))
+
+    def answer_join(self, member: Member, answer: Answer) -> Member:
+        """If it waits for one."""
+        if member.join_ticket is None:
+            return member
+        self.answer_ticket(member.join_ticket, answer)
+        return self.alter(member, join_ticket=None)
+
+    def answer_sync(self, member: Member, answer: Answer) -> Member:
+        """If it waits for one. Its session begins anew: it could not beat while it waited."""
+        if member.sync_ticket is None:
+            return member
+        self.answer_ticket(member.sync_ticket, answer)
+        self.keep_session(member)
+        return self.alter(member, sync_ticket=None)
+
+    def turn_away(self, member: Member, refusal: ErrorCode) -> Member:
+        return self.answer_sync(self.answer_join(member, refusal), refusal)
+
+    def keep_session(self, member: Member) -> None:
+        self.begin_session(member.member_id, member.session_timeout_ms)
+
+    def begin_session(self, member_id: str, delay_ms: int) -> None:
+        self.set_timer(GroupTimer(TimerKind.SESSION, member_id), delay_ms)
+
+    def end_session(self, member_id: str) -> None:
+        self.cancel_timer(GroupTimer(TimerKind.SESSION, member_id))
+
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
+        self._actions.append(SetTimer(timer, delay_ms))
+
+    def cancel_timer(self, timer: GroupTimer) -> None:
+        self._actions.append(CancelTimer(timer))
+
+    def save(self) -> None:
+        """Write the group down as it is when the decision is complete."""
+        self._to_be_saved = True
+
+    def decision(self) -> Decision:
+        if self._to_be_saved:
+            self.change(is_saved=True)
+            self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
+        return Decision(self.group, tuple(self._actions), tuple(self.records))
+
+
+def metadata_of(group: Group) -> GroupMetadata:
+    """Of a group in a state that is written down: Empty or Stable."""
+    assert group.state in {GroupState.EMPTY, GroupState.STABLE}
+    return GroupMetadata(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol_name=group.protocol_name,
+        leader_id=group.leader_id,
+        state_since_ms=group.state_since_ms,
+        members=tuple(
+            MemberMetadata(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.session_timeout_ms,
+                subscription=member.metadata_of(group.protocol_name),
+                assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ),
+    )

@@ -1,0 +1,69 @@
+"""Steps about offsets: committed, deleted, expired, and gone with their group."""
+
+from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
+from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
+from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord
+from siltstone.broker.groups.rules.actions import OffsetErrors
+from siltstone.broker.groups.rules.draft import Draft
+from siltstone.broker.groups.rules.expiry import expired_offsets
+from siltstone.broker.groups.rules.requests import (
+    Commit,
+    DeleteGroup,
+    DeleteOffsets,
+    ExpireOffsets,
+    OffsetToCommit,
+    TopicPartition,
+)
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+
+def accept_offsets(draft: Draft, commit: Commit) -> None:
+    """Each by itself: one with too much metadata does not keep the others back."""
+    expires_ms = None if commit.retention_ms is None else draft.now_ms + commit.retention_ms
+    errors = [_accept_offset(draft, offset, expires_ms) for offset in commit.offsets]
+    draft.answer(OffsetErrors(tuple(errors)))
+
+
+def delete_offsets(draft: Draft, request: DeleteOffsets) -> None:
+    """Not of topics that members read at this moment: they would commit them again."""
+    errors: list[ErrorCode] = []
+    has_members = bool(draft.group.members)
+    for topic, partition in request.partitions:
+        if has_members and draft.group.is_subscribed_to(topic):
+            errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        errors.append(ErrorCode.NONE)
+        if (topic, partition) in request.committed:
+            _bury(draft, (topic, partition))
+    draft.answer(OffsetErrors(tuple(errors)))
+
+
+def drop_expired_offsets(draft: Draft, request: ExpireOffsets) -> None:
+    for topic_partition in expired_offsets(draft.group, request, draft.now_ms, draft.settings):
+        _bury(draft, topic_partition)
+
+
+def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:
+    """Everything the log holds of it."""
+    for topic_partition in request.committed:
+        _bury(draft, topic_partition)
+    if draft.group.is_saved:
+        draft.records.append(GroupRecord(GroupKey(draft.group.group_id), None))
+    for member_id in draft.group.pending:
+        draft.end_session(member_id)
+    draft.change(pending=frozenset())
+    if isinstance(request, DeleteGroup):
+        draft.answer(ErrorCode.NONE)
+
+
+def _accept_offset(draft: Draft, offset: OffsetToCommit, expires_ms: int | None) -> ErrorCode:
+    if len(offset.metadata.encode()) > draft.settings.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    committed = CommittedOffset(offset.offset, offset.leader_epoch, offset.metadata, draft.now_ms, expires_ms)
+    key = OffsetKey(draft.group.group_id, offset.topic, offset.partition)
+    draft.records.append(OffsetRecord(key, committed))
+    return ErrorCode.NONE
+
+
+def _bury(draft: Draft, topic_partition: TopicPartition) -> None:
+    draft.records.append(OffsetRecord(OffsetKey(draft.group.group_id, *topic_partition), None))

@@ -1,0 +1,40 @@
+"""Settings of consumer groups: Kafka's names (dots become underscores) and defaults, and limits of our own. The
+reasons stand in ``model.limits``."""
+
+import msgspec
+
+from siltstone.model import limits
+from siltstone.model.errors import InvalidRequest
+
+_MAY_BE_ZERO = frozenset({"group_initial_rebalance_delay_ms", "offset_metadata_max_bytes"})
+
+
+class InvalidGroupSetting(InvalidRequest):
+    """A setting of consumer groups has a value that cannot work."""
+
+
+class GroupSettings(msgspec.Struct, frozen=True):
+    group_initial_rebalance_delay_ms: int = limits.GROUP_INITIAL_REBALANCE_DELAY_MS
+    group_min_session_timeout_ms: int = limits.GROUP_SESSION_TIMEOUT_MS_MIN
+    group_max_session_timeout_ms: int = limits.GROUP_SESSION_TIMEOUT_MS_MAX
+    group_max_size: int = limits.GROUP_MEMBERS_MAX
+    new_member_join_timeout_ms: int = limits.GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS
+    offset_metadata_max_bytes: int = limits.OFFSET_METADATA_BYTES_MAX
+    offsets_retention_minutes: int = limits.OFFSETS_RETENTION_MINUTES
+    offsets_retention_check_interval_ms: int = limits.OFFSETS_RETENTION_CHECK_INTERVAL_MS
+    group_bytes_max: int = limits.GROUP_BYTES_MAX
+    groups_bytes_max: int = limits.GROUPS_BYTES_MAX
+    checkpoint_records_min: int = limits.GROUP_CHECKPOINT_RECORDS_MIN
+    checkpoint_live_factor: int = limits.GROUP_CHECKPOINT_LIVE_FACTOR
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            least = 0 if name in _MAY_BE_ZERO else 1
+            if getattr(self, name) < least:
+                raise InvalidGroupSetting(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise InvalidGroupSetting("group_min_session_timeout_ms is above group_max_session_timeout_ms")
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * limits.MINUTE_MS
