@@ -79,6 +79,6 @@ def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
 
 def _in_codec_of_topic(records: Buffer, header: BatchHeader, config: TopicConfig) -> Buffer:
     wanted = config.compression_codec
-    if wanted is None or wanted == header.codec:
+    if wanted is None or wanted is header.codec:
         return records
-    return recompress(records, Codec(wanted))
+    return recompress(records, wanted)

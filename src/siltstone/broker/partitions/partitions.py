@@ -12,6 +12,7 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.commands import DeleteTopic
+from siltstone.metadata.entities import PartitionMetadata
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
 from siltstone.model.limits import MINUTE_MS
@@ -85,7 +86,7 @@ class Partitions:
         finally:
             self._opening.pop(key, None)
 
-    def _metadata_of(self, key: PartitionKey):  # type: ignore[no-untyped-def]
+    def _metadata_of(self, key: PartitionKey) -> PartitionMetadata:
         topic_id, index = key
         topic = self._metadata.image.topics.get(topic_id)
         if topic is None or not 0 <= index < len(topic.partitions):

@@ -1,0 +1,155 @@
+"""Fetch: batches from partitions, as bytes that are never joined; with sessions (KIP-227) for consumers of many partitions.
+
+A request names partitions, or only the changes since the last one; the answer holds all of them, or only those with
+news. Items 27 to 34 of kafka-protocol.md.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.fetching.long_poll import long_poll
+from siltstone.broker.fetching.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    AskedPartition,
+    FetchSession,
+    FetchSessions,
+    PartitionKey,
+    SentState,
+    SessionRefused,
+)
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.fetch import (
+    EpochEndOffset,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+    LeaderIdAndEpoch,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from siltstone.model.buffers import Buffer
+
+SESSION_VERSION = 7
+TOPIC_ID_VERSION = 13
+CURRENT_LEADER_VERSION = 16
+
+LEADERSHIP_ERRORS = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+})  # fmt: skip
+READ_COMMITTED = 1
+
+
+class FetchApi:
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+        self._sessions = FetchSessions(parts.settings.fetch_sessions_max)
+
+    async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
+        """The body of the response."""
+        request = decode_fetch_request(context.api_version, body)
+        try:
+            session, asked = self._asked(context.api_version, request)
+        except SessionRefused as refused:
+            return encode_fetch_response(context.api_version, FetchResponse(error_code=refused.code))
+        found = await long_poll(
+            self._parts.partitions,
+            self._parts.clock,
+            [self._wanted(partition) for partition in asked],
+            bytes_min=request.min_bytes,
+            bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
+            wait_ms_max=request.max_wait_ms,
+        )
+        is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+        if session is not None:
+            found = [row for row in found if _is_news(session, row) or not is_incremental]
+        response = FetchResponse(
+            session_id=session.session_id if session is not None else NO_SESSION,
+            topics=self._topics(found, request.isolation_level == READ_COMMITTED),
+        )
+        return encode_fetch_response(context.api_version, response)
+
+    def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
+        """Raises SessionRefused."""
+        asked = list(_asked_partitions(request))
+        now_ms = self._parts.clock.monotonic_ms()
+        if version < SESSION_VERSION or request.session_epoch == FINAL_EPOCH:
+            self._sessions.end(request.session_id)
+            return None, asked
+        if request.session_epoch == INITIAL_EPOCH:
+            self._sessions.end(request.session_id)
+            return self._sessions.begin(self._parts.rng.randrange(1, 2**31), asked, now_ms), asked
+        session = self._sessions.resume(request.session_id, request.session_epoch, now_ms)
+        session.change(asked, _forgotten_partitions(request))
+        return session, list(session.partitions.values())
+
+    def _wanted(self, asked: AskedPartition) -> WantedPartition:
+        name, topic_id, index = asked.key
+        topics = self._parts.topics
+        return WantedPartition(
+            topics.by_name(name) if name else topics.by_id(topic_id),
+            name, topic_id, index, asked.fetch_offset, asked.bytes_max,
+            asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset,
+        )  # fmt: skip
+
+    def _topics(self, found: Sequence[FoundPartition], is_read_committed: bool) -> list[FetchTopicResponse]:
+        """Neighbours of one topic together, in the order given."""
+        topics: list[FetchTopicResponse] = []
+        for row in found:
+            wanted = row.wanted
+            last = topics[-1] if topics else None
+            if last is None or (last.topic, last.topic_id) != (wanted.topic_name, wanted.topic_id):
+                last = FetchTopicResponse(topic=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
+                topics.append(last)
+            last.partitions.append(self._partition_row(row, is_read_committed))
+        return topics
+
+    def _partition_row(self, row: FoundPartition, is_read_committed: bool) -> FetchPartitionResponse:
+        is_leadership = row.error in LEADERSHIP_ERRORS and row.leader_epoch >= 0
+        return FetchPartitionResponse(
+            partition_index=row.wanted.index,
+            error_code=row.error,
+            high_watermark=row.high_watermark,
+            last_stable_offset=row.high_watermark,
+            log_start_offset=row.log_start_offset,
+            aborted_transactions=[] if is_read_committed else None,
+            records=row.batches,
+            diverging_epoch=_diverging(row),
+            current_leader=LeaderIdAndEpoch(
+                leader_id=self._parts.node_id if is_leadership else -1,
+                leader_epoch=row.leader_epoch if is_leadership else -1,
+            ),
+        )
+
+
+def _diverging(row: FoundPartition) -> EpochEndOffset:
+    end = row.diverging
+    return EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset) if end else EpochEndOffset()
+
+
+def _asked_partitions(request: FetchRequest) -> Iterable[AskedPartition]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield AskedPartition(
+                (topic.topic, topic.topic_id, partition.partition), partition.fetch_offset, partition.partition_max_bytes,
+                partition.current_leader_epoch, partition.last_fetched_epoch, partition.log_start_offset,
+            )  # fmt: skip
+
+
+def _forgotten_partitions(request: FetchRequest) -> Iterable[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield topic.topic, topic.topic_id, index
+
+
+def _is_news(session: FetchSession, row: FoundPartition) -> bool:
+    key = (row.wanted.topic_name, row.wanted.topic_id, row.wanted.index)
+    if row.ends_the_wait:
+        session.forget_state(key)
+        return True
+    state = SentState(row.high_watermark, row.log_start_offset)
+    return session.is_news(key, state, has_data=bool(row.batches))

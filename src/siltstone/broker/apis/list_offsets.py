@@ -1,0 +1,139 @@
+"""ListOffsets: the offset at an end of a partition, or the first at or after a time (items 35 and 36).
+
+========= ======= =====================================================================================
+timestamp version answer
+========= ======= =====================================================================================
+≥ 0       all     first record of that time or later; offset -1 when there is none
+-1        all     high watermark (there are no open transactions, so the last stable offset is the same)
+-2        all     log start
+-3        7       first record with the largest timestamp
+-4        8       earliest on the broker's own disks: log start, as nothing is tiered
+-5        9       latest in tiered storage: none
+-6        11      earliest that is still to be tiered: none
+========= ======= =====================================================================================
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code
+from siltstone.broker.fetching.partition_checks import leader_epoch_error
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.time_lookup import TimedOffset, offset_for_time, offset_of_newest_time
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from siltstone.model.errors import SiltstoneError
+
+NONE_FOUND = TimedOffset(-1, -1)
+
+
+async def handle_list_offsets(
+    parts: BrokerParts, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    asked_twice = _asked_twice(request)
+    topics = [await _topic(parts, context.api_version, topic, asked_twice) for topic in request.topics]
+    return ListOffsetsResponse(topics=topics)
+
+
+def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            (twice if key in seen else seen).add(key)
+    return twice
+
+
+async def _topic(
+    parts: BrokerParts, version: int, asked: ListOffsetsTopic, asked_twice: set[tuple[str, int]]
+) -> ListOffsetsTopicResponse:
+    rows = await asyncio.gather(*(
+        _partition(parts, version, asked.name, partition, (asked.name, partition.partition_index) in asked_twice)
+        for partition in asked.partitions
+    ))  # fmt: skip
+    return ListOffsetsTopicResponse(name=asked.name, partitions=list(rows))
+
+
+async def _partition(
+    parts: BrokerParts, version: int, topic_name: str, asked: ListOffsetsPartition, is_twice: bool
+) -> ListOffsetsPartitionResponse:
+    try:
+        if is_twice:
+            return _refused(asked, ErrorCode.INVALID_REQUEST)
+        topic = parts.topics.by_name(topic_name)
+        if topic is None or not 0 <= asked.partition_index < topic.partition_count:
+            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = await parts.partitions.open(topic, asked.partition_index)
+        if (error := leader_epoch_error(partition, asked.current_leader_epoch)) is not ErrorCode.NONE:
+            return _refused(asked, error)
+        if (lookup := _lookup(version, asked.timestamp)) is None:
+            return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
+        return _found(asked, partition, await lookup(partition))
+    except SiltstoneError as failure:
+        return _refused(asked, error_code(failure))
+
+
+def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+
+
+def _found(
+    asked: ListOffsetsPartition, partition: Partition, found: TimedOffset
+) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=partition.epoch_of(found.offset) if found.offset >= 0 else -1,
+    )
+
+
+Lookup = Callable[[Partition], Awaitable[TimedOffset]]
+
+
+async def _latest(partition: Partition) -> TimedOffset:
+    return TimedOffset(partition.high_watermark, -1)
+
+
+async def _earliest(partition: Partition) -> TimedOffset:
+    return TimedOffset(partition.log_start_offset, -1)
+
+
+async def _newest(partition: Partition) -> TimedOffset:
+    return await offset_of_newest_time(partition) or NONE_FOUND
+
+
+async def _none(_: Partition) -> TimedOffset:
+    return NONE_FOUND
+
+
+SPECIAL: dict[int, tuple[int, Lookup]] = {
+    -1: (0, _latest),
+    -2: (0, _earliest),
+    -3: (7, _newest),
+    -4: (8, _earliest),
+    -5: (9, _none),
+    -6: (11, _none),
+}
+"""Timestamp → since which version it means something, and what."""
+
+
+def _lookup(version: int, timestamp_ms: int) -> Lookup | None:
+    if timestamp_ms >= 0:
+        return lambda partition: _at_time(partition, timestamp_ms)
+    since, lookup = SPECIAL.get(timestamp_ms, (version + 1, _none))
+    return lookup if version >= since else None
+
+
+async def _at_time(partition: Partition, timestamp_ms: int) -> TimedOffset:
+    return await offset_for_time(partition, timestamp_ms) or NONE_FOUND

@@ -1,0 +1,45 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended (items 19 and 20)."""
+
+import asyncio
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code
+from siltstone.broker.fetching.partition_checks import leader_epoch_error
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from siltstone.model.errors import SiltstoneError
+
+
+async def handle_offset_for_leader_epoch(
+    parts: BrokerParts, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    topics = []
+    for topic in request.topics:
+        rows = await asyncio.gather(*(_partition(parts, topic.topic, asked) for asked in topic.partitions))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=list(rows)))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+async def _partition(
+    parts: BrokerParts, topic_name: str, asked: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    topic = parts.topics.by_name(topic_name)
+    if topic is None or not 0 <= asked.partition < topic.partition_count:
+        return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        partition = await parts.partitions.open(topic, asked.partition)
+    except SiltstoneError as failure:
+        return EpochEndOffset(partition=asked.partition, error_code=error_code(failure))
+    if (error := leader_epoch_error(partition, asked.current_leader_epoch)) is not ErrorCode.NONE:
+        return EpochEndOffset(partition=asked.partition, error_code=error)
+    end = partition.epoch_end(asked.leader_epoch)
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
+    )

@@ -1,0 +1,237 @@
+"""Produce: batches into partitions, answered when they are durable; many requests of a connection at once.
+
+The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call and
+answered by the futures of its appends. Only when a partition has to be opened first does it become a coroutine, and the
+connection's next request waits for it: offsets are given in arrival order (item 24 of kafka-protocol.md).
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import msgspec
+
+from siltstone.broker.answering import frame_of
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.partitions.partition import Appended, Partition
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.request import Answer, CloseConnection
+from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.produce import (
+    ProducePartition,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopicResponse,
+    decode_produce_request,
+    encode_produce_response,
+)
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import PRODUCE_TIMEOUT_SWEEP_MS
+from siltstone.runtime.clock import Clock
+
+NO_ANSWER_WANTED = 0
+TOPIC_ID_VERSION = 13
+"""From here on topics come by id, and there are no names."""
+
+
+class Target(msgspec.Struct, gc=False):
+    """One partition of a request. ``appended`` or ``failure`` tells how it went."""
+
+    asked: ProducePartition
+    topic: Topic | None
+    partition: Partition | None
+    appended: Appended | None = None
+    failure: BaseException | None = None
+    error: ErrorCode = ErrorCode.NONE
+
+    def fail(self, failure: BaseException) -> None:
+        self.failure = failure
+        self.error = error_code(failure)
+
+
+class ProduceUnderWay:
+    """A request until its last append is durable."""
+
+    def __init__(self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], deadline_ms: float) -> None:
+        self.deadline_ms = deadline_ms
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._context = context
+        self._request = request
+        self._targets = targets
+        self._left = 1
+
+    def wait_for(self, target: Target, durable: "asyncio.Future[int]") -> None:
+        self._left += 1
+        durable.add_done_callback(lambda done: self._settled(target, done))
+
+    def _settled(self, target: Target, durable: "asyncio.Future[int]") -> None:
+        if durable.cancelled():
+            target.error = ErrorCode.REQUEST_TIMED_OUT
+        elif (failure := durable.exception()) is not None:
+            target.fail(failure)
+        self.one_less()
+
+    def one_less(self) -> None:
+        """Called once for each append that has ended, and once when all have been begun."""
+        self._left -= 1
+        if self._left == 0:
+            self.end()
+
+    def time_out(self) -> None:
+        """The batches may still become durable; the client asks again (item 25)."""
+        for target in self.targets():
+            appended = target.appended
+            if appended is not None and appended.durable is not None and not appended.durable.done():
+                target.error = ErrorCode.REQUEST_TIMED_OUT
+        self.end()
+
+    def end(self) -> None:
+        if self.answer.done():
+            return
+        if self._request.acks == NO_ANSWER_WANTED:
+            self._end_silently()
+            return
+        response = ProduceResponse(topics=[self._topic_row(i) for i in range(len(self._targets))])
+        body = encode_produce_response(self._context.api_version, response)
+        self.answer.set_result(frame_of(self._context, body))
+
+    def _end_silently(self) -> None:
+        """Nobody waits for an answer; a client that failed learns it from the end of its connection (item 9)."""
+        failed = next((target for target in self.targets() if target.error is not ErrorCode.NONE), None)
+        if failed is None:
+            self.answer.set_result(None)
+        else:
+            self.answer.set_exception(CloseConnection(f"produce with acks=0 failed: {failed.error.name}"))
+
+    def targets(self) -> Iterator[Target]:
+        for of_topic in self._targets:
+            yield from of_topic
+
+    def _topic_row(self, number: int) -> ProduceTopicResponse:
+        asked = self._request.topics[number]
+        rows = [_partition_row(target) for target in self._targets[number]]
+        return ProduceTopicResponse(name=asked.name, topic_id=asked.topic_id, partitions=rows)
+
+
+def _partition_row(target: Target) -> ProducePartitionResponse:
+    appended, partition = target.appended, target.partition
+    if target.error is not ErrorCode.NONE or appended is None or partition is None:
+        message = error_message(target.failure) if target.failure is not None else None
+        return ProducePartitionResponse(index=target.asked.index, error_code=target.error, error_message=message)
+    return ProducePartitionResponse(
+        index=target.asked.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=partition.log_start_offset,
+    )
+
+
+class ProduceApi:
+    """``requests_under_way`` is bounded by what the network lets in."""
+
+    def __init__(self, topics: Topics, partitions: Partitions, clock: Clock) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._clock = clock
+        self._under_way: set[ProduceUnderWay] = set()
+
+    def handle(self, context: RequestContext, body: memoryview) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+        """A future when it has been begun, a coroutine when partitions have to be opened first."""
+        context.connection.sends_records = True
+        request = decode_produce_request(context.api_version, body)
+        targets = self._targets(context, request)
+        if any(_is_closed(target) for of_topic in targets for target in of_topic):
+            return self._open_and_begin(context, request, targets)
+        return self._begin(context, request, targets)
+
+    def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
+        return [
+            [self._target(topic, asked) for asked in of_topic.partitions]
+            for of_topic in request.topics
+            for topic in (
+                self._topics.by_id(of_topic.topic_id)
+                if context.api_version >= TOPIC_ID_VERSION
+                else self._topics.by_name(of_topic.name),
+            )
+        ]
+
+    def _target(self, topic: Topic | None, asked: ProducePartition) -> Target:
+        if topic is None or not 0 <= asked.index < topic.partition_count:
+            return Target(asked, topic, None)
+        return Target(asked, topic, self._partitions.opened(topic.id, asked.index))
+
+    async def _open_and_begin(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> Answer:
+        closed = [target for of_topic in targets for target in of_topic if _is_closed(target)]
+        await asyncio.gather(*(self._open(target) for target in closed))
+        return await asyncio.shield(self._begin(context, request, targets))
+
+    async def _open(self, target: Target) -> None:
+        assert target.topic is not None
+        try:
+            target.partition = await self._partitions.open(target.topic, target.asked.index)
+        except SiltstoneError as failure:
+            target.fail(failure)
+
+    def _begin(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> "asyncio.Future[Answer]":
+        deadline_ms = self._clock.monotonic_ms() + request.timeout_ms
+        under_way = ProduceUnderWay(context, request, targets, deadline_ms)
+        refused = _refusal(request)
+        for target in under_way.targets():
+            if refused is not None:
+                target.error = refused
+            elif target.error is ErrorCode.NONE:
+                self._append(target, context.api_version)
+                appended = target.appended
+                if appended is not None and appended.durable is not None:
+                    under_way.wait_for(target, appended.durable)
+        under_way.one_less()
+        if not under_way.answer.done():
+            self._under_way.add(under_way)
+            under_way.answer.add_done_callback(lambda _: self._under_way.discard(under_way))
+        return under_way.answer
+
+    def _append(self, target: Target, version: int) -> None:
+        topic, partition = target.topic, target.partition
+        if topic is None or partition is None or partition.is_closed:
+            target.error = _unknown_topic(version)
+        elif topic.is_internal:
+            target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        else:
+            try:
+                target.appended = partition.append(target.asked.records or b"", topic.config, version)
+            except SiltstoneError as failure:
+                target.fail(failure)
+
+    async def sweep(self) -> None:
+        """For ever: answer requests whose time limit has passed."""
+        while True:
+            await self._clock.sleep_ms(PRODUCE_TIMEOUT_SWEEP_MS)
+            now_ms = self._clock.monotonic_ms()
+            for late in [each for each in self._under_way if each.deadline_ms < now_ms]:
+                late.time_out()
+
+
+def _is_closed(target: Target) -> bool:
+    """It exists and has to be opened."""
+    topic = target.topic
+    return target.partition is None and topic is not None and 0 <= target.asked.index < topic.partition_count
+
+
+def _refusal(request: ProduceRequest) -> ErrorCode | None:
+    """What is wrong with all of it."""
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if request.transactional_id is not None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return None
+
+
+def _unknown_topic(version: int) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_ID_VERSION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

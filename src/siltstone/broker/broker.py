@@ -1,0 +1,104 @@
+"""The broker: a frame in, an answer out. It knows which handler an API has, and what is refused before any handler.
+
+Semantics of single APIs are in ``apis``; what happens on sockets is in ``server.network``.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from siltstone.broker.answering import frame_of
+from siltstone.broker.apis.api_versions import unsupported_version_body
+from siltstone.broker.apis.fetch import FetchApi
+from siltstone.broker.apis.produce import ProduceApi
+from siltstone.broker.apis.table import HANDLERS, Handler
+from siltstone.broker.context import RequestContext
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import Answer, CloseConnection, ConnectionContext
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
+from siltstone.kafka_protocol.malformed import MalformedMessage
+from siltstone.runtime.tasks import TaskGroup
+
+
+class KafkaBroker:
+    """A ``RequestHandler``. Made by ``starting.start_broker``."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self.parts = parts
+        self._produce = ProduceApi(parts.topics, parts.partitions, parts.clock)
+        self._fetch = FetchApi(parts)
+        self._tasks = TaskGroup("broker", lambda _: None)
+
+    async def start(self) -> None:
+        self._tasks.start("produce-time-limits", self._produce.sweep())
+
+    @property
+    def wants_pause(self) -> bool:
+        return self.parts.engine.has_waiting_appends
+
+    def handle(
+        self, connection: ConnectionContext, frame: memoryview
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+        """See RequestHandler. Raises CloseConnection."""
+        try:
+            header, body = decode_request_header(frame)
+            context = RequestContext(
+                connection, header.api_key, header.api_version, header.correlation_id, header.client_id
+            )
+            if not _is_announced(header):
+                return _refused_version(context)
+            if header.api_key == ApiKey.PRODUCE:
+                return self._produce.handle(context, body)
+            if header.api_key == ApiKey.FETCH:
+                return self._answer_fetch(context, body)
+            return self._answer(HANDLERS[ApiKey(header.api_key)], context, body)
+        except MalformedMessage as malformed:
+            raise CloseConnection(str(malformed)) from malformed
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Groups hear of members by heartbeats, sessions are forgotten by age: nothing hangs on a connection."""
+
+    async def _answer(self, handler: Handler, context: RequestContext, body: memoryview) -> Answer:
+        request = _decoded(handler, context, body)
+        response = await handler.handle(self.parts, context, request)
+        return frame_of(context, encode(response, context.api_version))
+
+    async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:
+        try:
+            pieces = await self._fetch.handle(context, body)
+        except MalformedMessage as malformed:
+            raise CloseConnection(str(malformed)) from malformed
+        return frame_of(context, *pieces)
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+        await self.parts.groups.close()
+        await self.parts.partitions.close()
+
+
+def _decoded(handler: Handler, context: RequestContext, body: memoryview) -> Any:
+    try:
+        return decode(handler.request, context.api_version, body)
+    except MalformedMessage as malformed:
+        raise CloseConnection(str(malformed)) from malformed
+
+
+def _is_announced(header: RequestHeader) -> bool:
+    versions = ANNOUNCED.get(header.api_key)
+    if versions is None or not versions[0] <= header.api_version <= versions[1]:
+        return False
+    return header.api_key != ApiKey.PRODUCE or header.api_version >= PRODUCE_VERSION_MIN
+
+
+PRODUCE_VERSION_MIN = 3
+"""Older ones are announced for old librdkafka, which compresses only then, and never sent by it (KAFKA-18659)."""
+
+
+def _refused_version(context: RequestContext) -> Answer:
+    """ApiVersions is answered in version 0 with all versions (item 1); there is no answer to others (item 6)."""
+    if context.api_key == ApiKey.API_VERSIONS:
+        return frame_of(context, unsupported_version_body())
+    raise CloseConnection(f"API {context.api_key} version {context.api_version} is not announced")
