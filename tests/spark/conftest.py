@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from oracles.apache_kafka import running_apache_kafka
+from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from siltstone.spark.session import start_session
+from support.kafka_oracles import or_skip
 from support.spark_cluster import SparkCluster, running_spark_cluster
 
 TESTS = Path(__file__).parents[1]
@@ -22,9 +25,24 @@ FOR_SMALL_DATA = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    session = start_session("local[2]", "siltstone tests", FOR_SMALL_DATA)
+    session = start_session("local[2]", "siltstone tests", {**FOR_SMALL_DATA, **kafka_connector()})
     yield session
     session.stop()
+
+
+def kafka_connector() -> dict[str, str]:
+    """The jars a session has to start with; none where they cannot be had, which is for their tests to notice."""
+    try:
+        return {"spark.jars": ",".join(map(str, fetch_jars(SPARK_KAFKA_CONNECTOR)))}
+    except JavaArtifactsUnavailable:
+        return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_address() -> Iterator[str]:
+    """The broker that the connector is tried on: ``bootstrap.servers``."""
+    with or_skip(running_apache_kafka) as broker:
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture(scope="session")
