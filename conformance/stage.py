@@ -16,6 +16,7 @@ from conformance.raw_broker import stored_batches
 
 ASKS = frozenset({"create_topic", "fill", "batches", "kill", "start"})
 _SECONDS_MAX = 20
+_QUIET: dict[str, str | int] = {"log_level": 0}  # that a broker was killed is no news
 
 
 class Stage:
@@ -23,7 +24,7 @@ class Stage:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, **_QUIET})
 
     def answer(self, asked: Mapping[str, Any]) -> object:
         arguments = dict(asked)
@@ -47,7 +48,7 @@ class Stage:
     ) -> None:
         """Values ``PARTITION-NUMBER``; timestamps only where a first one is given."""
         failed: list[str] = []
-        producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 20})
+        producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 20, **_QUIET})
         for number in range(first, first + count):
             timestamp = first_timestamp_ms + step_ms * (number - first) if first_timestamp_ms else 0
             producer.produce(

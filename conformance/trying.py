@@ -8,6 +8,7 @@ from conformance.features import Feature
 from conformance.outcome import Outcome, Result, refusal
 from conformance.stage import Stage
 
+_VERSION_SECONDS_MAX = 60
 _JUDGED = {"works": Outcome.WORKS, "lacks": Outcome.CLIENT_LACKS_IT, "failed": Outcome.FAILS}
 
 
@@ -32,6 +33,13 @@ class Trial:
                 client, feature.id, Outcome.CRASHES, one_line(str(crashed)), time.monotonic() - begun
             )
         return self._judged(client, feature, said, time.monotonic() - begun)
+
+    def version(self, driver: Driver) -> str:
+        """What the driver says of its client."""
+        try:
+            return str(driver.tell({"feature": "version"}, self._stage, _VERSION_SECONDS_MAX)["detail"])
+        except (DriverHangs, DriverCrashed) as silent:
+            return one_line(f"unknown: {silent}")
 
     def _judged(self, client: str, feature: Feature, said: Mapping[str, str], seconds: float) -> Result:
         detail = one_line(said.get("detail", ""))

@@ -108,6 +108,7 @@ def pattern(scenario: Scenario) -> None:
     reader = consumer(scenario, topic_metadata_refresh_interval_ms=500)
     reader.subscribe([f"^{scenario.name}-[a-z]$"])
     same("topics", {message.topic() for message in read(reader, 6)}, set(topics))
+    reader.commit(asynchronous=False)  # all is assigned anew when a topic comes
     later = scenario.topic(suffix="-c")
     scenario.ask("fill", topic=later, count=3)
     same("topics made later", {message.topic() for message in read(reader, 3)}, {later})

@@ -1,0 +1,96 @@
+"""One client's column: its features one after the other, on brokers that nobody else uses meanwhile."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from conformance.brokers.broker import BrokerSettings, OpenBroker
+from conformance.clients import Client
+from conformance.driving import Driver
+from conformance.features import IDLE_LIMIT_MS, Feature
+from conformance.outcome import Outcome, Result
+from conformance.raw_broker import announced_apis
+from conformance.stage import Stage
+from conformance.trying import Trial
+
+SETTINGS = BrokerSettings()
+IDLE_LIMITED = msgspec.structs.replace(SETTINGS, connections_max_idle_ms=IDLE_LIMIT_MS)
+
+
+class Column:
+    """``try_feature`` starts what it needs at first use; all ends with the block that ``open_column`` is."""
+
+    def __init__(self, client: Client, trials: Callable[[bool], Trial], folder: Path, is_given: bool) -> None:
+        self._client = client
+        self._trials = trials
+        self._is_given = is_given
+        self._tries = 0
+        self.driver = Driver(list(client.command), client.environment, folder / f"{client.id}.log")
+
+    def try_feature(self, feature: Feature) -> Result:
+        if self._is_given and (feature.idle_limited or feature.restarts_broker):
+            return Result(self._client.id, feature.id, Outcome.NOT_RUN, "needs a broker of its own")
+        self._tries += 1
+        name = f"{feature.id.replace('_', '-')}-{self._client.id}-{self._tries}"
+        trial = self._trials(feature.idle_limited)
+        return trial.try_feature(self._client.id, self.driver, feature, name)
+
+
+class Trials:
+    """Two brokers at most, each begun when it is first asked for."""
+
+    def __init__(self, open_broker: OpenBroker, folder: Path, running: ExitStack) -> None:
+        self._open_broker = open_broker
+        self._folder = folder
+        self._running = running
+        self._begun: dict[bool, Trial] = {}
+
+    def __call__(self, idle_limited: bool) -> Trial:
+        if idle_limited not in self._begun:
+            folder = self._folder / ("idle-limited" if idle_limited else "broker")
+            folder.mkdir()
+            settings = IDLE_LIMITED if idle_limited else SETTINGS
+            broker = self._running.enter_context(self._open_broker(settings, folder))
+            announced = announced_apis(broker.bootstrap)
+            self._begun[idle_limited] = Trial(broker.bootstrap, Stage(broker), announced)
+        return self._begun[idle_limited]
+
+
+@contextmanager
+def running_trials(open_broker: OpenBroker) -> Iterator[Trials]:
+    with tempfile.TemporaryDirectory(prefix="siltstone-conformance-", ignore_cleanup_errors=True) as folder:
+        with ExitStack() as running:
+            yield Trials(open_broker, Path(folder), running)
+
+
+@contextmanager
+def open_column(client: Client, trials: Callable[[bool], Trial], is_given: bool = False) -> Iterator[Column]:
+    with tempfile.TemporaryDirectory(prefix="siltstone-driver-") as folder:
+        column = Column(client, trials, Path(folder), is_given)
+        try:
+            yield column
+        finally:
+            column.driver.close()
+
+
+def try_client(
+    client: Client,
+    features: Iterable[Feature],
+    open_broker: OpenBroker,
+    is_given: bool,
+    told: Callable[[Result], None],
+) -> tuple[str, list[Result]]:
+    """Its version and what came of each feature, also told as it comes."""
+    missing = client.missing()
+    if missing:
+        return "", [Result(client.id, feature.id, Outcome.NOT_RUN, missing) for feature in features]
+    results: list[Result] = []
+    with running_trials(open_broker) as trials, open_column(client, trials, is_given) as column:
+        version = trials(False).version(column.driver)
+        for feature in features:
+            results.append(column.try_feature(feature))
+            told(results[-1])
+    return version, results
