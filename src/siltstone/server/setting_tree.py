@@ -19,12 +19,12 @@ ENVIRONMENT_PREFIX = "SILTSTONE_"
 
 
 def settings_of(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:
-    """All leaves below a struct, in the order they are declared."""
+    """All leaves below a struct, in the order they are declared; mappings are none (``topics.…``)."""
     for field in msgspec.structs.fields(tree):
         key = f"{prefix}{field.encode_name}"
         if _is_branch(field.type):
             yield from settings_of(field.type, f"{key}.")
-        else:
+        elif isinstance(field.type, type):
             yield Setting(key, field.type, field.default)
 
 
@@ -52,7 +52,7 @@ def values_of(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[Setting,
         value = getattr(tree, field.name)
         if isinstance(value, msgspec.Struct):
             yield from values_of(value, f"{key}.")
-        else:
+        elif isinstance(field.type, type):
             yield Setting(key, field.type, field.default), value
 
 

@@ -72,9 +72,10 @@ class Setting(msgspec.Struct, frozen=True):
         }[self.unit]
 
 
-_MAY_BE_ZERO = frozenset(
-    {"node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms", "split_size_bytes"}
-)
+_MAY_BE_ZERO = frozenset({
+    "node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms", "split_size_bytes",
+    "group_initial_rebalance_delay_ms", "offset_metadata_max_bytes",
+})  # fmt: skip
 
 
 def parse_setting(setting: Setting, raw: object, *, origin: str, is_text: bool) -> object:

@@ -3,7 +3,8 @@
     defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
 
 A store is a folder, FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``, ``wal_folder`` or
-``buckets.0`` place a part elsewhere. Nothing here touches the disk but the settings file. How one value is
+``buckets.0`` place a part elsewhere. ``topics.…`` are configurations of topics, such as ``topics.retention.ms``, that
+hold where a topic says nothing. Nothing here touches the disk but the settings file. How one value is
 written: ``setting_values``; the tree: ``setting_tree``; the objects made of it: ``components``.
 """
 
@@ -13,10 +14,15 @@ from pathlib import Path
 
 import msgspec
 
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_table import written_defaults
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.setting_layers import Layer, environment_layer, file_layer, flags_layer
 from siltstone.server.setting_tree import build_tree, settings_of, unknown_key, values_of
 from siltstone.server.setting_values import Setting, SettingRefused, format_setting, parse_setting
@@ -39,6 +45,9 @@ class Tuning(msgspec.Struct, frozen=True):
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     sweep: SweepSettings = SweepSettings()
+    broker: BrokerSettings = BrokerSettings()
+    groups: GroupSettings = GroupSettings()
+    network: NetworkSettings = NetworkSettings()
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -59,6 +68,18 @@ class StoreSettings(msgspec.Struct, frozen=True):
         return self.tuning.read
 
     @property
+    def broker(self) -> BrokerSettings:
+        return self.tuning.broker
+
+    @property
+    def groups(self) -> GroupSettings:
+        return self.tuning.groups
+
+    @property
+    def network(self) -> NetworkSettings:
+        return self.tuning.network
+
+    @property
     def retry(self) -> RetrySettings:
         return self.tuning.retry
 
@@ -76,7 +97,9 @@ class StoreSettings(msgspec.Struct, frozen=True):
 
 PLACES: tuple[Setting, ...] = (Setting("metadata", str, None), Setting("wal_folder", str, None))
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
-"""Every key but ``buckets.N``."""
+"""Every key but ``buckets.N`` and ``topics.…``."""
+
+TOPICS_PREFIX = "topics."
 
 
 def load_settings(
@@ -114,10 +137,17 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
                 _checked_bucket(key, layer.origin),
                 parse_setting(Setting(key, str, None), raw, origin=layer.origin, is_text=layer.is_text),
             )
+        elif key.startswith(TOPICS_PREFIX):
+            yield key, _written_text(raw)
         elif (setting := SETTINGS.get(key)) is not None:
             yield key, parse_setting(setting, raw, origin=layer.origin, is_text=layer.is_text)
         else:
             raise unknown_key(key, SETTINGS, layer.origin)
+
+
+def _written_text(raw: object) -> str:
+    """Topic configurations are texts, as Kafka has them; in a TOML file a number or truth value may stand for its own."""
+    return str(raw).lower() if isinstance(raw, bool) else str(raw)
 
 
 def _checked_bucket(key: str, origin: str) -> str:
@@ -128,7 +158,7 @@ def _checked_bucket(key: str, origin: str) -> str:
 
 
 def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSettings:
-    tuning = build_tree(Tuning, values)
+    tuning = build_tree(Tuning, {**values, "broker.topic_defaults": _topic_defaults(values)})
     buckets = {
         int(key.removeprefix("buckets.")): str(url)
         for key, url in values.items()
@@ -145,6 +175,19 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
     )
 
 
+def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
+    """Raises SettingRefused."""
+    named = {
+        key.removeprefix(TOPICS_PREFIX): str(text)
+        for key, text in values.items()
+        if key.startswith(TOPICS_PREFIX)
+    }
+    try:
+        return written_defaults(named)
+    except InvalidRequest as refusal:
+        raise SettingRefused(f"impossible settings in [topics]: {refusal}") from refusal
+
+
 def _sqlite_url(path: Path) -> str:
     return path.as_uri().replace("file://", "sqlite://", 1)
 
@@ -154,5 +197,6 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield "metadata", settings.metadata
     yield "wal_folder", str(settings.wal_folder)
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
+    yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     for setting, value in values_of(settings.tuning):
         yield setting.key, format_setting(setting, value)
