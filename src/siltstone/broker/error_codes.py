@@ -9,9 +9,26 @@ import logging
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
+from siltstone.broker.topics.config_values import InvalidTopicConfig
+from siltstone.broker.topics.refusals import (
+    InternalTopic,
+    InvalidPartitionCount,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    TooManyPartitionsAtOnce,
+    UnknownTopic,
+    UnknownTopicId,
+)
 from siltstone.kafka_protocol import batch_errors
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.metadata.refusals import StreamNotExist
+from siltstone.metadata.refusals import (
+    InvalidTopicName,
+    PartitionCountNotLarger,
+    StreamNotExist,
+    TooManyPartitions,
+    TopicAlreadyExists,
+    TopicNotExist,
+)
 from siltstone.model.errors import CorruptData, Fenced, InvalidRequest, Stale, Unavailable
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
@@ -48,6 +65,20 @@ CODES: dict[type[BaseException], ErrorCode] = {
     StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     AppendTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    # topics
+    UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
+    TopicNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    TopicAlreadyExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    InvalidTopicConfig: ErrorCode.INVALID_CONFIG,
+    InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
+    PartitionCountNotLarger: ErrorCode.INVALID_PARTITIONS,
+    InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
+    InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    TooManyPartitions: ErrorCode.POLICY_VIOLATION,
+    TooManyPartitionsAtOnce: ErrorCode.POLICY_VIOLATION,
+    InternalTopic: ErrorCode.INVALID_REQUEST,
     # the state of the store
     OffsetBeyondEnds: ErrorCode.OFFSET_OUT_OF_RANGE,
     EngineOverloaded: ErrorCode.REQUEST_TIMED_OUT,

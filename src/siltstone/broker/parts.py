@@ -4,6 +4,7 @@ import msgspec
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.producer_ids import ProducerIds
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
@@ -23,6 +24,7 @@ class BrokerParts(msgspec.Struct, frozen=True):
     creation: TopicCreation
     partitions: Partitions
     groups: Groups
+    producer_ids: ProducerIds
     clock: Clock
     rng: Random
     cluster_id: str

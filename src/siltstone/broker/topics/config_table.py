@@ -86,14 +86,19 @@ def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] 
 
 
 def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
-    """Never refuses: what cannot be used is logged and passed over."""
-    usable = dict(defaults)
+    """Never refuses: what cannot be used is passed over."""
+    return _topic_config(_Values({**defaults, **usable_configs(configs)}))
+
+
+def usable_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """What is known and allowed of what is stored; the rest is logged."""
+    usable: dict[str, str] = {}
     for name, text in configs.items():
         try:
             usable |= written_configs({name: text})
         except InvalidTopicConfig as refusal:
             logger.warning("a topic's configuration is passed over: %s", refusal)
-    return _topic_config(_Values(usable))
+    return usable
 
 
 class _Values:

@@ -13,6 +13,7 @@ import msgspec
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.config_table import parse_topic_configs, written_configs
 from siltstone.broker.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC, why_illegal
+from siltstone.broker.topics.refusals import InvalidPartitionCount, InvalidReplicationFactor
 from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.metadata.commands import CreateTopic
 from siltstone.metadata.decisions.decision import Decision
@@ -20,7 +21,6 @@ from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.refusals import InvalidTopicName, TopicAlreadyExists
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
@@ -34,14 +34,6 @@ OFFSETS_TOPIC_CONFIGS = {
     "segment.bytes": str(100 * MIB),
 }
 """As Kafka creates it."""
-
-
-class InvalidPartitionCount(InvalidRequest):
-    """A topic has at least one partition."""
-
-
-class InvalidReplicationFactor(InvalidRequest):
-    """A topic has at least one replica."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,87 @@
+"""This broker's own settings as Kafka's tools read them: under Kafka's names where Kafka has one, all read-only.
+
+They come from the settings file, so nothing here can be altered through the protocol.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from siltstone.broker.apis.config_entries import ConfigSource
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import Listener
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_rows import TABLE
+from siltstone.broker.topics.config_values import ConfigType, Value, written
+
+_KAFKA_NAMES = {
+    "auto_create_topics_enable": "auto.create.topics.enable",
+    "num_partitions": "num.partitions",
+    "default_replication_factor": "default.replication.factor",
+    "offsets_topic_num_partitions": "offsets.topic.num.partitions",
+    "fetch_max_bytes": "fetch.max.bytes",
+    "fetch_sessions_max": "max.incremental.fetch.session.cache.slots",
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+}
+_NOT_ENTRIES = {"topic_defaults"}
+"""Reported one by one, under the broker's names for them."""
+
+
+class BrokerEntry(msgspec.Struct, frozen=True):
+    name: str
+    value: str
+    kind: ConfigType
+    source: ConfigSource
+    documentation: str
+
+
+def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
+    """Ordered by name."""
+    entries = [
+        *_of_this_broker(parts, listener),
+        *_of_settings(parts.settings),
+        *_of_topics(parts.topics.defaults),
+    ]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEntry]:
+    address = f"{listener.name}://{listener.advertised_host}:{listener.advertised_port}"
+    for name, value, documentation in (
+        ("advertised.listeners", address, "Where the client that asks has found this broker."),
+        ("broker.id", parts.node_id, "The number of this node."),
+        ("node.id", parts.node_id, "The number of this node."),
+        ("delete.topic.enable", True, "Topics can be deleted."),
+        ("offsets.topic.replication.factor", 1, "Replicas are the bucket's business."),
+    ):
+        yield BrokerEntry(
+            name, written(value), _kind_of(name, value), ConfigSource.STATIC_BROKER, documentation
+        )
+
+
+def _of_settings(settings: BrokerSettings) -> Iterator[BrokerEntry]:
+    for field in msgspec.structs.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in _NOT_ENTRIES or not isinstance(value, bool | int | float | str):
+            continue
+        name = _KAFKA_NAMES.get(field.name, f"siltstone.{field.name.replace('_', '.')}")
+        source = ConfigSource.DEFAULT if value == field.default else ConfigSource.STATIC_BROKER
+        documentation = f"Setting broker.{field.name} of this node."
+        yield BrokerEntry(name, written(value), _kind_of(name, value), source, documentation)
+
+
+def _of_topics(defaults: Mapping[str, str]) -> Iterator[BrokerEntry]:
+    for row in TABLE.values():
+        if row.synonyms:
+            source = ConfigSource.STATIC_BROKER if row.name in defaults else ConfigSource.DEFAULT
+            value = defaults.get(row.name, row.default)
+            documentation = f"Holds for topics that say nothing about {row.name}. {row.documentation}"
+            yield BrokerEntry(row.synonyms[0], value, row.kind, source, documentation)
+
+
+def _kind_of(name: str, value: Value) -> ConfigType:
+    if isinstance(value, bool):
+        return ConfigType.BOOLEAN
+    if isinstance(value, int):
+        return ConfigType.LONG if name.endswith(".ms") else ConfigType.INT
+    return ConfigType.DOUBLE if isinstance(value, float) else ConfigType.STRING

@@ -1,0 +1,93 @@
+"""CreatePartitions: more partitions for topics that stand. The new ones are empty; keys move to other partitions."""
+
+import asyncio
+from collections import Counter
+
+from siltstone.broker.apis.assigned_replicas import check_replicas
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.refusals import (
+    InternalTopic,
+    InvalidPartitionCount,
+    InvalidReplicaAssignment,
+    UnknownTopic,
+)
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from siltstone.metadata.commands import AddPartitions
+from siltstone.metadata.decisions.table import decide
+from siltstone.metadata.refusals import Refusal
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+
+async def handle_create_partitions(
+    parts: BrokerParts, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    times_named = Counter(topic.name for topic in request.topics)
+    results = await asyncio.gather(*(
+        _result(parts, topic, request.validate_only)
+        for topic in request.topics
+        if times_named[topic.name] == 1
+    ))  # fmt: skip
+    repeated = InvalidRequest("Duplicate topic name.")
+    results += [_refused(name, repeated) for name, times in times_named.items() if times > 1]
+    return CreatePartitionsResponse(results=results)
+
+
+async def _result(
+    parts: BrokerParts, asked: CreatePartitionsTopic, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    try:
+        topic = _growing(parts, asked)
+        command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count)
+        if not validate_only:
+            await parts.metadata.execute(command)
+        elif isinstance(answer := decide(parts.metadata.image, command, parts.clock.now_ms()), Refusal):
+            raise answer
+    except SiltstoneError as failure:
+        return _refused(asked.name, failure)
+    return CreatePartitionsTopicResult(name=topic.name)
+
+
+def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
+    """Raises UnknownTopic, InternalTopic, InvalidPartitionCount, InvalidReplicaAssignment."""
+    topic = parts.topics.by_name(asked.name)
+    if topic is None:
+        raise UnknownTopic(asked.name)
+    if topic.is_internal:
+        raise InternalTopic(topic.name)
+    added = asked.count - topic.partition_count
+    if added == 0:
+        raise InvalidPartitionCount(f"Topic already has {asked.count} partition(s).")
+    if added < 0:
+        raise InvalidPartitionCount(
+            f"The topic {topic.name} currently has {topic.partition_count} partition(s); {asked.count} would not be "
+            "an increase."
+        )
+    if asked.assignments is not None:
+        _check_assignments(parts, asked, added)
+    return topic
+
+
+def _check_assignments(parts: BrokerParts, asked: CreatePartitionsTopic, added: int) -> None:
+    """Null means that the broker assigns; an empty list assigns nothing."""
+    assignments = asked.assignments or []
+    if len(assignments) != added:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were "
+            "specified."
+        )
+    for assignment in assignments:
+        check_replicas(parts, assignment.broker_ids)
+
+
+def _refused(name: str, failure: SiltstoneError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(
+        name=name, error_code=error_code(failure), error_message=error_message(failure)
+    )

@@ -1,0 +1,135 @@
+"""CreateTopics: one result for each topic, whatever happened to the others (item 21).
+
+Topics of one request are created side by side, so that their commands share an append of the metadata log.
+"""
+
+import asyncio
+from collections import Counter
+
+from siltstone.broker.apis.assigned_replicas import check_replicas
+from siltstone.broker.apis.config_entries import topic_entries
+from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.config_values import InvalidTopicConfig
+from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic
+from siltstone.broker.topics.refusals import InvalidReplicaAssignment, TooManyPartitionsAtOnce
+from siltstone.kafka_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.metadata.entities import TopicMetadata
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
+
+
+async def handle_create_topics(
+    parts: BrokerParts, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    times_named = Counter(topic.name for topic in request.topics)
+    refusal = _refusal_of_all(parts, request)
+    results = await asyncio.gather(*(
+        _result(parts, topic, request.validate_only, refusal)
+        for topic in request.topics
+        if times_named[topic.name] == 1
+    ))  # fmt: skip
+    repeated = InvalidRequest("Duplicate topic name.")
+    results += [_refused(name, repeated) for name, times in times_named.items() if times > 1]
+    return CreateTopicsResponse(topics=results)
+
+
+def _refusal_of_all(parts: BrokerParts, request: CreateTopicsRequest) -> SiltstoneError | None:
+    """As Kafka, which bounds what one request adds to its metadata."""
+    partitions = sum(_partitions_asked(parts, topic) for topic in request.topics)
+    if partitions <= PARTITIONS_PER_COMMAND_MAX:
+        return None
+    return TooManyPartitionsAtOnce(
+        f"{partitions} partitions in one request: ask for at most {PARTITIONS_PER_COMMAND_MAX} at a time"
+    )
+
+
+def _partitions_asked(parts: BrokerParts, topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return parts.settings.num_partitions if topic.num_partitions == BROKER_DEFAULT else topic.num_partitions
+
+
+async def _result(
+    parts: BrokerParts, topic: CreatableTopic, validate_only: bool, refusal: SiltstoneError | None
+) -> CreatableTopicResult:
+    try:
+        if refusal is not None:
+            raise refusal
+        wanted = _wanted(parts, topic)
+        if validate_only:
+            return _created(parts, parts.creation.validate(wanted), topic_id=NO_UUID)
+        created = await parts.creation.create(wanted)
+        return _created(parts, created.metadata, created.topic_id)
+    except SiltstoneError as failure:
+        return _refused(topic.name, failure)
+
+
+def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
+    """Raises InvalidTopicConfig, InvalidRequest, InvalidReplicaAssignment."""
+    if nulls := [config.name for config in topic.configs if config.value is None]:
+        raise InvalidTopicConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    if not topic.assignments:
+        return NewTopic(
+            name=topic.name,
+            partition_count=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            configs=configs,
+        )
+    replicas = _assigned(parts, topic)
+    return NewTopic(
+        name=topic.name,
+        partition_count=len(topic.assignments),
+        replication_factor=replicas,
+        configs=configs,
+    )
+
+
+def _assigned(parts: BrokerParts, topic: CreatableTopic) -> int:
+    """The number of replicas. Only this broker exists, so it is one."""
+    for asked, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.num_partitions, "numPartitions"),
+    ):
+        if asked != BROKER_DEFAULT:
+            raise InvalidRequest(
+                f"A manual partition assignment was specified, but {what} was not set to -1."
+            )
+    indexes = [assignment.partition_index for assignment in topic.assignments]
+    if sorted(indexes) != list(range(len(indexes))):
+        raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+    for assignment in topic.assignments:
+        check_replicas(parts, assignment.broker_ids)
+    return REPLICATION_FACTOR
+
+
+def _created(parts: BrokerParts, metadata: TopicMetadata, topic_id: bytes) -> CreatableTopicResult:
+    entries = topic_entries(metadata.configs, parts.topics.defaults)
+    return CreatableTopicResult(
+        name=metadata.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(metadata.partitions),
+        replication_factor=REPLICATION_FACTOR,
+        configs=[
+            CreatableTopicConfigs(name=entry.row.name, value=entry.value, config_source=entry.source)
+            for entry in entries
+        ],
+    )
+
+
+def _refused(name: str, failure: SiltstoneError) -> CreatableTopicResult:
+    """Kafka, too, answers refused topics with an empty list of configurations, not with null."""
+    return CreatableTopicResult(
+        name=name, error_code=error_code(failure), error_message=error_message(failure)
+    )

@@ -1,0 +1,93 @@
+"""DeleteTopics: by name, or, from version 6 on, by name or id."""
+
+import asyncio
+from collections import Counter
+
+import msgspec
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.refusals import InternalTopic, UnknownTopic, UnknownTopicId
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.metadata.refusals import TopicNotExist
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """A topic as the request names it."""
+
+    name: str | None
+    topic_id: bytes
+
+
+async def handle_delete_topics(
+    parts: BrokerParts, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    named = Counter(_Named(name, NO_UUID) for name in request.topic_names)
+    named.update(_Named(topic.name, topic.topic_id) for topic in request.topics)
+    twice = _named_twice(parts, named)
+    return DeleteTopicsResponse(
+        responses=await asyncio.gather(*(_result(parts, one, one in twice) for one in named))
+    )
+
+
+def _named_twice(parts: BrokerParts, named: Counter[_Named]) -> set[_Named]:
+    """In the same words, or once by name and once by id: then neither is deleted."""
+    times_found = Counter(topic.id for one in named if (topic := _topic_of(parts, one)) is not None)
+    return {
+        one
+        for one, times in named.items()
+        if times > 1 or ((topic := _topic_of(parts, one)) is not None and times_found[topic.id] > 1)
+    }
+
+
+def _topic_of(parts: BrokerParts, named: _Named) -> Topic | None:
+    return parts.topics.by_id(named.topic_id) if named.name is None else parts.topics.by_name(named.name)
+
+
+async def _result(parts: BrokerParts, named: _Named, is_named_twice: bool) -> DeletableTopicResult:
+    try:
+        topic = _deletable(parts, named, is_named_twice)
+        await _delete(parts, topic, named)
+    except SiltstoneError as failure:
+        return DeletableTopicResult(
+            name=named.name,
+            topic_id=named.topic_id,
+            error_code=error_code(failure),
+            error_message=error_message(failure),
+        )
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _deletable(parts: BrokerParts, named: _Named, is_named_twice: bool) -> Topic:
+    """Raises InvalidRequest, UnknownTopic, UnknownTopicId, InternalTopic."""
+    if named.name is None and named.topic_id == NO_UUID:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    if named.name is not None and named.topic_id != NO_UUID:
+        raise InvalidRequest("You may not specify both topic name and topic id.")
+    if is_named_twice:
+        raise InvalidRequest("Duplicate topic name or id.")
+    topic = _topic_of(parts, named)
+    if topic is None:
+        raise _unknown(named)
+    if topic.is_internal:
+        raise InternalTopic(topic.name)
+    return topic
+
+
+async def _delete(parts: BrokerParts, topic: Topic, named: _Named) -> None:
+    try:
+        await parts.partitions.delete_topic(topic)
+    except TopicNotExist as gone:  # another request was faster
+        raise _unknown(named) from gone
+
+
+def _unknown(named: _Named) -> UnknownTopic | UnknownTopicId:
+    return UnknownTopicId(named.topic_id) if named.name is None else UnknownTopic(named.name)

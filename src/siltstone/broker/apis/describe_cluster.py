@@ -1,0 +1,42 @@
+"""DescribeCluster: this broker, which is also its own controller (item 15)."""
+
+from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from siltstone.broker.context import RequestContext
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS, CONTROLLERS = 1, 2
+"""Kinds of endpoints a client may think it is connected to."""
+
+
+async def handle_describe_cluster(
+    parts: BrokerParts, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        return _not_a_broker_endpoint(request.endpoint_type)
+    listener = context.connection.listener
+    broker = DescribeClusterBroker(
+        broker_id=parts.node_id, host=listener.advertised_host, port=listener.advertised_port
+    )
+    everything = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=parts.cluster_id,
+        controller_id=parts.node_id,
+        brokers=[broker],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
+    )
+
+
+def _not_a_broker_endpoint(asked: int) -> DescribeClusterResponse:
+    if asked == CONTROLLERS:
+        code, text = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker: connect with bootstrap servers, not controllers"
+        )  # fmt: skip
+    else:
+        code, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+    return DescribeClusterResponse(error_code=code, error_message=text)

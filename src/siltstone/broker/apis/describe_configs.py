@@ -1,0 +1,104 @@
+"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22)."""
+
+from siltstone.broker.apis.broker_entries import BrokerEntry, broker_entries
+from siltstone.broker.apis.config_entries import TopicEntry, topic_entries
+from siltstone.broker.apis.config_resources import (
+    ResourceType,
+    check_broker_name,
+    no_such_resource,
+    topic_of,
+)
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from siltstone.model.errors import SiltstoneError
+
+
+async def handle_describe_configs(
+    parts: BrokerParts, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_result(parts, context, request, resource) for resource in request.resources]
+    )
+
+
+def _result(
+    parts: BrokerParts,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+) -> DescribeConfigsResult:
+    try:
+        configs = _configs(parts, context, request, resource)
+    except SiltstoneError as failure:
+        return DescribeConfigsResult(
+            error_code=error_code(failure),
+            error_message=error_message(failure),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[
+            config
+            for config in configs
+            if not resource.configuration_keys or config.name in resource.configuration_keys
+        ],
+    )
+
+
+def _configs(
+    parts: BrokerParts,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+) -> list[DescribeConfigsResourceResult]:
+    """Raises why there are none."""
+    if resource.resource_type == ResourceType.TOPIC:
+        stored = topic_of(parts, resource.resource_name).metadata.configs
+        return [_of_topic(entry, request) for entry in topic_entries(stored, parts.topics.defaults)]
+    if resource.resource_type == ResourceType.BROKER:
+        if not resource.resource_name:  # what was altered for all brokers at once: nothing ever is
+            return []
+        check_broker_name(parts, resource.resource_name)
+        listener = context.connection.listener
+        return [_of_broker(entry, request) for entry in broker_entries(parts, listener)]
+    raise no_such_resource(resource.resource_type)
+
+
+def _of_topic(entry: TopicEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = [
+        DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in entry.synonyms
+    ]
+    return DescribeConfigsResourceResult(
+        name=entry.row.name,
+        value=entry.value,
+        config_source=entry.source,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=entry.row.kind,
+        documentation=entry.row.documentation if request.include_documentation else None,
+    )
+
+
+def _of_broker(entry: BrokerEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    itself = DescribeConfigsSynonym(name=entry.name, value=entry.value, source=entry.source)
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=True,
+        config_source=entry.source,
+        synonyms=[itself] if request.include_synonyms else [],
+        config_type=entry.kind,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

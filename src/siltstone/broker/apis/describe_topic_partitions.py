@@ -1,0 +1,109 @@
+"""DescribeTopicPartitions: partitions of topics by name, page by page.
+
+Topics come in the order of their names, and the cursor names the first partition that is not in the answer, be its
+topic there or not.
+"""
+
+from siltstone.broker.apis.operations import TOPIC_OPERATIONS
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
+from siltstone.broker.topics.refusals import UnknownTopic
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from siltstone.metadata.refusals import InvalidTopicName
+from siltstone.model.errors import InvalidRequest
+
+PARTITIONS_PER_PAGE_MAX = 2_000
+"""Kafka's max.request.partition.size.limit: half a megabyte at most."""
+
+
+async def handle_describe_topic_partitions(
+    parts: BrokerParts, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    try:
+        names = _names(parts, request)
+    except InvalidRequest as refusal:
+        code = error_code(refusal)
+        refused = [
+            DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
+        ]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    return _page(parts, names, request.cursor or Cursor(), _room(request))
+
+
+def _room(request: DescribeTopicPartitionsRequest) -> int:
+    return max(1, min(PARTITIONS_PER_PAGE_MAX, request.response_partition_limit))
+
+
+def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """From the cursor's topic on; of all topics when none is named. Raises InvalidRequest."""
+    cursor = request.cursor
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and asked and cursor.topic_name not in asked:
+        raise InvalidRequest(
+            f"the cursor's topic {cursor.topic_name[:300]!r} is not in the list: take it in, or begin anew"
+        )
+    if cursor is not None and cursor.partition_index < 0:
+        raise InvalidRequest(f"the cursor's partition is {cursor.partition_index}: it must be at least 0")
+    names = sorted(asked) or [topic.name for topic in parts.topics.all()]
+    return [name for name in names if cursor is None or name >= cursor.topic_name]
+
+
+def _page(parts: BrokerParts, names: list[str], cursor: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+    answers: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        start = cursor.partition_index if name == cursor.topic_name else 0
+        if room == 0:
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(topic_name=name))
+        topic = parts.topics.by_name(name)
+        if topic is None:
+            answers.append(_unknown(name))
+            continue
+        end = min(topic.partition_count, start + room)
+        answers.append(_described(parts, topic, start, end))
+        if end < topic.partition_count:
+            cursor = Cursor(topic_name=name, partition_index=end)
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=cursor)
+        room -= max(0, end - start)
+    return DescribeTopicPartitionsResponse(topics=answers)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    refusal = InvalidTopicName(why) if (why := why_illegal(name)) else UnknownTopic(name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error_code(refusal), name=name, is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _described(
+    parts: BrokerParts, topic: Topic, start: int, end: int
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(parts, topic, index) for index in range(start, end)],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(parts: BrokerParts, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=parts.node_id,
+        leader_epoch=parts.partitions.leader_epoch(topic, index),
+        replica_nodes=[parts.node_id],
+        isr_nodes=[parts.node_id],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )

@@ -1,0 +1,98 @@
+"""IncrementalAlterConfigs: what the request does not name stays as it is; lists can grow and shrink."""
+
+from enum import IntEnum
+
+from siltstone.broker.apis.altering_configs import Change, alter, alterable_topic, repeated_resources
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.config_rows import TABLE
+from siltstone.broker.topics.config_values import ConfigType, InvalidTopicConfig, written
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+
+class Operation(IntEnum):
+    """With the protocol's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+async def handle_incremental_alter_configs(
+    parts: BrokerParts, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    repeated = repeated_resources(
+        (resource.resource_type, resource.resource_name) for resource in request.resources
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            await _response(parts, resource, repeated, request.validate_only)
+            for resource in request.resources
+        ]
+    )
+
+
+async def _response(
+    parts: BrokerParts, resource: AlterConfigsResource, repeated: set[tuple[int, str]], validate_only: bool
+) -> AlterConfigsResourceResponse:
+    code, message = 0, None
+    try:
+        await alter(parts, _change(parts, resource, repeated), validate_only=validate_only)
+    except SiltstoneError as failure:
+        code, message = error_code(failure), error_message(failure)
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _change(parts: BrokerParts, resource: AlterConfigsResource, repeated: set[tuple[int, str]]) -> Change:
+    """Raises why nothing can be altered."""
+    named = (resource.resource_type, resource.resource_name)
+    topic = alterable_topic(parts, named, repeated, [config.name for config in resource.configs])
+    put: dict[str, str] = {}
+    remove: list[str] = []
+    for config in resource.configs:
+        if config.config_operation == Operation.DELETE:
+            remove.append(config.name)
+        else:
+            put[config.name] = _new_value(parts, topic, config)
+    return Change(topic=topic, put=put, remove=tuple(remove))
+
+
+def _new_value(parts: BrokerParts, topic: Topic, config: AlterableConfig) -> str:
+    if config.value is None:
+        raise InvalidRequest(f"Null value not supported for : {config.name}")
+    if config.config_operation == Operation.SET:
+        return config.value
+    if config.config_operation not in (Operation.APPEND, Operation.SUBTRACT):
+        raise InvalidRequest(f"Unknown operations type {config.config_operation}")
+    operation = Operation(config.config_operation)
+    row = TABLE.get(config.name)
+    if row is None or row.kind is not ConfigType.LIST:
+        raise InvalidTopicConfig(
+            f"Can't {operation.name} to key {config.name[:200]} because its type is not LIST."
+        )
+    default = parts.topics.defaults.get(row.name, row.default)
+    return _list_after(operation, topic.metadata.configs.get(row.name, default), config.value)
+
+
+def _list_after(operation: Operation, current: str, value: str) -> str:
+    """Of two texts of lists; the current one is in the one form there is for it."""
+    standing = [item for item in current.split(",") if item]
+    named = [item.strip() for item in value.split(",")]
+    if operation is Operation.APPEND:
+        return written(tuple(standing + [item for item in named if item not in standing]))
+    return written(tuple(item for item in standing if item not in named))

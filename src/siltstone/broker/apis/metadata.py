@@ -1,0 +1,97 @@
+"""Metadata: this broker at the address its client came to, and the topics it leads; clients begin with it and return to
+it. Semantics: kafka-protocol.md section 4, items 12 to 18."""
+
+from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from siltstone.broker.apis.topic_description import described_topic
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
+from siltstone.broker.topics.refusals import UnknownTopic, UnknownTopicId
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.metadata.refusals import InvalidTopicName
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+IDS_VERSION = 12
+"""From here on a topic may be asked for by its id, and answered without a name."""
+
+
+async def handle_metadata(
+    parts: BrokerParts, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    listener = context.connection.listener
+    broker = MetadataResponseBroker(
+        node_id=parts.node_id, host=listener.advertised_host, port=listener.advertised_port
+    )
+    everything = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[broker],
+        cluster_id=parts.cluster_id,
+        controller_id=parts.node_id,
+        topics=await _topics(parts, context.api_version, request),
+        cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
+    )
+
+
+async def _topics(
+    parts: BrokerParts, api_version: int, request: MetadataRequest
+) -> list[MetadataResponseTopic]:
+    """Item 12: null means all, and so does nothing in version 0."""
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    if request.topics is None or (api_version == 0 and not request.topics):
+        return [described_topic(parts, topic, operations) for topic in parts.topics.all()]
+    creates = request.allow_auto_topic_creation and parts.creation.is_automatic
+    answers = []
+    for name, topic_id in dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics):
+        try:
+            topic = await _found(parts, api_version, name, topic_id, creates)
+        except SiltstoneError as failure:
+            answers.append(_refused(failure, name, topic_id, api_version))
+        else:
+            answers.append(described_topic(parts, topic, operations))
+    return answers
+
+
+async def _found(
+    parts: BrokerParts, api_version: int, name: str | None, topic_id: bytes, creates: bool
+) -> Topic:
+    """Raises UnknownTopicId, UnknownTopic, InvalidTopicName, InvalidRequest, and why it could not be created."""
+    if topic_id != NO_UUID or name is None:
+        return _found_by_id(parts, api_version, topic_id)
+    topic = parts.topics.by_name(name)
+    if topic is not None:
+        return topic
+    if why := why_illegal(name):
+        raise InvalidTopicName(why)
+    if not creates:
+        raise UnknownTopic(name)
+    return await parts.creation.create_if_missing(name)
+
+
+def _found_by_id(parts: BrokerParts, api_version: int, topic_id: bytes) -> Topic:
+    if api_version < IDS_VERSION:
+        raise InvalidRequest(
+            f"topics are asked for by name before version {IDS_VERSION} of Metadata: give the name"
+        )
+    topic = parts.topics.by_id(topic_id)
+    if topic is None:
+        raise UnknownTopicId(topic_id)
+    return topic
+
+
+def _refused(
+    failure: SiltstoneError, name: str | None, topic_id: bytes, api_version: int
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error_code(failure),
+        name="" if name is None and api_version < IDS_VERSION else name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+    )
