@@ -1,0 +1,43 @@
+"""What we tell clients that we speak.
+
+The ranges are those of Kafka 4.3. Several begin earlier than anybody needs, because librdkafka before 2.11.1 looks for
+exact versions in them: Fetch 4 and 10, JoinGroup and its kin 0.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from siltstone.kafka_protocol.api_key import ApiKey
+
+ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
+    # Versions 0 to 2 are announced and not spoken: with a minimum of 3, librdkafka before 2.11.1 sends what it should
+    # compress uncompressed, without a word (KAFKA-18659).
+    ApiKey.PRODUCE: (0, 13),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 6),
+    ApiKey.DELETE_RECORDS: (0, 2),
+    # Version 6 is not settled in Kafka 4.3.
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+})  # fmt: skip

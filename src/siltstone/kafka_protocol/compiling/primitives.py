@@ -1,0 +1,72 @@
+"""The steps of compiled functions that are rarely taken, or long: varints, tagged fields, refusals.
+
+What is wrong with the input is a ValueError here; ``codec`` says of which message.
+"""
+
+from siltstone.model.buffers import Buffer
+
+VARINT_BYTES_MAX = 5
+"""Lengths and tags have 32 bits, of which each byte carries 7."""
+
+
+def rest_of_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The value of an unsigned varint whose first byte, of 128 or more, has been read, and where it ends."""
+    value = first & 0x7F
+    for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ValueError(f"varint that ends at byte {position} is longer than {VARINT_BYTES_MAX} bytes")
+
+
+def varint_at(data: Buffer, position: int) -> tuple[int, int]:
+    first = data[position]
+    if first < 0x80:
+        return first, position + 1
+    return rest_of_varint(data, position + 1, first)
+
+
+def varint(value: int) -> bytes:
+    written = bytearray()
+    while value >= 0x80:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def skip_tagged(data: Buffer, position: int, count: int) -> int:
+    """Where ``count`` tagged fields end, none of which is known."""
+    for _ in range(count):
+        _, position, end = tagged_at(data, position)
+        position = end
+    return position
+
+
+def tagged_at(data: Buffer, position: int) -> tuple[int, int, int]:
+    """The tag of the field at ``position``, where its value begins and where it ends."""
+    tag, position = varint_at(data, position)
+    size, position = varint_at(data, position)
+    end = position + size
+    if end > len(data):
+        raise out_of_bounds(f"tagged field {tag}", size, position)
+    return tag, position, end
+
+
+def out_of_bounds(what: str, length: int, position: int) -> ValueError:
+    if length < 0:
+        return ValueError(f"{what} is null, which it may not be, at byte {position}")
+    return ValueError(f"{what} has length {length}, more than is left at byte {position}")
+
+
+def wrong_tagged(what: str, position: int, end: int) -> ValueError:
+    return ValueError(f"tagged field {what} ends at byte {position}, and by its size at {end}")
+
+
+def check_uuid(value: bytes) -> bytes:
+    """The struct module would pad a short one with zeros and cut off a long one."""
+    if len(value) != 16:
+        raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
+    return value

@@ -1,0 +1,46 @@
+"""Python text in the making: lines, indentation, fresh names, and the constants that the lines refer to."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import Struct
+from typing import Any
+
+_INDENT = "    "
+
+
+class Source:
+    def __init__(self, **constants: object) -> None:
+        self.constants: dict[str, Any] = dict(constants)
+        self._lines: list[str] = []
+        self._depth = 0
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self._lines.append(_INDENT * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """The lines written inside stand under ``head``."""
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def name(self, kind: str) -> str:
+        """A local name not used before: counts are n1, n2 …; values v3 …"""
+        self._names += 1
+        return f"{kind}{self._names}"
+
+    def constant(self, kind: str, value: object) -> str:
+        name = f"{kind}_{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def method_of_struct(self, codes: str, method: str) -> str:
+        """The name of ``struct.Struct(codes)``'s method, made once for each run of fields."""
+        name = f"{method}_{codes.replace('?', 'T')}"
+        self.constants.setdefault(name, getattr(Struct(f">{codes}"), method))
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"

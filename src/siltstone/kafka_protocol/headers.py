@@ -1,0 +1,103 @@
+"""What stands before a message: who it is for, and which answer belongs to which request.
+
+Neither holds the size of 4 bytes that goes before each frame when a request comes in; ``response_prefix`` writes it.
+
+=================  ==========================================================================================
+request header     api key int16, api version int16, correlation id int32, client id (int16 length, or −1),
+                   and tagged fields when the request is flexible
+response header    correlation id int32, and tagged fields when the response is flexible, save ApiVersions:
+                   a client that asks what we speak cannot know yet what the answer will look like
+=================  ==========================================================================================
+
+The client id keeps its int16 length in flexible requests for the same reason.
+"""
+
+from struct import Struct, error
+
+import msgspec
+
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.compiling.primitives import skip_tagged, varint_at
+from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.model.buffers import Buffer
+
+_REQUEST = Struct(">hhih")
+_CORRELATION_ID = Struct(">i")
+_PLAIN_PREFIX = Struct(">ii")
+_FLEXIBLE_PREFIX = Struct(">iiB")
+NEVER = 1 << 15
+"""Above every version number, which is an int16."""
+
+_FLEXIBLE_SINCE: dict[int, int] = {
+    key: NEVER if request.flexible_since is None else request.flexible_since
+    for key, (request, _) in CATALOGUE.items()
+}
+_FLEXIBLE_RESPONSE_SINCE = _FLEXIBLE_SINCE | {ApiKey.API_VERSIONS: NEVER}
+_KEYS: dict[int, ApiKey] = {int(key): key for key in CATALOGUE}
+
+
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]:
+    """The header of a request, and its body. The version may be one that is not spoken.
+
+    Raises MalformedMessage, UnknownApi.
+    """
+    try:
+        return _decode_request_header(frame)
+    except (error, IndexError, ValueError) as cause:
+        raise MalformedMessage(f"request header: {cause}") from cause
+
+
+def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]:
+    number, version, correlation_id, length = _REQUEST.unpack_from(frame)
+    key = _KEYS.get(number)
+    if key is None:
+        raise UnknownApi(f"api key {number}, version {version}: announce it, or describe it in messages")
+    position = _REQUEST.size
+    client_id = None
+    if length >= 0:
+        end = position + length
+        if end > len(frame):
+            raise ValueError(f"client id of {length} bytes, {len(frame) - position} left")
+        client_id = str(frame[position:end], "utf-8")
+        position = end
+    if version >= _FLEXIBLE_SINCE[key]:
+        count, position = varint_at(frame, position)
+        position = skip_tagged(frame, position, count)
+    return RequestHeader(key, version, correlation_id, client_id), frame[position:]
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """What a client writes before a body."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    length = -1 if header.client_id is None else len(client_id)
+    fixed = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length)
+    return fixed + client_id + bytes(header.api_version >= _FLEXIBLE_SINCE[header.api_key])
+
+
+def response_prefix(api_key: int, api_version: int, correlation_id: int, body_bytes: int) -> bytes:
+    """Size and header of a response whose body has ``body_bytes``."""
+    if api_version >= _FLEXIBLE_RESPONSE_SINCE[api_key]:
+        return _FLEXIBLE_PREFIX.pack(5 + body_bytes, correlation_id, 0)
+    return _PLAIN_PREFIX.pack(4 + body_bytes, correlation_id)
+
+
+def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tuple[int, memoryview]:
+    """The correlation id of a response, and its body. ``frame`` has no size. Raises MalformedMessage."""
+    view = memoryview(frame)
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(view)
+        position = _CORRELATION_ID.size
+        if api_version >= _FLEXIBLE_RESPONSE_SINCE[api_key]:
+            count, position = varint_at(view, position)
+            position = skip_tagged(view, position, count)
+    except (error, IndexError, ValueError) as cause:
+        raise MalformedMessage(f"response header: {cause}") from cause
+    return correlation_id, view[position:]

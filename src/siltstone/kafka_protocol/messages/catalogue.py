@@ -1,0 +1,81 @@
+"""The messages of each API, request and response.
+
+Written by tools/kafka-messages.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from siltstone.kafka_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from siltstone.kafka_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
+from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
+from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from siltstone.kafka_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from siltstone.kafka_protocol.messages.produce import ProduceRequest, ProduceResponse
+from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from siltstone.kafka_protocol.notation import Message
+
+CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: (ProduceRequest, ProduceResponse),
+        ApiKey.FETCH: (FetchRequest, FetchResponse),
+        ApiKey.LIST_OFFSETS: (ListOffsetsRequest, ListOffsetsResponse),
+        ApiKey.METADATA: (MetadataRequest, MetadataResponse),
+        ApiKey.OFFSET_COMMIT: (OffsetCommitRequest, OffsetCommitResponse),
+        ApiKey.OFFSET_FETCH: (OffsetFetchRequest, OffsetFetchResponse),
+        ApiKey.FIND_COORDINATOR: (FindCoordinatorRequest, FindCoordinatorResponse),
+        ApiKey.JOIN_GROUP: (JoinGroupRequest, JoinGroupResponse),
+        ApiKey.HEARTBEAT: (HeartbeatRequest, HeartbeatResponse),
+        ApiKey.LEAVE_GROUP: (LeaveGroupRequest, LeaveGroupResponse),
+        ApiKey.SYNC_GROUP: (SyncGroupRequest, SyncGroupResponse),
+        ApiKey.API_VERSIONS: (ApiVersionsRequest, ApiVersionsResponse),
+        ApiKey.INIT_PRODUCER_ID: (InitProducerIdRequest, InitProducerIdResponse),
+        ApiKey.DESCRIBE_GROUPS: (DescribeGroupsRequest, DescribeGroupsResponse),
+        ApiKey.LIST_GROUPS: (ListGroupsRequest, ListGroupsResponse),
+        ApiKey.CREATE_TOPICS: (CreateTopicsRequest, CreateTopicsResponse),
+        ApiKey.DELETE_TOPICS: (DeleteTopicsRequest, DeleteTopicsResponse),
+        ApiKey.DELETE_RECORDS: (DeleteRecordsRequest, DeleteRecordsResponse),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        ApiKey.DESCRIBE_CONFIGS: (DescribeConfigsRequest, DescribeConfigsResponse),
+        ApiKey.ALTER_CONFIGS: (AlterConfigsRequest, AlterConfigsResponse),
+        ApiKey.CREATE_PARTITIONS: (CreatePartitionsRequest, CreatePartitionsResponse),
+        ApiKey.DELETE_GROUPS: (DeleteGroupsRequest, DeleteGroupsResponse),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        ApiKey.OFFSET_DELETE: (OffsetDeleteRequest, OffsetDeleteResponse),
+        ApiKey.DESCRIBE_CLUSTER: (DescribeClusterRequest, DescribeClusterResponse),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+    }
+)

@@ -1,0 +1,46 @@
+"""IncrementalAlterConfigs: set, delete or extend single settings.
+
+Written by tools/kafka-messages.
+"""
+
+from typing import ClassVar
+
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.notation import Int8, Int16, Int32, Message, Structure
+
+
+class AlterableConfig(Structure, frozen=True, kw_only=True):
+    name: str = ""
+    config_operation: Int8 = 0
+    value: str | None = ""
+
+
+class AlterConfigsResource(Structure, frozen=True, kw_only=True):
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = []
+
+
+class IncrementalAlterConfigsRequest(Message, frozen=True, kw_only=True):
+    api_key: ClassVar[ApiKey] = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    versions: ClassVar[tuple[int, int]] = (0, 1)
+    flexible_since: ClassVar[int | None] = 1
+
+    resources: list[AlterConfigsResource] = []
+    validate_only: bool = False
+
+
+class AlterConfigsResourceResponse(Structure, frozen=True, kw_only=True):
+    error_code: Int16 = 0
+    error_message: str | None = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+
+
+class IncrementalAlterConfigsResponse(Message, frozen=True, kw_only=True):
+    api_key: ClassVar[ApiKey] = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    versions: ClassVar[tuple[int, int]] = (0, 1)
+    flexible_since: ClassVar[int | None] = 1
+
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = []
