@@ -1,7 +1,7 @@
 """Our errors → Kafka's error codes: the one table (STYLE habit 14).
 
-The most special class that is listed counts. What is not listed is a fault of ours: UNKNOWN_SERVER_ERROR, and a log line
-with the traceback; clients do not repeat those.
+The most special class that is listed counts. What is not listed is a fault of ours: UNKNOWN_SERVER_ERROR, and a log
+line with the traceback; clients do not repeat those.
 """
 
 import logging
