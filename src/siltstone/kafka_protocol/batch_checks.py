@@ -88,7 +88,7 @@ def _refuse_attributes(header: BatchHeader, zstd_allowed: bool) -> None:
         raise LogAppendTimeFromClient(
             "a batch that claims log append time; send create time, the broker sets the other"
         )
-    if header.codec_number > Codec.ZSTD:
-        raise UnknownCodec(f"compression codec {header.codec_number} does not exist; use 0 to {Codec.ZSTD:d}")
-    if header.codec_number == Codec.ZSTD and not zstd_allowed:
+    if header.codec > Codec.ZSTD:
+        raise UnknownCodec(f"compression codec {header.codec} does not exist; use 0 to {Codec.ZSTD:d}")
+    if header.codec == Codec.ZSTD and not zstd_allowed:
         raise CodecNotAllowed("zstd needs Produce version 7; use a newer client or another codec")

@@ -57,12 +57,12 @@ NO_SEQUENCE = -1
 SEQUENCE_MASK = 0x7FFF_FFFF
 """Sequence numbers count 0 … 2**31 - 1 and begin again."""
 
+_MAGIC_AT = 16
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
-_MAGIC_AT = 16
 
 
 class Codec(IntEnum):
@@ -106,8 +106,8 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
         return self.base_offset + self.last_offset_delta + 1
 
     @property
-    def codec_number(self) -> int:
-        """0 … 7; those above 4 are no Codec."""
+    def codec(self) -> int:
+        """A Codec; a number above 4 is none."""
         return self.attributes & CODEC_MASK
 
     @property

@@ -21,7 +21,7 @@ and in nothing else. The CRC was checked when the batch came in and is not check
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch
+from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch, RecordCountWrong
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
     BatchHeader,
@@ -42,8 +42,8 @@ _INT64_MAX = 2**63 - 1
 def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
     """The header of the one batch in the buffer, and its records, decompressed.
 
-    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, UnknownCodec, DecompressionFailed,
-    DecompressedTooLarge.
+    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, RecordCountWrong, UnknownCodec,
+    DecompressionFailed, DecompressedTooLarge.
     """
     header = read_batch_header(buffer)
     refuse_wrong_length(header, len(buffer))
@@ -51,15 +51,17 @@ def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_
         raise NotOneBatch(
             f"{len(buffer) - header.size_bytes} bytes after the batch; give one batch at a time"
         )
+    if header.record_count < 0:
+        raise RecordCountWrong(f"a batch of {header.record_count} records")
     records = memoryview(buffer)[BATCH_HEADER_BYTES:]
-    return header, decompress(header.codec_number, records, decompressed_bytes_max)
+    return header, decompress(header.codec, records, decompressed_bytes_max)
 
 
 def iterate_records(
     buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the one batch in the buffer. Raises, while iterating, what ``open_batch`` does and
-    MalformedRecords."""
+    """The records of the one batch in the buffer. Raises what ``open_batch`` does, and MalformedRecords while
+    iterating."""
     header, data = open_batch(buffer, decompressed_bytes_max)
     return read_records(header, data)
 
@@ -69,15 +71,21 @@ def read_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
     position = 0
     for index in range(header.record_count):
         try:
-            length, position = decode_varint(data, position)
-            end = position + length
-            if length < 0 or end > len(data):
-                raise MalformedRecords(f"record {index} of {length} bytes, {len(data) - position} left")
+            position, end = record_end(data, position, index)
             yield _read_record(header, data[position:end])
         except IndexError as cause:
             raise MalformedRecords(f"record {index} of {header.record_count} ends early") from cause
         position = end
     refuse_rest(header, data, position)
+
+
+def record_end(data: memoryview, position: int, index: int) -> tuple[int, int]:
+    """Where the record at ``position`` begins after its length, and where it ends."""
+    length, position = decode_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise MalformedRecords(f"record {index} of {length} bytes, {len(data) - position} left")
+    return position, end
 
 
 def refuse_rest(header: BatchHeader, data: memoryview, position: int) -> None:

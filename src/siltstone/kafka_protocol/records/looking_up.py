@@ -1,0 +1,46 @@
+"""Offsets by time within one batch, exact to the record: which batch it is, the header's timestamps tell.
+
+With log append time all records have the batch's time. Read next: ``skimming``.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from siltstone.kafka_protocol.records.reading import open_batch, timestamp_of
+from siltstone.kafka_protocol.records.skimming import skim_records
+from siltstone.model.buffers import Buffer
+
+OffsetAndTimestamp: TypeAlias = tuple[int, int]
+
+
+def first_record_at_or_after(
+    buffer: Buffer, timestamp_ms: int, start_offset: int = 0
+) -> OffsetAndTimestamp | None:
+    """The first record from ``start_offset`` on, in offset order, of that time or later.
+
+    Raises what ``iterate_records`` does.
+    """
+    for offset, record_ms in _offsets_and_timestamps(buffer, start_offset):
+        if record_ms >= timestamp_ms:
+            return offset, record_ms
+    return None
+
+
+def record_with_max_timestamp(buffer: Buffer, start_offset: int = 0) -> OffsetAndTimestamp | None:
+    """The first of the records from ``start_offset`` on that no other is later than; None: no record is left.
+
+    Raises what ``iterate_records`` does.
+    """
+    return max(_offsets_and_timestamps(buffer, start_offset), key=_timestamp, default=None)
+
+
+def _timestamp(found: OffsetAndTimestamp) -> int:
+    return found[1]
+
+
+def _offsets_and_timestamps(buffer: Buffer, start_offset: int) -> Iterator[OffsetAndTimestamp]:
+    header, data = open_batch(buffer)
+    for timestamp_delta, offset_delta, _ in skim_records(header, data):
+        offset = header.base_offset + offset_delta
+        if offset >= start_offset:
+            yield offset, timestamp_of(header, timestamp_delta)
