@@ -1,0 +1,134 @@
+"""Listeners as people write them: ``127.0.0.1:9092``, ``EXTERNAL://[::1]:9093``, and what is advertised for each.
+
+A client connects to a listener once; after that it goes to the address which the broker tells for that listener. So an
+address that only this machine understands (0.0.0.0, or nothing) cannot be advertised.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv6Address, ip_address
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+
+DEFAULT_NAME = "PLAINTEXT"
+
+_LISTENER = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9_-]+)://)?(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d{1,5})"
+)
+_EXAMPLE = "[NAME://]HOST:PORT, such as 127.0.0.1:9092 or EXTERNAL://[::1]:9093"
+_PORT_MAX = 65_535
+_ENCRYPTED = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
+
+
+class InvalidListener(InvalidRequest):
+    """The text of a listener, or what is advertised for it, cannot be."""
+
+
+class ListenerAddress(msgspec.Struct, frozen=True):
+    """``host`` "" is every address of the machine; ``port`` 0 is any that is free, and ``advertised_port`` 0 the one
+    that was bound."""
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}://{_bracketed(self.host)}:{self.port}"
+
+
+def parse_addresses(
+    listeners: Sequence[str], advertised_listeners: Sequence[str] = ()
+) -> tuple[ListenerAddress, ...]:
+    """Each text may name several, with commas between them. What is not advertised otherwise is advertised as it is
+    bound. Raises InvalidListener."""
+    bound = list(_parsed("listeners", listeners))
+    if not bound:
+        raise InvalidListener(f"listeners is empty: name at least one as {_EXAMPLE}")
+    advertised = {
+        name: (host, port) for name, host, port in _parsed("advertised_listeners", advertised_listeners)
+    }
+    names = [name for name, _, _ in bound]
+    if unknown := advertised.keys() - set(names):
+        raise InvalidListener(
+            f"advertised_listeners names {', '.join(sorted(unknown))}, and listeners has only {', '.join(names)}"
+        )
+    _refuse_shared_ports(bound)
+    return tuple(_address(name, host, port, advertised.get(name)) for name, host, port in bound)
+
+
+def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    seen: set[str] = set()
+    for part in filter(None, (part.strip() for text in texts for part in text.split(","))):
+        match = _LISTENER.fullmatch(part)
+        if match is None:
+            raise InvalidListener(f"{setting}: {part!r} is no listener: write {_EXAMPLE}")
+        name, port = (match["name"] or DEFAULT_NAME).upper(), int(match["port"])
+        if port > _PORT_MAX:
+            raise InvalidListener(f"{setting}: port {port} of {name} is above {_PORT_MAX}")
+        if name in _ENCRYPTED:
+            raise InvalidListener(
+                f"{setting}: {name} is not supported; a listener of that name would not be encrypted"
+            )
+        if name in seen:
+            raise InvalidListener(f"{setting}: {name} is there twice; every listener has a name of its own")
+        seen.add(name)
+        yield name, _checked_host(setting, part, match["host"], match["ipv6"]), port
+
+
+def _checked_host(setting: str, part: str, host: str | None, ipv6: str | None) -> str:
+    if ipv6 is None:
+        return host or ""
+    try:
+        return str(IPv6Address(ipv6))
+    except ValueError as wrong:
+        raise InvalidListener(f"{setting}: {part!r}: {ipv6!r} is no IPv6 address") from wrong
+
+
+def _refuse_shared_ports(bound: Iterable[tuple[str, str, int]]) -> None:
+    for (host, port), times in Counter((host, port) for _, host, port in bound if port).items():
+        if times > 1:
+            raise InvalidListener(f"listeners: {_bracketed(host)}:{port} is there twice")
+
+
+def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None) -> ListenerAddress:
+    advertised_host, advertised_port = advertised or (host, port)
+    if _is_everywhere(advertised_host):
+        raise InvalidListener(
+            f"advertised_listeners: say which host clients find {name} under, as {name}://HOST:{port}; it listens on "
+            f"{host or 'all addresses'}, and {advertised_host or 'that'} leads nowhere from another machine"
+        )
+    return ListenerAddress(name, host, port, advertised_host, advertised_port)
+
+
+def _is_everywhere(host: str) -> bool:
+    return host == "" or (_is_ip(host) and ip_address(host).is_unspecified)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def written_host(peer_name: object) -> str:
+    """Of what a socket says of its peer. An IPv4 client of an IPv6 socket has one name, not two."""
+    if not isinstance(peer_name, tuple) or not peer_name:
+        return "unknown"
+    host = str(peer_name[0]).partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

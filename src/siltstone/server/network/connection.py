@@ -1,0 +1,309 @@
+"""One connection, as the event loop calls it: bytes come in, answers go out, and when it must not, nothing is read.
+
+It joins ``FrameReader`` (bytes become frames) and ``RequestPipeline`` (frames become answers) to a transport, and stops
+where a limit says so:
+
+    reading stops    its own requests are too many or too large; those of all are; the store wants no more records
+    beginning stops  it leaves its answers unread; all do, and it receives much; the store wants no more records
+
+An exception that nobody expected ends this connection and no other. Read next: ``request_pipeline``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from siltstone.broker.request import CloseConnection, ConnectionContext
+from siltstone.model.buffers import Buffer, total_bytes
+from siltstone.model.limits import ANSWER_PROGRESS_BYTES_MIN
+from siltstone.server.network.close_reason import CloseReason
+from siltstone.server.network.frame_reader import FrameReader, FrameRefused
+from siltstone.server.network.parts import NetworkParts
+from siltstone.server.network.request_pipeline import RequestPipeline
+
+log = logging.getLogger(__name__)
+
+_LEVELS = {
+    CloseReason.MALFORMED: logging.WARNING,
+    CloseReason.UNREAD_ANSWERS: logging.WARNING,
+    CloseReason.REFUSED: logging.INFO,
+    CloseReason.SLOW_READER: logging.INFO,
+    CloseReason.SLOW_REQUEST: logging.INFO,
+}
+"""The others are what clients do every day. Failures are logged where they are caught."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Made when its transport has been admitted. ``on_gone`` is called once, at the very end."""
+
+    def __init__(
+        self,
+        parts: NetworkParts,
+        context: ConnectionContext,
+        transport: asyncio.Transport,
+        on_gone: "Callable[[Connection], None]",
+    ) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._context = context
+        self._transport = transport
+        self._on_gone = on_gone
+        self._reader = FrameReader(parts.receive_buffer, parts.settings.socket_request_max_bytes)
+        handle = parts.handler.handle
+        self._pipeline = RequestPipeline(
+            lambda frame: handle(context, frame), parts.tasks, self._may_begin, self.go_on
+        )
+        self._charged_bytes = 0
+        self._sent_bytes = 0
+        self._is_reading = True
+        self._is_writing_paused = False
+        self._receives_much = False
+        self._is_turn_scheduled = False
+        self._is_finishing = False
+        self._active_ms = parts.now_ms
+        self._progress_bytes, self._progress_ms = 0, parts.now_ms
+        self.close_reason: CloseReason | None = None
+        transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
+
+    # -- what the event loop says ------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.buffer(is_short_of_memory=self._parts.request_memory.is_short)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.close_reason is not None:
+            return
+        try:
+            self._parts.counters.bytes_in += nbytes
+            self._reader.received(nbytes)
+            self._take()
+            self._turn()
+        except FrameRefused as refusal:
+            self.close(CloseReason.MALFORMED, str(refusal))
+        except Exception:
+            self._fail()
+
+    def eof_received(self) -> None:
+        self.close(CloseReason.PEER)
+
+    def pause_writing(self) -> None:
+        self._is_writing_paused = True
+        self._note_progress(self._parts.now_ms)
+        self._parts.answer_memory.note(self)
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        self._parts.answer_memory.forget(self)
+        self._schedule_turn()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close(CloseReason.PEER if exc is None else CloseReason.LOST, repr(exc))
+        self._pipeline.abandon()
+        self._reader.discard()
+        self._parts.request_memory.add(-self._charged_bytes)
+        self._charged_bytes = 0
+        self._on_gone(self)
+        try:
+            self._parts.handler.connection_closed(self._context)
+        except Exception:
+            log.exception("the handler failed when %s had been closed", self)
+
+    # -- one turn ----------------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Begin, answer and read on, as far as may be: something has changed."""
+        self._is_turn_scheduled = False
+        if self.close_reason is not None:
+            return
+        try:
+            self._turn()
+        except FrameRefused as refusal:
+            self.close(CloseReason.MALFORMED, str(refusal))
+        except Exception:
+            self._fail()
+
+    def _turn(self) -> None:
+        has_more = True
+        while has_more:
+            answers: list[Buffer] = []
+            waits_for_turn = self._pipeline.advance(answers)
+            if answers:
+                self._send(answers)
+            if self._pipeline.failure is not None:
+                self._close_for(self._pipeline.failure)
+                return
+            if waits_for_turn:
+                self._schedule_turn()
+            has_more = not waits_for_turn and self._reader.has_rest and self._take()
+        if self._is_finishing and not self._pipeline.unanswered_count:
+            self.close(CloseReason.SHUTDOWN)
+            return
+        self._settle()
+
+    def _schedule_turn(self) -> None:
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self.go_on)
+
+    def _take(self) -> bool:
+        """Frames out of what was received, as many as may wait. Whether there was one."""
+        room = self._settings.connection_requests_max - self._pipeline.unanswered_count
+        frames = self._reader.take(max(room, 0))
+        if not frames:
+            return False
+        self._pipeline.add(frames)
+        self._parts.counters.requests += len(frames)
+        self._active_ms = self._parts.now_ms
+        self._parts.request_memory.frame_ended(self)
+        return True
+
+    def _send(self, answers: list[Buffer]) -> None:
+        """All that have become ready, in one call of the operating system."""
+        byte_count = total_bytes(answers)
+        self._sent_bytes += byte_count
+        self._transport.writelines(answers)
+        self._parts.counters.bytes_out += byte_count
+        self._active_ms = self._parts.now_ms
+        self._receives_much = byte_count > self._settings.connection_answer_bytes_max
+        if self._is_writing_paused:
+            self._parts.answer_memory.note(self)
+
+    def _settle(self) -> None:
+        """Account for what is held now, and read on or not."""
+        held_bytes = self._pipeline.held_bytes + self._reader.held_bytes
+        if held_bytes != self._charged_bytes:
+            self._parts.request_memory.add(held_bytes - self._charged_bytes)
+            self._charged_bytes = held_bytes
+        if self._parts.store_line:
+            self._parts.store_line.room_made()
+        may_read = self._may_read()
+        if may_read is self._is_reading:
+            return
+        self._is_reading = may_read
+        if may_read:
+            self._active_ms = self._parts.now_ms
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # -- limits ------------------------------------------------------------------------------------------
+
+    def _may_begin(self) -> bool:
+        if self._is_writing_paused or self._waits_for_store():
+            return False
+        return not self._receives_much or self._parts.answer_memory.line.admits(self)
+
+    def _may_read(self) -> bool:
+        pipeline = self._pipeline
+        if (
+            self._reader.has_rest
+            or pipeline.has_ended
+            or pipeline.held_bytes >= self._settings.connection_request_bytes_max
+            or pipeline.unanswered_count >= self._settings.connection_requests_max
+            or self._waits_for_store()
+        ):
+            return False
+        return self._parts.request_memory.admits(self)
+
+    def _waits_for_store(self) -> bool:
+        return self._context.sends_records and not self._parts.store_line.admits(self)
+
+    @property
+    def is_mid_frame(self) -> bool:
+        return self._reader.is_mid_frame
+
+    @property
+    def has_paid_room(self) -> bool:
+        return self._reader.has_paid_room
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def unanswered_count(self) -> int:
+        return self._pipeline.unanswered_count
+
+    # -- what is overdue ---------------------------------------------------------------------------------
+
+    def inspect(self, now_ms: float) -> None:
+        """Once a second, with the time."""
+        if self.close_reason is not None:
+            if self._is_stalled(now_ms):
+                self._transport.abort()
+        elif (reason := self._overdue(now_ms)) is not None:
+            self.close(reason, at_once=reason is CloseReason.SLOW_READER)
+
+    def _overdue(self, now_ms: float) -> CloseReason | None:
+        if self._is_writing_paused:
+            return CloseReason.SLOW_READER if self._is_stalled(now_ms) else None
+        if not self._is_reading:
+            return None
+        inactive_ms = now_ms - self._active_ms
+        if self._reader.is_mid_frame and inactive_ms >= self._request_limit_ms():
+            return CloseReason.SLOW_REQUEST
+        if not self._pipeline.unanswered_count and inactive_ms >= self._settings.connections_max_idle_ms:
+            return CloseReason.IDLE
+        return None
+
+    def _request_limit_ms(self) -> int:
+        idle_ms = self._settings.connections_max_idle_ms
+        return min(idle_ms, self._settings.request_stalled_ms_max) if self._others_wait() else idle_ms
+
+    def _is_stalled(self, now_ms: float) -> bool:
+        """Whether the peer takes no answers."""
+        if self._sent_bytes - self.unread_bytes >= self._progress_bytes + ANSWER_PROGRESS_BYTES_MIN:
+            self._note_progress(now_ms)
+        limit_ms = self._settings.answer_stalled_ms_max
+        if self._others_wait():
+            limit_ms = min(limit_ms, self._settings.request_stalled_ms_max)
+        return now_ms - self._progress_ms >= limit_ms
+
+    def _note_progress(self, now_ms: float) -> None:
+        self._progress_bytes, self._progress_ms = self._sent_bytes - self.unread_bytes, now_ms
+
+    def _others_wait(self) -> bool:
+        return bool(self._parts.request_memory.line) or bool(self._parts.answer_memory.line)
+
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        """The node closes: read nothing more, answer what was begun, then close."""
+        if self.close_reason is None:
+            self._is_finishing = True
+            self._pipeline.finish()
+            self.go_on()
+
+    def close_for_unread_answers(self) -> None:
+        self.close(CloseReason.UNREAD_ANSWERS, f"{self.unread_bytes} bytes", at_once=True)
+
+    def close(self, reason: CloseReason, detail: str = "", *, at_once: bool = False) -> None:
+        """Answers already given to the transport are sent first, unless ``at_once``. The first reason counts."""
+        if self.close_reason is None:
+            self.close_reason = reason
+            log.log(_LEVELS.get(reason, logging.DEBUG), "%s closed: %s %s", self, reason, detail)
+            self._note_progress(self._parts.now_ms)
+            self._leave_lines()
+            self._pipeline.finish()
+            self._transport.close()
+        if at_once:
+            self._transport.abort()
+
+    def _leave_lines(self) -> None:
+        self._parts.store_line.leave(self)
+        self._parts.answer_memory.leave(self)
+        self._parts.request_memory.leave(self)
+
+    def _close_for(self, failure: BaseException) -> None:
+        if isinstance(failure, CloseConnection):
+            self.close(CloseReason.REFUSED, str(failure))
+            return
+        log.error("%s: a request failed: %r", self, failure, exc_info=failure)
+        self.close(CloseReason.FAILURE)
+
+    def _fail(self) -> None:
+        log.exception("%s failed", self)
+        self.close(CloseReason.FAILURE, at_once=True)
+
+    def __str__(self) -> str:
+        return f"connection {self._context.connection_id} from {self._context.client_host}"

@@ -1,0 +1,133 @@
+"""All connections of a node: who is let in, who is closed for being idle or slow, and what they amount to.
+
+One timer serves all of them: once a second each is asked whether something of it is overdue.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from itertools import count
+from typing import cast
+
+from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.model.limits import SECOND_MS
+from siltstone.server.network.addresses import written_host
+from siltstone.server.network.close_reason import CloseReason
+from siltstone.server.network.connection import Connection
+from siltstone.server.network.parts import NetworkParts
+from siltstone.server.network.statistics import NetworkStatistics
+
+INSPECTION_INTERVAL_MS = 1 * SECOND_MS
+
+log = logging.getLogger(__name__)
+
+
+class Admission(asyncio.Protocol):
+    """The protocol of a connection until it is let in; of one that is not, until it is closed."""
+
+    def __init__(self, connections: "Connections", listener: Listener) -> None:
+        self._connections = connections
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connections.admit(cast(asyncio.Transport, transport), self._listener)
+
+
+class Connections:
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self._hosts: dict[Connection, str] = {}
+        self._of_host: Counter[str] = Counter()
+        self._refused: Counter[CloseReason] = Counter()
+        self._ids = count()
+        self._is_closing = False
+        self._all_gone = asyncio.Event()
+
+    def admit(self, transport: asyncio.Transport, listener: Listener) -> None:
+        host = written_host(transport.get_extra_info("peername"))
+        self._parts.counters.accepted += 1
+        if (refusal := self._refusal(host)) is not None:
+            self._refused[refusal] += 1
+            self._parts.counters.closed[refusal] += 1
+            transport.close()
+            return
+        context = ConnectionContext(next(self._ids), host, listener)
+        connection = Connection(self._parts, context, transport, self._gone)
+        self._hosts[connection] = host
+        self._of_host[host] += 1
+        transport.set_protocol(connection)
+
+    def _refusal(self, host: str) -> CloseReason | None:
+        if self._is_closing:
+            return CloseReason.SHUTDOWN
+        if len(self._hosts) >= self._parts.settings.max_connections:
+            return CloseReason.TOO_MANY
+        if self._of_host[host] >= self._parts.settings.max_connections_per_ip:
+            return CloseReason.TOO_MANY_OF_HOST
+        return None
+
+    def _gone(self, connection: Connection) -> None:
+        host = self._hosts.pop(connection)
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
+        assert connection.close_reason is not None
+        self._parts.counters.closed[connection.close_reason] += 1
+        if not self._hosts:
+            self._all_gone.set()
+
+    # -- once a second -----------------------------------------------------------------------------------
+
+    async def inspect_for_ever(self) -> None:
+        while True:
+            await self._parts.clock.sleep_ms(INSPECTION_INTERVAL_MS)
+            self.inspect()
+
+    def inspect(self) -> None:
+        parts = self._parts
+        parts.now_ms = parts.clock.monotonic_ms()
+        parts.answer_memory.refresh()
+        parts.store_line.room_made()
+        for connection in list(self._hosts):
+            connection.inspect(parts.now_ms)
+        self._log_refusals()
+
+    def _log_refusals(self) -> None:
+        """One line for all since the last: a client that is refused comes back at once."""
+        for reason, refusals in self._refused.items():
+            log.warning("refused %d connections: %s, of %d", refusals, reason, len(self._hosts))
+        self._refused.clear()
+
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        """Each closes when what it has begun is answered; new ones are refused."""
+        self._is_closing = True
+        for connection in list(self._hosts):
+            connection.shut_down()
+
+    def abort(self) -> None:
+        for connection in list(self._hosts):
+            connection.close(CloseReason.SHUTDOWN, at_once=True)
+
+    async def wait_until_gone(self) -> None:
+        while self._hosts:
+            self._all_gone.clear()
+            await self._all_gone.wait()
+
+    def statistics(self) -> NetworkStatistics:
+        parts, counters = self._parts, self._parts.counters
+        return NetworkStatistics(
+            connections=len(self._hosts),
+            accepted=counters.accepted,
+            requests=counters.requests,
+            requests_in_flight=sum(connection.unanswered_count for connection in self._hosts),
+            request_bytes_in_flight=parts.request_memory.bytes_used,
+            unread_answer_bytes=parts.answer_memory.bytes_used,
+            bytes_in=counters.bytes_in,
+            bytes_out=counters.bytes_out,
+            waiting_for_memory=len(parts.request_memory.line),
+            waiting_for_store=len(parts.store_line),
+            waiting_for_readers=len(parts.answer_memory.line),
+            closed=dict(counters.closed),
+        )

@@ -1,0 +1,30 @@
+"""What all connections of a node share."""
+
+from siltstone.broker.request import RequestHandler
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.server.network.answer_memory import AnswerMemory
+from siltstone.server.network.frame_reader import receive_buffer
+from siltstone.server.network.request_memory import RequestMemory
+from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.network.statistics import NetworkCounters
+from siltstone.server.network.waiting_line import Waiter, WaitingLine
+
+
+class NetworkParts:
+    """``now_ms`` is as of the last inspection, within a second: connections note it with every request, and a clock
+    asked that often would be felt."""
+
+    def __init__(
+        self, handler: RequestHandler, settings: NetworkSettings, clock: Clock, tasks: TaskGroup
+    ) -> None:
+        self.handler = handler
+        self.settings = settings
+        self.clock = clock
+        self.tasks = tasks
+        self.counters = NetworkCounters()
+        self.receive_buffer = receive_buffer()
+        self.request_memory = RequestMemory(settings.queued_max_request_bytes)
+        self.answer_memory = AnswerMemory(settings.answer_bytes_max)
+        self.store_line: WaitingLine[Waiter] = WaitingLine(lambda: 0 if handler.wants_pause else 1)
+        self.now_ms = clock.monotonic_ms()

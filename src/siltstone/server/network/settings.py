@@ -1,0 +1,46 @@
+"""Settings of the network. Frozen values, with Kafka's names where Kafka has one (dots become underscores); every
+number and its reason stands in ``model.limits``."""
+
+import msgspec
+
+from siltstone.model import limits
+from siltstone.model.errors import InvalidRequest
+
+TLS_SIZE_BYTES = 0x1603_0000
+"""What the first bytes of a TLS handshake look like as the size of a frame. HTTP's are larger."""
+
+
+class InvalidNetworkSetting(InvalidRequest):
+    """A setting of the network has a value that cannot work."""
+
+
+class NetworkSettings(msgspec.Struct, frozen=True):
+    """``connection_*``: of each connection. ``queued_max_request_bytes`` and ``answer_bytes_max``: of all together."""
+
+    max_connections: int = limits.MAX_CONNECTIONS
+    max_connections_per_ip: int = limits.MAX_CONNECTIONS_PER_IP
+    connections_max_idle_ms: int = limits.CONNECTIONS_IDLE_MS_MAX
+    socket_request_max_bytes: int = limits.SOCKET_REQUEST_BYTES_MAX
+    queued_max_request_bytes: int = limits.QUEUED_REQUEST_BYTES_MAX
+    connection_request_bytes_max: int = limits.CONNECTION_REQUEST_BYTES_MAX
+    connection_requests_max: int = limits.CONNECTION_REQUESTS_MAX
+    connection_answer_bytes_max: int = limits.CONNECTION_ANSWER_BYTES_MAX
+    answer_bytes_max: int = limits.ANSWER_BYTES_MAX
+    answer_stalled_ms_max: int = limits.ANSWER_STALLED_MS_MAX
+    request_stalled_ms_max: int = limits.REQUEST_STALLED_MS_MAX
+    close_time_limit_ms: int = limits.CLOSE_TIME_LIMIT_MS
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 1:
+                raise InvalidNetworkSetting(f"network.{name} is {getattr(self, name)}: it must be at least 1")
+        if self.socket_request_max_bytes >= TLS_SIZE_BYTES:
+            raise InvalidNetworkSetting(
+                f"network.socket_request_max_bytes ({self.socket_request_max_bytes}) must be below {TLS_SIZE_BYTES}: "
+                "larger sizes are told from TLS and HTTP no more"
+            )
+        if self.socket_request_max_bytes > self.queued_max_request_bytes:
+            raise InvalidNetworkSetting(
+                f"network.queued_max_request_bytes ({self.queued_max_request_bytes}) must hold the largest request, "
+                f"network.socket_request_max_bytes ({self.socket_request_max_bytes})"
+            )

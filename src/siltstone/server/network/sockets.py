@@ -1,0 +1,63 @@
+"""Listening sockets: bound, not yet accepting."""
+
+import asyncio
+import errno
+import socket
+from contextlib import ExitStack
+
+from siltstone.model.errors import InvalidRequest
+from siltstone.server.network.addresses import ListenerAddress
+
+_CAUSES = {
+    errno.EADDRINUSE: "another process listens there: stop it, or choose another port",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "only root may listen on this port: choose one above 1023",
+}
+
+
+class CannotListen(InvalidRequest):
+    """An address of a listener cannot be bound."""
+
+
+async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
+    """One for each address that the host stands for, all on one port. Raises CannotListen."""
+    port = address.port
+    with ExitStack() as opened:
+        sockets: list[socket.socket] = []
+        for family, host in await _hosts(address):
+            try:
+                bound = _bind(family, host, port)
+            except OSError as failure:
+                cause = _CAUSES.get(failure.errno or 0, failure.strerror or str(failure))
+                raise CannotListen(f"listener {address} cannot be opened: {cause}") from failure
+            sockets.append(opened.enter_context(bound))
+            port = bound.getsockname()[1]
+        opened.pop_all()
+    return sockets
+
+
+async def _hosts(address: ListenerAddress) -> list[tuple[int, str]]:
+    if not address.host:
+        return [(socket.AF_INET6, "") if socket.has_dualstack_ipv6() else (socket.AF_INET, "")]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as failure:
+        raise CannotListen(f"listener {address}: the host {address.host!r} is not known") from failure
+    return list(dict.fromkeys((int(family), str(peer[0])) for family, _, _, _, peer in found))
+
+
+def _bind(family: int, host: str, port: int) -> socket.socket:
+    """Accepted connections inherit keep-alive: a peer that lost its power is noticed some day."""
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "" else 1)
+        listening.bind((host, port))
+        listening.setblocking(False)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

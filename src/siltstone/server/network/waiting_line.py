@@ -1,0 +1,58 @@
+"""Connections that wait for the same thing, served in the order in which they came."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+
+class Waiter(Protocol):
+    def go_on(self) -> None:
+        """It is its turn. It may join again, at the end."""
+        ...
+
+
+W = TypeVar("W", bound=Waiter)
+
+
+class WaitingLine(Generic[W]):
+    """``places``: how many may go on now. Asked again in every turn of the event loop while somebody waits and there
+    are places, because what the first take shows only when they have read."""
+
+    def __init__(self, places: Callable[[], int]) -> None:
+        self._places = places
+        self._waiting: OrderedDict[W, None] = OrderedDict()
+        self._first: W | None = None
+        self._is_scheduled = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[W]:
+        return iter(self._waiting)
+
+    def admits(self, waiter: W) -> bool:
+        """Whether it may go on at once. If not it is in line now; whoever is already keeps its place."""
+        if self._places() and (not self._waiting or waiter is self._first):
+            return True
+        self._waiting[waiter] = None
+        return False
+
+    def leave(self, waiter: W) -> None:
+        self._waiting.pop(waiter, None)
+
+    def room_made(self) -> None:
+        """Somebody may go on: in the next turn of the event loop, since the caller is in the middle of something."""
+        if self._waiting and not self._is_scheduled and self._places():
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._let_through)
+
+    def _let_through(self) -> None:
+        self._is_scheduled = False
+        places = self._places()
+        while places > 0 and self._waiting:
+            self._first, _ = self._waiting.popitem(last=False)
+            self._first.go_on()
+            places = min(places - 1, self._places())
+        self._first = None
+        self.room_made()
