@@ -12,7 +12,7 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.commands import DeleteTopic
-from siltstone.metadata.entities import PartitionMetadata
+from siltstone.metadata.entities import PartitionMetadata, StreamState
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
 from siltstone.model.limits import MINUTE_MS
@@ -80,7 +80,7 @@ class Partitions:
         except asyncio.CancelledError:
             answer.cancel()
             raise
-        except Exception as failure:  # noqa: BLE001 - whoever waits hears of it, whatever it is
+        except Exception as failure:
             answer.set_exception(failure)
             answer.exception()  # seen, should nobody wait any more
         finally:
@@ -101,7 +101,10 @@ class Partitions:
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
-        return next_epoch(stream) if stream is not None else 0
+        if stream is None:
+            return 0
+        is_being_opened = stream.state is StreamState.OPENED
+        return stream.epoch if is_being_opened else next_epoch(stream)
 
     # -- topics that go ----------------------------------------------------------------------------------
 

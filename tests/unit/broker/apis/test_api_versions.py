@@ -1,0 +1,63 @@
+import struct
+
+import pytest
+
+from siltstone.broker.apis.api_versions import unsupported_version_body
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from support.admin_world import connection_at, in_admin_world
+
+OURSELVES = ApiVersionsRequest(client_software_name="a-client", client_software_version="1.0")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_everything_announced_is_answered_in_every_version(version):
+    async def scenario(world):
+        answer = await world.answer(OURSELVES, version)
+        rows = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        assert rows == dict(ANNOUNCED)
+        assert answer.error_code == ErrorCode.NONE
+        assert (answer.supported_features, answer.finalized_features) == ([], [])
+
+    in_admin_world(scenario)
+
+
+def test_item_1_an_unknown_version_is_answered_in_version_0_with_the_versions_to_ask_in():
+    row = (ApiKey.API_VERSIONS, *ANNOUNCED[ApiKey.API_VERSIONS])
+    assert unsupported_version_body() == struct.pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, *row)
+
+
+@pytest.mark.parametrize(
+    ("name", "software_version"),
+    [("", "1"), ("a", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", "1/2"), ("ä", "1"), ("a\n", "1")],
+)
+def test_item_10_software_that_cannot_be_a_name_of_software(name, software_version):
+    async def scenario(world):
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+        for version in (3, 4):
+            answer = await world.answer(request, version)
+            assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+        assert world.connection.client_software_name == ""
+
+    in_admin_world(scenario)
+
+
+def test_item_10_older_versions_do_not_say_and_are_not_asked():
+    async def scenario(world):
+        assert (await world.answer(ApiVersionsRequest(), 2)).error_code == ErrorCode.NONE
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize("name", ["a", "librdkafka", "apache-kafka-java", "kgo.x-1"])
+def test_item_10_the_connection_knows_its_client(name):
+    async def scenario(world):
+        connection = connection_at("h", 1)
+        request = ApiVersionsRequest(client_software_name=name, client_software_version="4.3.0")
+        await world.answer(request, 3, connection)
+        assert connection.client_software_name == name
+        assert connection.client_software_version == "4.3.0"
+
+    in_admin_world(scenario)

@@ -1,0 +1,182 @@
+import pytest
+
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_rows import TABLE
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from siltstone.metadata.commands import AlterTopicConfigs
+from support.admin_world import NODE_ID, connection_at, in_admin_world
+
+TOPIC, BROKER = 2, 4
+TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+
+
+def describing(kind: int, name: str, keys: list[str] | None = None, **asked: bool) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    return DescribeConfigsRequest(resources=[resource], **asked)
+
+
+async def described(world, request, version=None) -> dict:
+    (result,) = (await world.answer(request, version)).results
+    assert (result.error_code, result.error_message) == (0, None)
+    assert result.resource_type == request.resources[0].resource_type
+    assert result.resource_name == request.resources[0].resource_name
+    return {config.name: config for config in result.configs}
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_item_22_every_configuration_of_a_topic_in_every_version(version):
+    async def scenario(world):
+        await world.create("t", retention_ms="5", cleanup_policy="compact")
+        configs = await described(world, describing(TOPIC, "t"), version)
+        assert [*configs] == [*TABLE]
+        assert {name: config.value for name, config in configs.items()} == {
+            name: row.default for name, row in TABLE.items()
+        } | {"retention.ms": "5", "cleanup.policy": "compact"}
+        sources = {name for name, config in configs.items() if config.config_source == TOPIC_CONFIG}
+        assert sources == {"retention.ms", "cleanup.policy"}
+        assert not any(config.read_only or config.is_sensitive for config in configs.values())
+        if version >= 3:
+            assert {name: config.config_type for name, config in configs.items()} == {
+                name: row.kind for name, row in TABLE.items()
+            }
+
+    in_admin_world(scenario)
+
+
+def test_item_22_only_the_keys_asked_for():
+    async def scenario(world):
+        await world.create("t")
+        keys = ["retention.ms", "no.such.key", "cleanup.policy"]
+        assert [*await described(world, describing(TOPIC, "t", keys))] == ["cleanup.policy", "retention.ms"]
+        assert len(await described(world, describing(TOPIC, "t", []))) == len(TABLE)
+        assert [*await described(world, describing(BROKER, str(NODE_ID), ["node.id"]))] == ["node.id"]
+
+    in_admin_world(scenario)
+
+
+def test_item_22_synonyms_say_which_place_holds():
+    async def scenario(world):
+        await world.create("t", retention_ms="5")
+        for asked, expected in (
+            (True, [("retention.ms", "5", TOPIC_CONFIG), ("log.retention.ms", "9", STATIC_BROKER_CONFIG),
+                    ("log.retention.ms", "604800000", DEFAULT_CONFIG)]),
+            (False, []),
+        ):  # fmt: skip
+            configs = await described(world, describing(TOPIC, "t", include_synonyms=asked))
+            synonyms = configs["retention.ms"].synonyms
+            assert [(synonym.name, synonym.value, synonym.source) for synonym in synonyms] == expected
+        synonyms = (await described(world, describing(TOPIC, "t", include_synonyms=True)))[
+            "flush.ms"
+        ].synonyms
+        assert [(synonym.name, synonym.source) for synonym in synonyms] == [
+            ("log.flush.interval.ms", DEFAULT_CONFIG)
+        ]
+
+    in_admin_world(scenario, BrokerSettings(topic_defaults={"retention.ms": "9"}))
+
+
+def test_item_22_a_default_of_the_broker_is_told_as_such():
+    async def scenario(world):
+        await world.create("t")
+        config = (await described(world, describing(TOPIC, "t")))["siltstone.record.validation"]
+        assert (config.value, config.config_source) == ("full", STATIC_BROKER_CONFIG)
+
+    in_admin_world(scenario, BrokerSettings(topic_defaults={"siltstone.record.validation": "full"}))
+
+
+def test_item_22_documentation_when_asked_for():
+    async def scenario(world):
+        await world.create("t")
+        told = await described(world, describing(TOPIC, "t", include_documentation=True))
+        silent = await described(world, describing(TOPIC, "t"))
+        assert all(told[name].documentation == row.documentation for name, row in TABLE.items())
+        assert all(config.documentation is None for config in silent.values())
+        broker = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
+        assert all(config.documentation for config in broker.values())
+
+    in_admin_world(scenario)
+
+
+def test_what_is_stored_and_not_understood_is_not_told():
+    async def scenario(world):
+        topic = await world.create("t")
+        stored = {"from.the.future": "1", "retention.ms": "soon"}
+        await world.parts.metadata.execute(AlterTopicConfigs(topic.id, put=stored))
+        configs = await described(world, describing(TOPIC, "t"))
+        assert [*configs] == [*TABLE]
+        assert configs["retention.ms"].config_source == DEFAULT_CONFIG
+
+    in_admin_world(scenario)
+
+
+def test_item_22_this_broker_by_its_number():
+    async def scenario(world):
+        connection = connection_at("outside", 19092)
+        (result,) = (await world.answer(describing(BROKER, str(NODE_ID)), 4, connection)).results
+        configs = {config.name: config for config in result.configs}
+        assert [*configs] == sorted(configs) and all(config.read_only for config in result.configs)
+        values = {name: (config.value, config.config_source) for name, config in configs.items()}
+        assert values["num.partitions"] == ("3", STATIC_BROKER_CONFIG)
+        assert values["default.replication.factor"] == ("1", DEFAULT_CONFIG)
+        assert values["auto.create.topics.enable"] == ("false", STATIC_BROKER_CONFIG)
+        assert values["log.retention.ms"] == ("9", STATIC_BROKER_CONFIG)
+        assert values["message.max.bytes"] == ("1048588", DEFAULT_CONFIG)
+        assert values["advertised.listeners"] == ("PLAINTEXT://outside:19092", STATIC_BROKER_CONFIG)
+        assert values["node.id"] == (str(NODE_ID), STATIC_BROKER_CONFIG)
+        assert configs["auto.create.topics.enable"].config_type == 1
+        assert configs["num.partitions"].config_type == 3
+        assert configs["producer.id.expiration.ms"].config_type == 5
+
+    settings = BrokerSettings(
+        num_partitions=3, auto_create_topics_enable=False, topic_defaults={"retention.ms": "9"}
+    )
+    in_admin_world(scenario, settings)
+
+
+def test_every_setting_of_the_broker_is_told():
+    async def scenario(world):
+        configs = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
+        documentation = " ".join(config.documentation for config in configs.values())
+        told_by_topics = {"topic_defaults"}
+        for name in set(BrokerSettings.__struct_fields__) - told_by_topics:
+            assert isinstance(getattr(BrokerSettings(), name), bool | int | str), f"tell {name} as well"
+            assert f"broker.{name} " in documentation
+
+    in_admin_world(scenario)
+
+
+def test_what_was_altered_for_all_brokers_at_once_is_nothing():
+    async def scenario(world):
+        assert await described(world, describing(BROKER, "")) == {}
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", ErrorCode.INVALID_REQUEST),
+        (BROKER, str(NODE_ID + 1), ErrorCode.INVALID_REQUEST),
+        (BROKER, "seven", ErrorCode.INVALID_REQUEST),
+        (8, str(NODE_ID), ErrorCode.INVALID_REQUEST),
+        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (32, "a-group", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_item_22_what_has_no_configuration_here(kind, name, code):
+    async def scenario(world):
+        await world.create("t")
+        request = describing(kind, name)
+        request = DescribeConfigsRequest(resources=[*request.resources, *describing(TOPIC, "t").resources])
+        refused, found = (await world.answer(request)).results
+        assert (refused.error_code, refused.configs) == (code, [])
+        assert (refused.resource_type, refused.resource_name) == (kind, name)
+        assert refused.error_message
+        assert found.error_code == 0
+
+    in_admin_world(scenario)

@@ -1,0 +1,166 @@
+import pytest
+
+from siltstone.broker.settings import BrokerSettings
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from support.admin_world import NODE_ID, in_admin_world
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def resource(
+    name: str = "t", *changes: tuple[str, int, str | None], kind: int = TOPIC
+) -> AlterConfigsResource:
+    listed = [AlterableConfig(name=key, config_operation=how, value=value) for key, how, value in changes]
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=listed)
+
+
+def altering(*resources: AlterConfigsResource, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+
+
+async def altered(world, *changes: tuple[str, int, str | None], version: int = 1) -> dict[str, str]:
+    (response,) = (await world.answer(altering(resource("t", *changes)), version)).responses
+    assert (response.error_code, response.error_message) == (0, None)
+    return dict(world.parts.topics.by_name("t").metadata.configs)
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_set_and_delete_leave_the_others_as_they_are(version):
+    async def scenario(world):
+        await world.create("t", retention_ms="5", max_message_bytes="6", segment_ms="8")
+        changes = (("retention.ms", SET, " 7 "), ("segment.ms", DELETE, None), ("preallocate", SET, "TRUE"))
+        assert await altered(world, *changes, version=version) == {
+            "retention.ms": "7", "max.message.bytes": "6", "preallocate": "true",
+        }  # fmt: skip
+
+    in_admin_world(scenario)
+
+
+def test_deleting_what_does_not_stand_changes_nothing():
+    async def scenario(world):
+        await world.create("t", retention_ms="5")
+        version = world.version
+        configs = await altered(
+            world, ("segment.ms", DELETE, None), ("foo", DELETE, None), ("flush.ms", DELETE, "x")
+        )
+        assert (configs, world.version) == ({"retention.ms": "5"}, version)
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("standing", "how", "value", "expected"),
+    [
+        ("compact", APPEND, "delete", "compact,delete"),
+        ("compact", APPEND, "compact", "compact"),
+        ("compact", APPEND, " delete , compact", "compact,delete"),
+        (None, APPEND, "compact", "delete,compact"),  # the default stands
+        ("", APPEND, "compact", "compact"),
+        ("compact,delete", SUBTRACT, "delete", "compact"),
+        ("compact,delete", SUBTRACT, "delete, compact", ""),
+        ("compact", SUBTRACT, "delete", "compact"),
+        (None, SUBTRACT, "delete", ""),
+    ],
+)
+def test_lists_grow_and_shrink(standing, how, value, expected):
+    async def scenario(world):
+        await (world.create("t") if standing is None else world.create("t", cleanup_policy=standing))
+        assert await altered(world, ("cleanup.policy", how, value)) == {"cleanup.policy": expected}
+
+    in_admin_world(scenario)
+
+
+def test_lists_grow_from_the_brokers_default():
+    async def scenario(world):
+        await world.create("t")
+        assert await altered(world, ("cleanup.policy", APPEND, "delete")) == {
+            "cleanup.policy": "compact,delete"
+        }
+
+    in_admin_world(scenario, BrokerSettings(topic_defaults={"cleanup.policy": "compact"}))
+
+
+REFUSED = {
+    "not there": (resource("nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "illegal": (resource("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    "no name": (resource(""), ErrorCode.INVALID_REQUEST),
+    "unknown": (resource("t", ("foo", SET, "1")), ErrorCode.INVALID_CONFIG),
+    "impossible": (resource("t", ("retention.ms", SET, "x")), ErrorCode.INVALID_CONFIG),
+    "set to null": (resource("t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+    "null appended": (resource("t", ("cleanup.policy", APPEND, None)), ErrorCode.INVALID_REQUEST),
+    "twice": (
+        resource("t", ("retention.ms", SET, "1"), ("retention.ms", DELETE, None)), ErrorCode.INVALID_REQUEST,
+    ),
+    "no list": (resource("t", ("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG),
+    "no such list": (resource("t", ("foo", SUBTRACT, "1")), ErrorCode.INVALID_CONFIG),
+    "impossible item": (resource("t", ("cleanup.policy", APPEND, "none")), ErrorCode.INVALID_CONFIG),
+    "no operation": (resource("t", ("retention.ms", 4, "1")), ErrorCode.INVALID_REQUEST),
+    # 9 stands already
+    "conflict": (resource("t", ("max.compaction.lag.ms", SET, "8")), ErrorCode.INVALID_CONFIG),
+    "broker": (resource(str(NODE_ID), ("num.partitions", SET, "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
+    "all brokers": (resource("", ("num.partitions", SET, "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
+    "logger": (resource(str(NODE_ID), kind=8), ErrorCode.INVALID_REQUEST),
+    "group": (resource("g", kind=32), ErrorCode.INVALID_REQUEST),
+    "nothing known": (resource("x", kind=99), ErrorCode.INVALID_REQUEST),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("which", REFUSED)
+def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_only):
+    refused, code = REFUSED[which]
+
+    async def scenario(world):
+        await world.create("t", min_compaction_lag_ms="9")
+        version = world.version
+        (response,) = (await world.answer(altering(refused, validate_only=validate_only))).responses
+        assert response.error_code == code and response.error_message
+        assert (response.resource_type, response.resource_name) == (
+            refused.resource_type, refused.resource_name,
+        )  # fmt: skip
+        assert world.version == version
+
+    in_admin_world(scenario)
+
+
+def test_a_request_that_is_partly_wrong_changes_nothing_of_that_topic_and_all_of_another():
+    async def scenario(world):
+        for name in ("a", "b"):
+            await world.create(name)
+        request = altering(
+            resource("a", ("retention.ms", SET, "1"), ("segment.ms", SET, "x")),
+            resource("b", ("retention.ms", SET, "1")),
+        )
+        codes = [response.error_code for response in (await world.answer(request)).responses]
+        assert codes == [ErrorCode.INVALID_CONFIG, 0]
+        assert [topic.metadata.configs for topic in world.parts.topics.all()] == [{}, {"retention.ms": "1"}]
+
+    in_admin_world(scenario)
+
+
+def test_validating_changes_nothing():
+    async def scenario(world):
+        await world.create("t")
+        version = world.version
+        request = altering(resource("t", ("retention.ms", SET, "7")), validate_only=True)
+        (response,) = (await world.answer(request)).responses
+        assert (response.error_code, world.version) == (0, version)
+
+    in_admin_world(scenario)
+
+
+def test_a_resource_named_twice_is_altered_by_neither():
+    async def scenario(world):
+        await world.create("t")
+        one = resource("t", ("retention.ms", SET, "1"))
+        responses = (await world.answer(altering(one, one))).responses
+        assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
+        assert world.parts.topics.by_name("t").metadata.configs == {}
+
+    in_admin_world(scenario)
