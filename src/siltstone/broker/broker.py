@@ -8,18 +8,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from siltstone.broker.answering import frame_of
-from siltstone.broker.apis.api_versions import unsupported_version_body
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.produce import ProduceApi
-from siltstone.broker.apis.table import HANDLERS, Handler
+from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, ConnectionContext
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.api_versions import unsupported_version_body
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
-from siltstone.kafka_protocol.malformed import MalformedMessage
+from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.runtime.tasks import TaskGroup
 
 
@@ -54,16 +54,16 @@ class KafkaBroker:
                 return self._produce.handle(context, body)
             if header.api_key == ApiKey.FETCH:
                 return self._answer_fetch(context, body)
-            return self._answer(HANDLERS[ApiKey(header.api_key)], context, body)
-        except MalformedMessage as malformed:
+            return self._answer(APIS[header.api_key], context, body)
+        except (MalformedMessage, UnknownApi) as malformed:
             raise CloseConnection(str(malformed)) from malformed
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Groups hear of members by heartbeats, sessions are forgotten by age: nothing hangs on a connection."""
 
-    async def _answer(self, handler: Handler, context: RequestContext, body: memoryview) -> Answer:
-        request = _decoded(handler, context, body)
-        response = await handler.handle(self.parts, context, request)
+    async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
+        request = _decoded(api, context, body)
+        response = await api.handle(self.parts, context, request)
         return frame_of(context, encode(response, context.api_version))
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:
@@ -79,9 +79,9 @@ class KafkaBroker:
         await self.parts.partitions.close()
 
 
-def _decoded(handler: Handler, context: RequestContext, body: memoryview) -> Any:
+def _decoded(api: Api, context: RequestContext, body: memoryview) -> Any:
     try:
-        return decode(handler.request, context.api_version, body)
+        return decode(api.request, context.api_version, body)
     except MalformedMessage as malformed:
         raise CloseConnection(str(malformed)) from malformed
 

@@ -12,7 +12,7 @@ class InvalidBrokerSetting(InvalidRequest):
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """``topic_defaults``: topic configurations that hold where a topic says nothing (max.message.bytes, retention.ms)."""
+    """``topic_defaults``: what holds where a topic says nothing: max.message.bytes, retention.ms."""
 
     auto_create_topics_enable: bool = True
     num_partitions: int = 1

@@ -146,7 +146,7 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
 
 
 def _written_text(raw: object) -> str:
-    """Topic configurations are texts, as Kafka has them; in a TOML file a number or truth value may stand for its own."""
+    """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own."""
     return str(raw).lower() if isinstance(raw, bool) else str(raw)
 
 

@@ -1,4 +1,4 @@
-"""Fetch: batches from partitions, as bytes that are never joined; with sessions (KIP-227) for consumers of many partitions.
+"""Fetch: batches from partitions, as bytes that are never joined; with sessions (KIP-227) for many partitions.
 
 A request names partitions, or only the changes since the last one; the answer holds all of them, or only those with
 news. Items 27 to 34 of kafka-protocol.md.
@@ -23,12 +23,12 @@ from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.fetch import (
+    CurrentLeader,
     EpochEndOffset,
-    FetchPartitionResponse,
+    FetchedPartition,
+    FetchedTopic,
     FetchRequest,
     FetchResponse,
-    FetchTopicResponse,
-    LeaderIdAndEpoch,
     decode_fetch_request,
     encode_fetch_response,
 )
@@ -96,30 +96,30 @@ class FetchApi:
             asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset,
         )  # fmt: skip
 
-    def _topics(self, found: Sequence[FoundPartition], is_read_committed: bool) -> list[FetchTopicResponse]:
+    def _topics(self, found: Sequence[FoundPartition], is_read_committed: bool) -> list[FetchedTopic]:
         """Neighbours of one topic together, in the order given."""
-        topics: list[FetchTopicResponse] = []
+        topics: list[FetchedTopic] = []
         for row in found:
             wanted = row.wanted
             last = topics[-1] if topics else None
-            if last is None or (last.topic, last.topic_id) != (wanted.topic_name, wanted.topic_id):
-                last = FetchTopicResponse(topic=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
+            if last is None or (last.name, last.topic_id) != (wanted.topic_name, wanted.topic_id):
+                last = FetchedTopic(name=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
                 topics.append(last)
             last.partitions.append(self._partition_row(row, is_read_committed))
         return topics
 
-    def _partition_row(self, row: FoundPartition, is_read_committed: bool) -> FetchPartitionResponse:
+    def _partition_row(self, row: FoundPartition, is_read_committed: bool) -> FetchedPartition:
         is_leadership = row.error in LEADERSHIP_ERRORS and row.leader_epoch >= 0
-        return FetchPartitionResponse(
-            partition_index=row.wanted.index,
+        return FetchedPartition(
+            index=row.wanted.index,
             error_code=row.error,
             high_watermark=row.high_watermark,
             last_stable_offset=row.high_watermark,
             log_start_offset=row.log_start_offset,
             aborted_transactions=[] if is_read_committed else None,
-            records=row.batches,
+            records=list(row.batches),
             diverging_epoch=_diverging(row),
-            current_leader=LeaderIdAndEpoch(
+            current_leader=CurrentLeader(
                 leader_id=self._parts.node_id if is_leadership else -1,
                 leader_epoch=row.leader_epoch if is_leadership else -1,
             ),
@@ -135,15 +135,15 @@ def _asked_partitions(request: FetchRequest) -> Iterable[AskedPartition]:
     for topic in request.topics:
         for partition in topic.partitions:
             yield AskedPartition(
-                (topic.topic, topic.topic_id, partition.partition), partition.fetch_offset, partition.partition_max_bytes,
+                (topic.name, topic.topic_id, partition.index), partition.fetch_offset, partition.bytes_max,
                 partition.current_leader_epoch, partition.last_fetched_epoch, partition.log_start_offset,
             )  # fmt: skip
 
 
 def _forgotten_partitions(request: FetchRequest) -> Iterable[PartitionKey]:
-    for topic in request.forgotten_topics_data:
+    for topic in request.forgotten_topics:
         for index in topic.partitions:
-            yield topic.topic, topic.topic_id, index
+            yield topic.name, topic.topic_id, index
 
 
 def _is_news(session: FetchSession, row: FoundPartition) -> bool:

@@ -27,9 +27,7 @@ async def handle_offset_for_leader_epoch(
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-async def _partition(
-    parts: BrokerParts, topic_name: str, asked: OffsetForLeaderPartition
-) -> EpochEndOffset:
+async def _partition(parts: BrokerParts, topic_name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     topic = parts.topics.by_name(topic_name)
     if topic is None or not 0 <= asked.partition < topic.partition_count:
         return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -40,6 +38,4 @@ async def _partition(
     if (error := leader_epoch_error(partition, asked.current_leader_epoch)) is not ErrorCode.NONE:
         return EpochEndOffset(partition=asked.partition, error_code=error)
     end = partition.epoch_end(asked.leader_epoch)
-    return EpochEndOffset(
-        partition=asked.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
-    )
+    return EpochEndOffset(partition=asked.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)

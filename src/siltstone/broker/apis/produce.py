@@ -1,8 +1,8 @@
 """Produce: batches into partitions, answered when they are durable; many requests of a connection at once.
 
-The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call and
-answered by the futures of its appends. Only when a partition has to be opened first does it become a coroutine, and the
-connection's next request waits for it: offsets are given in arrival order (item 24 of kafka-protocol.md).
+The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call
+and answered by the futures of its appends. Only when a partition has to be opened first does it become a coroutine, and
+the connection's next request waits for it: offsets are given in arrival order (item 24 of kafka-protocol.md).
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from siltstone.broker.request import Answer, CloseConnection
 from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.produce import (
+    ProducedPartition,
+    ProducedTopic,
     ProducePartition,
-    ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
-    ProduceTopicResponse,
     decode_produce_request,
     encode_produce_response,
 )
@@ -55,7 +55,13 @@ class Target(msgspec.Struct, gc=False):
 class ProduceUnderWay:
     """A request until its last append is durable."""
 
-    def __init__(self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], deadline_ms: float) -> None:
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        targets: list[list[Target]],
+        deadline_ms: float,
+    ) -> None:
         self.deadline_ms = deadline_ms
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._context = context
@@ -110,18 +116,18 @@ class ProduceUnderWay:
         for of_topic in self._targets:
             yield from of_topic
 
-    def _topic_row(self, number: int) -> ProduceTopicResponse:
+    def _topic_row(self, number: int) -> ProducedTopic:
         asked = self._request.topics[number]
         rows = [_partition_row(target) for target in self._targets[number]]
-        return ProduceTopicResponse(name=asked.name, topic_id=asked.topic_id, partitions=rows)
+        return ProducedTopic(name=asked.name, topic_id=asked.topic_id, partitions=rows)
 
 
-def _partition_row(target: Target) -> ProducePartitionResponse:
+def _partition_row(target: Target) -> ProducedPartition:
     appended, partition = target.appended, target.partition
     if target.error is not ErrorCode.NONE or appended is None or partition is None:
         message = error_message(target.failure) if target.failure is not None else None
-        return ProducePartitionResponse(index=target.asked.index, error_code=target.error, error_message=message)
-    return ProducePartitionResponse(
+        return ProducedPartition(index=target.asked.index, error_code=target.error, error_message=message)
+    return ProducedPartition(
         index=target.asked.index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
@@ -138,7 +144,9 @@ class ProduceApi:
         self._clock = clock
         self._under_way: set[ProduceUnderWay] = set()
 
-    def handle(self, context: RequestContext, body: memoryview) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+    def handle(
+        self, context: RequestContext, body: memoryview
+    ) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
         """A future when it has been begun, a coroutine when partitions have to be opened first."""
         context.connection.sends_records = True
         request = decode_produce_request(context.api_version, body)
@@ -205,7 +213,8 @@ class ProduceApi:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
             try:
-                target.appended = partition.append(target.asked.records or b"", topic.config, version)
+                records = memoryview(target.asked.records or b"")
+                target.appended = partition.append(records, topic.config, version)
             except SiltstoneError as failure:
                 target.fail(failure)
 

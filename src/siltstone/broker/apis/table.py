@@ -1,15 +1,53 @@
 """API → handler, for all that are answered from a decoded request. Produce and Fetch have ways of their own (``broker``)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from siltstone.broker.apis.alter_configs import handle_alter_configs
+from siltstone.broker.apis.api_versions import handle_api_versions
+from siltstone.broker.apis.create_partitions import handle_create_partitions
+from siltstone.broker.apis.create_topics import handle_create_topics
+from siltstone.broker.apis.delete_records import handle_delete_records
+from siltstone.broker.apis.delete_topics import handle_delete_topics
+from siltstone.broker.apis.describe_cluster import handle_describe_cluster
+from siltstone.broker.apis.describe_configs import handle_describe_configs
+from siltstone.broker.apis.describe_topic_partitions import handle_describe_topic_partitions
+from siltstone.broker.apis.incremental_alter_configs import handle_incremental_alter_configs
+from siltstone.broker.apis.init_producer_id import handle_init_producer_id
+from siltstone.broker.apis.list_offsets import handle_list_offsets
+from siltstone.broker.apis.metadata import handle_metadata
+from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 
+Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message]]
 
-class Handler(msgspec.Struct, frozen=True):
+
+class Api(msgspec.Struct, frozen=True):
     request: type[Message]
-    handle: Callable[[BrokerParts, RequestContext, Any], Awaitable[Message]]
+    handle: Handler
+
+
+_HANDLERS: Mapping[ApiKey, Handler] = {
+    ApiKey.LIST_OFFSETS: handle_list_offsets,
+    ApiKey.METADATA: handle_metadata,
+    ApiKey.API_VERSIONS: handle_api_versions,
+    ApiKey.CREATE_TOPICS: handle_create_topics,
+    ApiKey.DELETE_TOPICS: handle_delete_topics,
+    ApiKey.DELETE_RECORDS: handle_delete_records,
+    ApiKey.INIT_PRODUCER_ID: handle_init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
+    ApiKey.ALTER_CONFIGS: handle_alter_configs,
+    ApiKey.CREATE_PARTITIONS: handle_create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
+    ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
+}
+
+APIS: Mapping[ApiKey, Api] = {key: Api(CATALOGUE[key][0], handle) for key, handle in _HANDLERS.items()}

@@ -1,8 +1,9 @@
 """Gathering what a fetch asks for, within its byte limits.
 
-Partitions are looked at in the client's order. The first batch found is given whole even if it is larger than every limit
-(KIP-74), so that a consumer always gets on; others only where they fit. What lies in the tail cache is taken at once; what
-lies in objects is read for several partitions side by side, and dropped again where the limit was reached before it.
+Partitions are looked at in the client's order. The first batch found is given whole even if it is larger than every
+limit (KIP-74), so that a consumer always gets on; others only where they fit. What lies in the tail cache is taken at
+once; what lies in objects is read for several partitions side by side, and dropped again where the limit was reached
+before it.
 """
 
 import asyncio

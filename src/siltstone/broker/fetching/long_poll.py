@@ -20,7 +20,7 @@ async def long_poll(
     bytes_max: int,
     wait_ms_max: int,
 ) -> list[FoundPartition]:
-    """One row for each wanted partition, in their order. At once when a partition has an error, or nothing is wanted."""
+    """One row for each wanted partition, in their order. At once when one has an error, or none is wanted."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
     while True:
         found = await Gathering(partitions, bytes_max).gather(wanted)

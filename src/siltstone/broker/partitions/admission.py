@@ -1,17 +1,20 @@
 """What a partition asks of a batch before it takes it, beyond the batch's own consistency; and what it rewrites.
 
-Source: kafka-protocol.md sections 2.2 and 2.3 (Apache Kafka's LogValidator). Batches stay as they are but for the fields
-that the broker owns; only a topic with another ``compression.type`` has them compressed again.
+Source: kafka-protocol.md sections 2.2 and 2.3 (Apache Kafka's LogValidator). Batches stay as they are but for the
+fields that the broker owns; only a topic with another ``compression.type`` has them compressed again.
 """
+
+from typing import TypeAlias
 
 from siltstone.broker.topics.config_table import TopicConfig
 from siltstone.kafka_protocol.batch_checks import check_batch
-from siltstone.kafka_protocol.batch_header import BatchHeader, Codec, patch_log_append_time, read_batch_header
+from siltstone.kafka_protocol.batch_header import BatchHeader, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.recompression import recompress
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
-from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.record_batch import NO_TIMESTAMP
+
+WritableBuffer: TypeAlias = bytearray | memoryview
 
 LOG_APPEND_TIME = "LogAppendTime"
 
@@ -36,13 +39,13 @@ class Admitted:
 
     __slots__ = ("append_time_ms", "batch", "header")
 
-    def __init__(self, batch: Buffer, header: BatchHeader, append_time_ms: int) -> None:
+    def __init__(self, batch: WritableBuffer, header: BatchHeader, append_time_ms: int) -> None:
         self.batch = batch
         self.header = header
         self.append_time_ms = append_time_ms
 
 
-def admit(records: Buffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
+def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
     """``records`` is changed in place. Raises the causes of ``kafka_protocol.batch_errors``, TransactionNotOpen,
     TimestampRefused, KeyMissing."""
     header = check_batch(records, config.max_message_bytes, zstd_allowed=produce_version >= ZSTD_VERSION)
@@ -77,7 +80,7 @@ def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
         )
 
 
-def _in_codec_of_topic(records: Buffer, header: BatchHeader, config: TopicConfig) -> Buffer:
+def _in_codec_of_topic(records: WritableBuffer, header: BatchHeader, config: TopicConfig) -> WritableBuffer:
     wanted = config.compression_codec
     if wanted is None or wanted is header.codec:
         return records

@@ -1,4 +1,4 @@
-"""Opening a partition: both streams under the next leader epoch, the newest snapshot, and the headers of what came after.
+"""Opening a partition: both streams under the next leader epoch, the newest snapshot, and what came after it.
 
 A clean end writes a snapshot, so nothing is read again. After a crash it is at most ``partition_snapshot_bytes`` a
 partition, give or take what was appended while the snapshot was written.

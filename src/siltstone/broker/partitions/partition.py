@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from siltstone.broker.partitions.admission import Admitted, admit
+from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admit
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
@@ -17,7 +17,6 @@ from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.topics.config_table import TopicConfig
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch
 from siltstone.metadata.entities import OwnerRange
-from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
@@ -99,7 +98,7 @@ class Partition:
 
     # -- append ------------------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, config: TopicConfig, produce_version: int) -> Appended:
+    def append(self, records: WritableBuffer, config: TopicConfig, produce_version: int) -> Appended:
         """A client's batch, changed in place; offsets are given in call order. Raises what ``admit``,
         ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and then nothing was appended."""
         now_ms = self._clock.now_ms()

@@ -9,8 +9,8 @@ offset size field (little endian)
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =================================================================
 
-It is an excerpt of the batches' own headers: losing one costs reading them again. The newest is taken; the ones before it
-are trimmed.
+It is an excerpt of the batches' own headers: losing one costs reading them again. The newest is taken; the
+ones before it are trimmed.
 """
 
 from struct import Struct

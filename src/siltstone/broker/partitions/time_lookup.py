@@ -36,7 +36,9 @@ async def offset_of_newest_time(partition: Partition) -> TimedOffset | None:
     if newest.offset >= partition.log_start_offset:
         await partition.wait_for(newest.offset)
         batches = await partition.read(newest.offset, 1)
-        return TimedOffset(*record_with_max_timestamp(batches[0].payload))
+        found = record_with_max_timestamp(batches[0].payload, partition.log_start_offset)
+        if found is not None:
+            return TimedOffset(*found)
     return await _newest_by_scan(partition)
 
 
@@ -45,7 +47,8 @@ async def _newest_by_scan(partition: Partition) -> TimedOffset | None:
     newest: TimedOffset | None = None
     async for batch in _batches(partition, partition.log_start_offset):
         if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
-            newest = TimedOffset(*record_with_max_timestamp(batch.payload))
+            found = record_with_max_timestamp(batch.payload, partition.log_start_offset)
+            newest = TimedOffset(*found) if found is not None else newest
     return newest
 
 

@@ -1,0 +1,55 @@
+"""From an engine that runs to a broker that answers: identity, topics, partitions, groups."""
+
+import base64
+import logging
+
+from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.offsets_topic import OffsetsTopicLogs
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.producer_ids import ProducerIds
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.creating import TopicCreation
+from siltstone.broker.topics.registry import Topics
+from siltstone.metadata.commands import PutKey
+from siltstone.metadata.service import MetadataService
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+from siltstone.stream_engine.engine import StreamEngine
+
+CLUSTER_ID_KEY = "kafka/cluster-id"
+
+log = logging.getLogger(__name__)
+
+
+async def start_broker(
+    engine: StreamEngine,
+    metadata: MetadataService,
+    settings: BrokerSettings,
+    group_settings: GroupSettings,
+    clock: Clock,
+    rng: Random,
+) -> KafkaBroker:
+    """Ready for requests; groups load behind it. ``KafkaBroker.close`` before the engine's."""
+    topics = Topics(metadata, settings.topic_defaults)
+    creation = TopicCreation(
+        metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
+    )
+    partitions = Partitions(engine, metadata, settings, clock)
+    groups = Groups(OffsetsTopicLogs(topics, creation, partitions), topics, group_settings, clock, rng)
+    parts = BrokerParts(
+        settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
+        cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
+    )  # fmt: skip
+    partitions.start()
+    broker = KafkaBroker(parts)
+    await broker.start()
+    return broker
+
+
+async def _cluster_id(metadata: MetadataService, rng: Random) -> str:
+    """The same for the store's life: 16 random bytes in URL-safe base64, as Kafka writes its own."""
+    candidate = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).rstrip(b"=")
+    return (await metadata.execute(PutKey(CLUSTER_ID_KEY, candidate))).decode()

@@ -1,0 +1,47 @@
+"""A node with a Kafka broker on it: engine, broker, listeners; opened in that order and closed the other way round."""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+
+from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.starting import start_broker
+from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.server.components import Node, open_node
+from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.network.listeners import Listeners
+from siltstone.server.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+
+class KafkaNode(msgspec.Struct, frozen=True):
+    """``listeners.addresses``: where it can be reached."""
+
+    node: Node
+    broker: KafkaBroker
+    listeners: Listeners
+
+
+@asynccontextmanager
+async def running_kafka_node(
+    settings: StoreSettings,
+    addresses: Sequence[ListenerAddress],
+    *,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+) -> AsyncIterator[KafkaNode]:
+    """Ready for clients. Leaving answers what was begun, commits everything and gives the streams back. Raises what
+    ``open_node`` raises, and what a listener does when its port is taken."""
+    clock, rng = clock or SystemClock(), rng or system_randomness()
+    async with AsyncExitStack() as opened:
+        node = await opened.enter_async_context(open_node(settings, clock=clock, rng=rng))
+        broker = await start_broker(node.engine, node.metadata, settings.broker, settings.groups, clock, rng)
+        opened.push_async_callback(broker.close)
+        listeners = Listeners(addresses, broker, settings.network, clock)
+        opened.push_async_callback(listeners.close)
+        await listeners.start()
+        yield KafkaNode(node, broker, listeners)
