@@ -1,4 +1,4 @@
-"""API → handler, for all that are answered from a decoded request. Produce and Fetch have ways of their own (``broker``)."""
+"""API → handler, for all answered from a decoded request. Produce and Fetch have ways of their own (``broker``)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
