@@ -38,7 +38,7 @@ async def start_broker(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
     )
     partitions = Partitions(engine, metadata, settings, clock)
-    groups = Groups(OffsetsTopicLogs(topics, creation, partitions), topics, group_settings, clock, rng)
+    groups = Groups(OffsetsTopicLogs(creation, partitions, clock), topics, group_settings, clock, rng)
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
         cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,

@@ -1,0 +1,57 @@
+"""``__consumer_offsets`` as the logs of group coordinators: their port on one side, partitions on the other."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from siltstone.broker.groups.log_port import GroupLog
+from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.topics.creating import TopicCreation
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import iterate_records
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.runtime.clock import Clock
+
+READ_BYTES = 1024 * 1024
+"""Read at a time; the event loop turns in between."""
+
+
+class OffsetsTopicLogs:
+    def __init__(self, creation: TopicCreation, partitions: Partitions, clock: Clock) -> None:
+        self._creation = creation
+        self._partitions = partitions
+        self._clock = clock
+
+    async def partition_count(self) -> int:
+        return (await self._creation.offsets_topic()).partition_count
+
+    async def open(self, partition: int) -> GroupLog:
+        topic = await self._creation.offsets_topic()
+        return OffsetsTopicLog(await self._partitions.open(topic, partition), self._clock)
+
+
+class OffsetsTopicLog:
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self._partition = partition
+        self._clock = clock
+
+    @property
+    def next_offset(self) -> int:
+        return self._partition.next_offset
+
+    async def append(self, records: Sequence[EncodedRecord]) -> None:
+        now_ms = self._clock.now_ms()
+        batch = build_batch([Record(timestamp_ms=now_ms, key=key, value=value) for key, value in records])
+        await self._partition.append_own(batch)
+
+    async def read_all(self) -> AsyncIterator[EncodedRecord]:
+        offset, end = self._partition.log_start_offset, self._partition.high_watermark
+        while offset < end:
+            for batch in await self._partition.read(offset, READ_BYTES):
+                for record in iterate_records(batch.payload):
+                    if record.key is not None and offset <= record.offset < end:
+                        yield bytes(record.key), None if record.value is None else bytes(record.value)
+                offset = batch.end_offset
+
+    async def trim_before(self, offset: int) -> None:
+        await self._partition.trim(offset)
