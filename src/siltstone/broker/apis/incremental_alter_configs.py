@@ -90,9 +90,9 @@ def _new_value(parts: BrokerParts, topic: Topic, config: AlterableConfig) -> str
 
 
 def _list_after(operation: Operation, current: str, value: str) -> str:
-    """Of two texts of lists; the current one is in the one form there is for it."""
+    """Of two texts of lists, the current one in the one form there is for it. What stands twice will be read as once."""
     standing = [item for item in current.split(",") if item]
     named = [item.strip() for item in value.split(",")]
     if operation is Operation.APPEND:
-        return written(tuple(standing + [item for item in named if item not in standing]))
+        return written((*standing, *named))
     return written(tuple(item for item in standing if item not in named))

@@ -93,7 +93,7 @@ class TopicCreation:
 
     async def offsets_topic(self) -> Topic:
         """``__consumer_offsets``, whether topics are created automatically or not."""
-        return self._topics.by_name(OFFSETS_TOPIC) or await self.create_if_missing(OFFSETS_TOPIC)
+        return await self.create_if_missing(OFFSETS_TOPIC)
 
     async def _create_unless_there(self, wanted: NewTopic) -> Topic:
         try:

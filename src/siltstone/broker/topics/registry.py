@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import msgspec
 
 from siltstone.broker.topics.config_table import TopicConfig, stored_topic_config, written_defaults
-from siltstone.broker.topics.names import INTERNAL_TOPICS
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
@@ -99,5 +98,5 @@ class Topics:
             metadata=metadata,
             config=stored_topic_config(metadata.configs, self.defaults),
             partition_count=len(metadata.partitions),
-            is_internal=metadata.is_internal or metadata.name in INTERNAL_TOPICS,
+            is_internal=metadata.is_internal,
         )

@@ -74,6 +74,15 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
     in_admin_world(scenario)
 
 
+def test_what_is_replaced_conflicts_with_nothing():
+    async def scenario(world):
+        await world.create("t", min_compaction_lag_ms="9")
+        request = altering(resource("t", ("max.compaction.lag.ms", "8")))
+        assert (await world.answer(request)).responses[0].error_code == 0
+
+    in_admin_world(scenario)
+
+
 def test_who_would_configure_the_broker_is_told_where_to_do_it():
     async def scenario(world):
         (response,) = (await world.answer(altering(resource("7", kind=BROKER)))).responses

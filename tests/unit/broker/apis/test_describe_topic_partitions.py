@@ -104,6 +104,9 @@ def test_a_topic_that_went_while_it_was_paged_through_is_passed_over():
         await world.create("c", 1)
         assert shown(await world.answer(asking(cursor=("b", 1)))) == ([("c", [0])], None)
         assert shown(await world.answer(asking(cursor=("a", 7)))) == ([("a", []), ("c", [0])], None)
+        await world.create("d", 9)
+        page = await world.answer(asking(limit=2, cursor=("a", 7)))
+        assert shown(page) == ([("a", []), ("c", [0]), ("d", [0])], ("d", 1))
 
     in_admin_world(scenario)
 

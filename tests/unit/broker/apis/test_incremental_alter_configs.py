@@ -129,6 +129,19 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
     in_admin_world(scenario)
 
 
+@pytest.mark.parametrize(
+    ("name", "how"), [("retention.ms", APPEND), ("compression.type", SUBTRACT), ("foo", 2)]
+)
+def test_only_lists_grow_and_shrink(name, how):
+    async def scenario(world):
+        await world.create("t")
+        (response,) = (await world.answer(altering(resource("t", (name, how, "1"))))).responses
+        operation = "APPEND" if how == APPEND else "SUBTRACT"
+        assert response.error_message == f"Can't {operation} to key {name} because its type is not LIST."
+
+    in_admin_world(scenario)
+
+
 def test_a_request_that_is_partly_wrong_changes_nothing_of_that_topic_and_all_of_another():
     async def scenario(world):
         for name in ("a", "b"):
