@@ -90,7 +90,7 @@ def _new_value(parts: BrokerParts, topic: Topic, config: AlterableConfig) -> str
 
 
 def _list_after(operation: Operation, current: str, value: str) -> str:
-    """Of two texts of lists, the current one in the one form there is for it. What stands twice will be read as once."""
+    """``current`` is in the one form there is for a list. What stands twice will be read as once."""
     standing = [item for item in current.split(",") if item]
     named = [item.strip() for item in value.split(",")]
     if operation is Operation.APPEND:
