@@ -1,0 +1,179 @@
+"""kcat run to its end, or kept running; what it printed of each record, taken apart."""
+
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from conformance.drivers.scenario import Mismatch, Scenario
+
+SECONDS_MAX = 30
+_FORMAT = r"%t %p %o %T %K %S %h\x01%k%s"
+_HEAD = re.compile(rb"(\S+) (\d+) (\d+) (-?\d+) (-?\d+) (-?\d+) ([^\x01]*)\x01")
+_REBALANCE = re.compile(r"rebalanced.*?(assigned|revoked|assignment|revoke)(?: of (\d+) part)?([^\n]*)")
+
+
+class KcatFailed(Exception):
+    """It ended with an error; the text is what it said."""
+
+
+class Printed(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    headers: str
+    key: bytes | None
+    value: bytes | None
+
+
+def command(scenario: Scenario, *options: str) -> list[str]:
+    return ["kcat", "-b", scenario.bootstrap, "-m", "10", *options]
+
+
+def run(scenario: Scenario, *options: str, text: bytes = b"") -> bytes:
+    """Its output. Raises KcatFailed."""
+    done = subprocess.run(
+        command(scenario, *options), input=text, capture_output=True, timeout=SECONDS_MAX, check=False
+    )
+    said = done.stderr.decode(errors="replace")
+    if done.returncode != 0:
+        raise KcatFailed(said)
+    return done.stdout
+
+
+def send_files(scenario: Scenario, topic: str, payloads: list[bytes], *options: str) -> None:
+    """Each payload a message of its own, whatever its bytes: kcat takes a file as one message."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number:05}" for number in range(len(payloads))]
+        for path, payload in zip(paths, payloads, strict=True):
+            path.write_bytes(payload)
+        run(scenario, "-P", "-t", topic, *options, *map(str, paths))
+
+
+def send_lines(scenario: Scenario, topic: str, lines: list[bytes], *options: str) -> None:
+    run(scenario, "-P", "-t", topic, *options, text=b"".join(line + b"\n" for line in lines))
+
+
+def read(scenario: Scenario, topic: str, count: int, *options: str) -> list[Printed]:
+    """From the beginning of all partitions, unless ``options`` say otherwise."""
+    place = () if "-o" in options else ("-o", "beginning")
+    return printed(run(scenario, "-C", "-q", "-t", topic, *place, "-c", str(count), "-f", _FORMAT, *options))
+
+
+def read_to_end(scenario: Scenario, topic: str, *options: str) -> list[Printed]:
+    place = () if "-o" in options else ("-o", "beginning")
+    return printed(run(scenario, "-C", "-q", "-t", topic, *place, "-e", "-f", _FORMAT, *options))
+
+
+def printed(output: bytes) -> list[Printed]:
+    records: list[Printed] = []
+    while head := _HEAD.match(output):
+        topic, partition, offset, timestamp, key_size, value_size, headers = head.groups()
+        key, rest = _piece(output[head.end() :], int(key_size))
+        value, output = _piece(rest, int(value_size))
+        place = (topic.decode(), int(partition), int(offset), int(timestamp))
+        records.append(Printed(*place, headers.decode(), key, value))
+    return records
+
+
+def _piece(output: bytes, size: int) -> tuple[bytes | None, bytes]:
+    return (None, output) if size < 0 else (output[:size], output[size:])
+
+
+class Running:
+    """A kcat that runs until it is told to end: what it printed so far, and what it said."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._output = bytearray()
+        self._said = bytearray()
+        for stream, target in ((process.stdout, self._output), (process.stderr, self._said)):
+            assert stream is not None
+            threading.Thread(target=_gather, args=(stream, target), daemon=True).start()
+
+    @property
+    def records(self) -> list[Printed]:
+        return printed(bytes(self._output))
+
+    @property
+    def rebalances(self) -> int:
+        """Of how many it was told."""
+        return self._said.count(b"rebalanced")
+
+    @property
+    def partitions(self) -> int:
+        """How many it has."""
+        owned = 0
+        for told, many, named in _REBALANCE.findall(self._said.decode(errors="replace")):
+            if told == "assigned":
+                owned = named.count("[")
+            elif told == "revoked":
+                owned = 0
+            else:
+                owned += int(many) if told == "assignment" else -int(many)
+        return owned
+
+    def write(self, text: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        """As by Ctrl-C: it commits and leaves its group."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(SECONDS_MAX)
+
+    def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def finish(self) -> None:
+        """It has had all it is to send."""
+        self.close_input()
+        if self.process.wait(SECONDS_MAX):
+            raise KcatFailed(self._said.decode(errors="replace"))
+
+
+@contextmanager
+def running(scenario: Scenario, *options: str) -> Iterator[Running]:
+    process = subprocess.Popen(
+        command(scenario, *options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield Running(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def member(scenario: Scenario, topic: str, *options: str) -> Iterator[Running]:
+    """Of the scenario's group."""
+    group = ("-G", scenario.name, "-u", "-X", "auto.offset.reset=earliest", "-X", "heartbeat.interval.ms=200")
+    with running(scenario, *group, "-f", _FORMAT, *options, topic) as started:
+        yield started
+
+
+def _gather(stream: object, target: bytearray) -> None:
+    while part := stream.read1(65_536):  # type: ignore[attr-defined]
+        target += part
+
+
+def until(what: str, condition: Callable[[], object], seconds_max: float = SECONDS_MAX) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Mismatch(f"not within {seconds_max:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+def refusal(error: Exception) -> str | None:
+    return str(error).strip() if isinstance(error, KcatFailed) else None
