@@ -4,26 +4,25 @@ Java decides. The schemas catch what a description says wrongly, nullability inc
 does wrongly with it, tagged fields included.
 """
 
-import importlib
-import pkgutil
 import random
+import struct
 from collections.abc import Iterator
 
 import pytest
 
 from oracles.java_messages import JavaMessages, running_java_messages
-from siltstone.kafka_protocol import messages
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header, response_prefix
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 from support.kafka_oracles import or_skip
 from support.wire_messages import java_schema, random_message, to_java_json
 
 EXAMPLES = 2
 
-for module in pkgutil.iter_modules(messages.__path__, messages.__name__ + "."):
-    importlib.import_module(module.name)
-
-MESSAGES = sorted(Message.__subclasses__(), key=lambda message: message.__name__)
+MESSAGES = [message for pair in CATALOGUE.values() for message in pair]
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 
@@ -62,3 +61,29 @@ def test_the_bytes_are_java_s(java: JavaMessages, message: type[Message]) -> Non
             assert encode(built, version).hex(" ") == theirs.hex(" "), (version, built)
             assert decode(message, version, memoryview(theirs)) == built
             java.decode(message.__name__, version, theirs)
+
+
+def test_the_versions_announced_are_java_s(java: JavaMessages) -> None:
+    theirs = {api.api_key: (api.lowest_version, api.highest_stable_version) for api in java.apis()}
+    theirs[ApiKey.PRODUCE] = (0, theirs[ApiKey.PRODUCE][1])  # KAFKA-18659: Java's own broker says so as well
+    assert dict(ANNOUNCED) == {key: theirs[key] for key in ANNOUNCED}
+
+
+def test_the_headers_are_java_s(java: JavaMessages) -> None:
+    header = struct.pack(">i", 77)
+    for key, (lowest, highest) in ANNOUNCED.items():
+        for version in range(lowest, highest + 1):
+            if key == ApiKey.PRODUCE and version < CATALOGUE[key][0].versions[0]:
+                continue  # announced, and not spoken
+            request_version, response_version = java.header_versions(key, version)
+            fields = {
+                "requestApiKey": key,
+                "requestApiVersion": version,
+                "correlationId": 77,
+                "clientId": "me",
+            }
+            ours = encode_request_header(RequestHeader(key, version, 77, "me"))
+            assert ours == java.encode("RequestHeader", request_version, fields)
+            theirs = java.encode("ResponseHeader", response_version, {"correlationId": 77})
+            assert theirs.startswith(header)
+            assert response_prefix(key, version, 77, 5) == struct.pack(">i", len(theirs) + 5) + theirs
