@@ -10,7 +10,7 @@ ones), snappy in xerial's framing of 32 KiB blocks (Java reads no other).
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import cramjam
@@ -28,6 +28,8 @@ else:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01" * 2  # version, and the oldest version that reads it
 XERIAL_BLOCK_BYTES = 32 * 1024
+MEMBERS_MAX = 100
+"""Writers make one. What follows a member is copied, so thousands of tiny ones would hold up everything else."""
 _OUTPUT_BYTES_MIN = 64 * 1024
 _FAILURES = (
     zlib.error,
@@ -91,12 +93,16 @@ def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes
     pieces: list[bytes] = []
     left_bytes = size_bytes_max + 1
     step_bytes = max(_OUTPUT_BYTES_MIN, 4 * len(data))
+    members = 0
     while data:
+        members += 1
+        if members > MEMBERS_MAX:
+            raise DecompressionFailed(f"more than {MEMBERS_MAX} compressed streams in one batch; send one")
         member = new()
         while not member.eof:
             piece = member.decompress(data, min(step_bytes, left_bytes))
             if not piece and not member.eof:
-                raise DecompressionFailed("compressed records end early")
+                raise _ends_early()
             pieces.append(piece)
             left_bytes -= len(piece)
             if left_bytes <= 0:
@@ -104,6 +110,10 @@ def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes
             data = b""
         data = member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _ends_early() -> DecompressionFailed:
+    return DecompressionFailed("compressed records end early")
 
 
 def _too_large(size_bytes_max: int) -> DecompressedTooLarge:
@@ -125,26 +135,26 @@ def _decompress_zstd(data: Buffer, size_bytes_max: int) -> Buffer:
 
 
 def _decompress_snappy(data: memoryview, size_bytes_max: int) -> Buffer:
-    """xerial's framing, or one raw block as librdkafka writes it."""
-    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _decompress_block(data, size_bytes_max)
-    blocks: list[Buffer] = []
+    """xerial's framing, or one raw block as librdkafka writes it. Each block says first how long it gets."""
+    framed = data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
+    records = bytearray()
+    for block in _xerial_blocks(data) if framed else (data,):
+        if len(records) + cramjam.snappy.decompress_raw_len(block) > size_bytes_max:
+            raise _too_large(size_bytes_max)
+        records += memoryview(cramjam.snappy.decompress_raw(block))
+    return records
+
+
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
     position = len(XERIAL_HEADER)
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         if position > len(data):
-            raise DecompressionFailed("compressed records end early")
-        block = _decompress_block(data[start:position], size_bytes_max)
-        size_bytes_max -= len(block)
-        blocks.append(block)
-    return b"".join(blocks)
-
-
-def _decompress_block(block: memoryview, size_bytes_max: int) -> memoryview:
-    if cramjam.snappy.decompress_raw_len(block) > size_bytes_max:
-        raise _too_large(size_bytes_max)
-    return memoryview(cramjam.snappy.decompress_raw(block))
+            raise _ends_early()
+        yield data[start:position]
+    if position != len(data):
+        raise _ends_early()
 
 
 def _compress_gzip(records: Buffer) -> Buffer:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from siltstone.kafka_protocol.records.reading import open_batch, timestamp_of
-from siltstone.kafka_protocol.records.skimming import skim_records
+from siltstone.kafka_protocol.records.skimming import skim_deltas
 from siltstone.model.buffers import Buffer
 
 OffsetAndTimestamp: TypeAlias = tuple[int, int]
@@ -40,7 +40,7 @@ def _timestamp(found: OffsetAndTimestamp) -> int:
 
 def _offsets_and_timestamps(buffer: Buffer, start_offset: int) -> Iterator[OffsetAndTimestamp]:
     header, data = open_batch(buffer)
-    for timestamp_delta, offset_delta, _ in skim_records(header, data):
+    for timestamp_delta, offset_delta in skim_deltas(header, data):
         offset = header.base_offset + offset_delta
         if offset >= start_offset:
             yield offset, timestamp_of(header, timestamp_delta)
