@@ -71,6 +71,7 @@ def test_replay(simulate):
 EXPECTED_OF_TEN_SEEDS = {
     "append": 1000, "read": 40, "read all": 40, "crashed": 8, "closed": 4, "power lost with sectors": 1,
     "disk full": 1, "failed": 1, "delete": 1, "swept": 2, "close": 3, "trim": 5, "open_again": 3, "compacted": 1,
+    "create_topic": 5, "delete_topic": 5, "deleted while open": 3,
 }  # fmt: skip
 
 

@@ -13,10 +13,13 @@ from siltstone.maintenance.in_process_runner import InProcessRunner, OnProgress
 from siltstone.maintenance.runner import RunFailed, Task
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep import sweep
+from siltstone.metadata.commands import CreateTopic, DeleteTopic
+from siltstone.metadata.entities import StreamState
 from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.runtime.randomness import random_token
 from siltstone.stream_engine.engine_state import EngineState
 from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
 from support.engine_world import Node
@@ -61,8 +64,8 @@ class Workload:
         """By chance. None: it was nothing that takes time, or it could not be done now."""
         weights = {
             self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 2,
-            self._open_again: 3, self._delete: 3, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.1,
-            self._compact: 2,
+            self._open_again: 3, self._delete: 3, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.2,
+            self._compact: 2, self._create_topic: 2, self._delete_topic: 2,
         }  # fmt: skip
         action = self.rng.choices(list(weights), list(weights.values()))[0]
         begun = action(node)
@@ -75,7 +78,9 @@ class Workload:
         return self.rng.choice(found) if found else None
 
     def _any_open(self) -> ModelStream | None:
-        return self._any(lambda stream: stream.is_open and not stream.is_closing)
+        return self._any(
+            lambda stream: stream.is_open and not stream.is_closing and not stream.may_be_deleted
+        )
 
     def _append(self, node: Node) -> None:
         """Several at once, often. Answers are looked at when the life has ended."""
@@ -164,12 +169,13 @@ class Workload:
             await node.engine.flush()
             for stream_id, end in ends.items():
                 metadata = node.metadata.image.streams.get(stream_id)
-                assert metadata is None or metadata.end_offset >= end, "flushed, and not committed"
+                gone = metadata is None or metadata.state is StreamState.DELETED
+                assert gone or metadata.end_offset >= end, "flushed, and not committed"
 
         return flush()
 
     def _close(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any(lambda one: one.is_open and one.users == 0)
+        stream = self._any(lambda one: one.is_open and one.users == 0 and not one.may_be_deleted)
         if stream is None:
             return None
         stream.is_closing = True
@@ -200,7 +206,9 @@ class Workload:
         stream.is_open = True
 
     def _delete(self, node: Node) -> Coroutine[Any, Any, None] | None:
-        stream = self._any(lambda one: not one.is_open and one.users == 0 and one.epoch >= 0)
+        stream = self._any(
+            lambda one: not one.is_open and one.users == 0 and one.epoch >= 0 and one.topic_id is None
+        )
         return None if stream is None else self._used(stream, self._drop(node, stream))
 
     async def _drop(self, node: Node, stream: ModelStream) -> None:
@@ -218,6 +226,48 @@ class Workload:
         self.simulation.creations_unknown -= 1
         assert stream_id not in self.simulation.streams
         self.simulation.streams[stream_id] = ModelStream(stream_id)
+
+    def _create_topic(self, node: Node) -> Coroutine[Any, Any, None] | None:
+        alive = sum(not stream.is_deleted for stream in self.simulation.streams.values())
+        return self._create_partition(node) if alive < STREAMS_MAX - 1 else None
+
+    async def _create_partition(self, node: Node) -> None:
+        """A topic of one: two streams."""
+        topic_id = random_token(self.rng)
+        engine = node.engine
+        self.simulation.creations_unknown += 2
+        topic = await node.metadata.execute(
+            CreateTopic(engine.node_id, engine.node_epoch, topic_id, topic_id, 1)
+        )
+        self.simulation.creations_unknown -= 2
+        for stream_id in (topic.partitions[0].data_stream_id, topic.partitions[0].meta_stream_id):
+            assert stream_id not in self.simulation.streams
+            self.simulation.streams[stream_id] = ModelStream(stream_id, topic_id)
+
+    def _delete_topic(self, node: Node) -> Coroutine[Any, Any, None] | None:
+        """Open or not, with all that is on its way."""
+        stream = self._any(lambda one: one.topic_id is not None and not one.may_be_deleted)
+        if stream is None:
+            return None
+        both = [one for one in self.simulation.streams.values() if one.topic_id == stream.topic_id]
+        if any(one.users or one.is_closing for one in both):
+            return None
+        body = self._drop_topic(node, both)
+        for one in both:
+            body = self._used(one, body)
+        return body
+
+    async def _drop_topic(self, node: Node, both: list[ModelStream]) -> None:
+        for stream in both:
+            stream.may_be_deleted = True
+        topic_id = both[0].topic_id
+        assert topic_id is not None
+        await node.metadata.execute(DeleteTopic(node.engine.node_id, node.engine.node_epoch, topic_id))
+        for stream in both:
+            if stream.handle is not None and stream.is_open:
+                self.simulation.count("deleted while open")
+                node.engine.forget_stream(stream.handle)
+            stream.is_deleted, stream.is_open = True, False
 
     def _sweep(self, node: Node) -> None:
         """A sweep from elsewhere, while the node runs."""

@@ -29,8 +29,9 @@ class Entry:
 
 
 class ModelStream:
-    def __init__(self, stream_id: int) -> None:
+    def __init__(self, stream_id: int, topic_id: str | None = None) -> None:
         self.stream_id = stream_id
+        self.topic_id = topic_id
         self.handle: Stream | None = None
         self.is_open = False
         self.is_closing = False

@@ -3,37 +3,36 @@
 An append is answered when the WAL holds it durably and it stands in the tail cache, in WAL order (DESIGN rule 1).
 Everything on this object happens on one event loop; only disk, store and metadata calls leave it. After a failure
 of the WAL, or of a prepare or commit, the engine takes no more appends: opening it again recovers.
+Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipeline``, ``stream_reads``.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
-from siltstone.metadata.refusals import OffsetNotMatched
+from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
 from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.append_queue import AppendQueue
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine_state import EngineState, EngineStatistics
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
-    EngineOverloaded,
     OffsetBeyondEnds,
     PayloadNotBytes,
-    RangeNotCovered,
     StreamAlreadyOpen,
     StreamHandleClosed,
 )
-from siltstone.stream_engine.pending import PendingAppend
+from siltstone.stream_engine.sealing import Sealing
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.stream import Stream
+from siltstone.stream_engine.stream_reads import StreamReads
 from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.tail.cached_batch import charge_of
-from siltstone.stream_engine.tail.stream_tail import first_within
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 
@@ -46,46 +45,48 @@ class StreamEngine:
     def __init__(self, components: EngineComponents, settings: EngineSettings, *, node_epoch: int) -> None:
         self._settings = settings
         self._metadata = components.metadata
-        self._reader = components.reader
         self._wal = components.wal
-        self._clock = components.clock
-        self._node_id = settings.node_id
+        self.node_id = settings.node_id
         self.node_epoch = node_epoch
         self._state = EngineState.RUNNING
         self._failure: Exception | None = None
         self._streams: dict[int, Stream] = {}
         self._opening: set[int] = set()
         self._ending = asyncio.Lock()
-        self._pending: deque[PendingAppend] = deque()
-        self._waiting: deque[PendingAppend] = deque()
-        self._waiting_bytes = 0
         self._cache = TailCache(settings.tail_cache_bytes_max)
+        self._reads = StreamReads(self._cache, components.reader)
         self._pipeline = UploadPipeline(
-            components.metadata, components.buckets, components.upload_calls, self._clock, settings.upload,
-            node_id=self._node_id, node_epoch=node_epoch,
+            components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
+            node_id=self.node_id, node_epoch=node_epoch,
             on_committed=self._block_committed, on_failure=self._fail,
+        )  # fmt: skip
+        self._sealing = Sealing(self._cache, settings.upload, components.clock, self._pipeline.submit)
+        self._appends = AppendQueue(
+            self._wal, self._cache, settings.waiting_bytes_max,
+            on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
         self._tasks = TaskGroup("engine", self._fail)
 
     async def start(self) -> None:
-        await self._wal.start(self.node_epoch, self._made_durable, self._fail)
-        self._tasks.start("seal-by-age", self._seal_by_age())
+        await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail)
+        self._tasks.start("seal-by-age", self._sealing.by_age())
 
     # -- streams -----------------------------------------------------------------------------------------
 
     async def create_stream(self, tags: dict[str, str] | None = None) -> int:
         """A new, closed, empty stream's id."""
-        return await self._metadata.execute(CreateStream(self._node_id, self.node_epoch, tags or {}))
+        return await self._metadata.execute(CreateStream(self.node_id, self.node_epoch, tags or {}))
 
     async def open_stream(self, stream_id: int, stream_epoch: int) -> Stream:
-        """Raises the refusals of OpenStream (StreamFenced, StreamNotClosed, …), StreamAlreadyOpen."""
+        """Several opened at once share one append of the metadata. Raises the refusals of OpenStream (StreamFenced,
+        StreamNotClosed, …), StreamAlreadyOpen."""
         self._refuse_unless_running()
         if stream_id in self._streams or stream_id in self._opening:
             raise StreamAlreadyOpen(f"stream {stream_id} is open already: use that handle, or close it first")
         self._opening.add(stream_id)
         try:
             metadata = await self._metadata.execute(
-                OpenStream(self._node_id, self.node_epoch, stream_id, stream_epoch)
+                OpenStream(self.node_id, self.node_epoch, stream_id, stream_epoch)
             )
         finally:
             self._opening.discard(stream_id)
@@ -95,14 +96,39 @@ class StreamEngine:
 
     async def close_stream(self, stream: Stream) -> None:
         """Waits until all of it is committed, then gives the stream back. Idempotent, after a failure too."""
-        if self._streams.get(stream.stream_id) is not stream:
+        await self.close_streams((stream,))
+
+    async def close_streams(self, streams: Iterable[Stream]) -> None:
+        """As ``close_stream``, with one seal and one wait for all of them, and none when all is committed."""
+        closing = [stream for stream in streams if self._streams.get(stream.stream_id) is stream]
+        if not closing:
             return
+        for stream in closing:
+            stream.close()
+        if any(self._has_uncommitted(stream) for stream in closing):
+            await self._commit_everything()
+        self._refuse_after_failure()
+        outcomes = await asyncio.gather(*map(self._give_back, closing), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _has_uncommitted(self, stream: Stream) -> bool:
+        return stream.confirmed_offset < stream.next_offset or self._cache.has_uncommitted(stream.stream_id)
+
+    async def _give_back(self, stream: Stream) -> None:
+        with suppress(StreamNotExist):  # deleted meanwhile: there is nothing to give back
+            await self._metadata.execute(
+                CloseStream(self.node_id, self.node_epoch, stream.stream_id, stream.epoch)
+            )
+        self.forget_stream(stream)
+
+    def forget_stream(self, stream: Stream) -> None:
+        """For a stream whose deletion is committed: nothing of it has to be, so this waits for nothing. Who waits at it
+        is woken, further appends are refused, those under way are answered. Idempotent."""
         stream.close()
-        await self._commit_everything()
-        await self._metadata.execute(
-            CloseStream(self._node_id, self.node_epoch, stream.stream_id, stream.epoch)
-        )
-        self._streams.pop(stream.stream_id, None)
+        if self._streams.get(stream.stream_id) is stream:
+            del self._streams[stream.stream_id]
 
     async def trim(self, stream: Stream, start_offset: int) -> None:
         """Records below ``start_offset`` are gone for readers. Moving it back changes nothing. Raises
@@ -115,13 +141,13 @@ class StreamEngine:
             return
         with suppress(OffsetNotMatched):  # a trim that was asked for meanwhile went further
             await self._metadata.execute(
-                TrimStream(self._node_id, self.node_epoch, stream.stream_id, stream.epoch, start_offset)
+                TrimStream(self.node_id, self.node_epoch, stream.stream_id, stream.epoch, start_offset)
             )
         stream.trim(start_offset)
 
     async def delete_stream(self, stream_id: int, stream_epoch: int) -> None:
         """The stream must be closed. Its data goes with compaction and garbage collection."""
-        await self._metadata.execute(DeleteStream(self._node_id, self.node_epoch, stream_id, stream_epoch))
+        await self._metadata.execute(DeleteStream(self.node_id, self.node_epoch, stream_id, stream_epoch))
 
     # -- append ------------------------------------------------------------------------------------------
 
@@ -141,18 +167,9 @@ class StreamEngine:
         """
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
-        must_wait = bool(self._waiting) or not self._has_room_for(len(payload))
-        if must_wait:
-            self._refuse_overload(len(payload))
+        must_wait = self._appends.must_wait(len(payload))
         batch = stream.next_batch(payload, record_count, smallest_timestamp_ms, largest_timestamp_ms)
-        pending = PendingAppend(stream, batch, asyncio.get_running_loop().create_future())
-        if must_wait:
-            self._waiting.append(pending)
-            self._waiting_bytes += pending.charge_bytes
-            self._make_room()
-        else:
-            self._enqueue(pending)
-        return pending.answer
+        return self._appends.submit(stream, batch, must_wait=must_wait)
 
     def _refuse_unless_running(self) -> None:
         if self._state is EngineState.RUNNING:
@@ -172,86 +189,39 @@ class StreamEngine:
                 "(append_bytes_max)"
             )
 
-    def _refuse_overload(self, payload_bytes: int) -> None:
-        if self._waiting_bytes + charge_of(payload_bytes) > self._settings.waiting_bytes_max:
-            raise EngineOverloaded(
-                f"{len(self._waiting)} appends wait for room, {self._waiting_bytes} bytes: try again later"
-            )
+    @property
+    def has_waiting_appends(self) -> bool:
+        """Whether appends wait for room: who takes requests from a network takes no more until there is."""
+        return self._appends.appends_waiting > 0
 
-    def _has_room_for(self, payload_bytes: int) -> bool:
-        return self._cache.has_room_for(charge_of(payload_bytes)) and self._wal.has_room_for(payload_bytes)
+    @property
+    def bytes_waiting(self) -> int:
+        """What the appends that wait for room are charged."""
+        return self._appends.bytes_waiting
 
-    def _enqueue(self, pending: PendingAppend) -> None:
-        self._cache.reserve(pending.charge_bytes)
-        queued = self._wal.append(pending.batch)
-        pending.queued(queued.end_position, queued.frame_header)
-        self._pending.append(pending)
-
-    def _made_durable(self, position: int) -> None:
-        """The WAL is durable up to ``position``: cache, confirm, answer; in WAL order (#3064)."""
-        pending = self._pending
-        upload = self._settings.upload
-        if self._cache.active.is_empty:
-            self._cache.active.first_put_ms = self._clock.monotonic_ms()
-        while pending and pending[0].end_position <= position:
-            append = pending.popleft()
-            self._cache.put(append.cached(), append.end_position)
-            append.stream.confirm(append.batch.end_offset)
-            append.succeed()
-            active = self._cache.active
-            if (
-                active.size_bytes >= upload.cache_block_bytes_max
-                or len(active.streams) >= upload.cache_block_streams_max
-            ):
-                self._seal()
-                self._cache.active.first_put_ms = self._clock.monotonic_ms()
-        if self._waiting:
-            self._make_room()
-
-    # -- room, seal, upload ------------------------------------------------------------------------------
-
-    def _make_room(self) -> None:
-        """Admit who fits, in order; when the first does not, see that something is being uploaded (T16)."""
-        while self._waiting and self._has_room_for(len(self._waiting[0].batch.payload)):
-            pending = self._waiting.popleft()
-            self._waiting_bytes -= pending.charge_bytes
-            self._enqueue(pending)
-        if self._waiting and not self._cache.is_uploading:
-            self._seal()
-
-    def _seal(self) -> None:
-        if self._failure is None and not self._cache.active.is_empty:
-            self._pipeline.submit(self._cache.seal())
-
-    async def _seal_by_age(self) -> None:
-        age_ms_max = self._settings.upload.cache_block_age_ms_max
-        while True:
-            active = self._cache.active
-            age_ms = 0.0 if active.is_empty else self._clock.monotonic_ms() - active.first_put_ms
-            if age_ms >= age_ms_max:
-                self._seal()
-            await self._clock.sleep_ms(max(age_ms_max - age_ms, age_ms_max / 10))
-
-    async def _block_committed(self, block: CacheBlock) -> None:
-        await self._wal.trim(block.end_position)
-        self._cache.commit(block)
-        self._make_room()
+    async def wait_for_room(self) -> None:
+        """Until no append waits for room, or the engine has failed."""
+        await self._appends.wait_for_room()
 
     async def flush(self) -> None:
         """Until everything appended before is committed. Raises EngineNotRunning when that cannot be."""
         await self._commit_everything()
 
     async def _commit_everything(self) -> None:
-        if queue := self._waiting or self._pending:
-            await queue[-1].wait_until_settled()
+        await self._appends.wait_until_settled()
         self._refuse_after_failure()
-        self._seal()
+        self._sealing.seal()
         await self._pipeline.drain()
         self._refuse_after_failure()
 
     def _refuse_after_failure(self) -> None:
         if self._failure is not None:
             raise EngineNotRunning(f"the stream engine failed: {self._failure}")
+
+    async def _block_committed(self, block: CacheBlock) -> None:
+        await self._wal.trim(block.end_position)
+        self._cache.commit(block)
+        self._appends.make_room()
 
     # -- read --------------------------------------------------------------------------------------------
 
@@ -263,34 +233,18 @@ class StreamEngine:
         Stops at ``end_offset``, at the confirmed end, or when the payloads reach ``bytes_max``. Empty at the end of
         the stream: ``stream.wait_for(offset)`` waits for more. Raises OffsetBeyondEnds, RangeNotCovered, CorruptData.
         """
-        confirmed = stream.confirmed_offset
-        if not stream.start_offset <= start_offset <= confirmed:
-            raise OffsetBeyondEnds(
-                f"offset {start_offset} of stream {stream.stream_id} is outside "
-                f"[{stream.start_offset}, {confirmed}]"
-            )
-        end = confirmed if end_offset is None else min(end_offset, confirmed)
-        if start_offset >= end:
-            return []
-        cached = self._cache.suffix(stream.stream_id, start_offset, end)
-        committed_end = cached[0].base_offset if cached else end
-        batches: list[RecordBatch] = []
-        if start_offset < committed_end:
-            batches = await self._read_committed(stream, start_offset, committed_end, bytes_max)
-            if batches[-1].end_offset < committed_end:
-                return batches
-        return batches + first_within(cached, bytes_max - sum(map(len, batches)), at_least_one=not batches)
+        return await self._reads.read(stream, start_offset, bytes_max, end_offset)
 
-    async def _read_committed(
-        self, stream: Stream, start: int, end: int, bytes_max: int
-    ) -> list[RecordBatch]:
-        """What objects hold of [start, end). The image of this node covers all it has committed or opened."""
-        batches = await self._reader.read(stream.stream_id, start, end, bytes_max)
-        if not batches:
-            raise RangeNotCovered(
-                f"no object holds offset {start} of stream {stream.stream_id}: run siltstone check"
-            )
-        return batches
+    def read_cached(
+        self, stream: Stream, start_offset: int, bytes_max: int, end_offset: int | None = None
+    ) -> list[RecordBatch] | None:
+        """What ``read`` would give, at once. None when some of it lies in objects only. Raises OffsetBeyondEnds."""
+        return self._reads.read_cached(stream, start_offset, bytes_max, end_offset)
+
+    def cached_bytes(self, stream: Stream, start_offset: int) -> int | None:
+        """Payload bytes from the batch that holds ``start_offset`` to the confirmed end. None when some of them lie in
+        objects only. Raises OffsetBeyondEnds."""
+        return self._reads.cached_bytes(stream, start_offset)
 
     # -- end ---------------------------------------------------------------------------------------------
 
@@ -309,24 +263,18 @@ class StreamEngine:
 
     async def _close_streams_if_possible(self) -> None:
         try:
-            await self._close_streams()
+            await self._commit_everything()
+            await self.close_streams(list(self._streams.values()))
         except SiltstoneError as failure:
             log.error("closed without committing everything: %s", failure)
-
-    async def _close_streams(self) -> None:
-        await self._commit_everything()
-        closings = [self.close_stream(stream) for stream in list(self._streams.values())]
-        for outcome in await asyncio.gather(*closings, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
 
     def statistics(self) -> EngineStatistics:
         return EngineStatistics(
             state=self._state.name,
             streams_open=len(self._streams),
-            appends_pending=len(self._pending),
-            appends_waiting=len(self._waiting),
-            bytes_waiting=self._waiting_bytes,
+            appends_pending=self._appends.appends_pending,
+            appends_waiting=self._appends.appends_waiting,
+            bytes_waiting=self._appends.bytes_waiting,
             wal=self._wal.statistics(),
             tail=self._cache.statistics(),
             upload=self._pipeline.statistics(),
@@ -339,11 +287,8 @@ class StreamEngine:
         log.error("the stream engine stops: %s", failure)
         self._state = EngineState.FAILED
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
-        unanswered = [*self._pending, *self._waiting]
-        self._pending.clear()
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        for append in unanswered:
-            append.fail(EngineNotRunning(f"the stream engine failed: {failure}"))
-        for stream in self._streams.values():
-            stream.fail(EngineNotRunning(f"the stream engine failed: {failure}"))
+        self._sealing.stop()
+        reason = f"the stream engine failed: {failure}"
+        self._appends.fail(reason)
+        for stream in list(self._streams.values()):  # who watches may forget some meanwhile
+            stream.fail(EngineNotRunning(reason))

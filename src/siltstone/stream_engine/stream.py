@@ -1,4 +1,4 @@
-"""One open stream: its offsets, and who waits for them.
+"""One open stream: its offsets, who waits for them, and who watches.
 
     start_offset ≤ confirmed_offset ≤ next_offset
 
@@ -6,6 +6,8 @@
 """
 
 import asyncio
+import logging
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from operator import index
@@ -15,6 +17,8 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.batch_frame import ImpossibleBatch, encode_frame_header
 from siltstone.stream_engine.errors import StreamHandleClosed
+
+log = logging.getLogger(__name__)
 
 OFFSET_MAX = 2**63 - 1
 """A frame could hold twice that; plans, and Kafka, count offsets with a sign."""
@@ -33,6 +37,7 @@ class Stream:
         self._failure: Exception | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = count()
+        self._watchers: dict[Callable[[], None], None] = {}
 
     def next_batch(
         self,
@@ -72,6 +77,8 @@ class Stream:
             waiter = heappop(self._waiters)[2]
             if not waiter.done():
                 waiter.set_result(None)
+        if self._watchers:
+            self._tell_watchers()
 
     async def wait_for(self, offset: int) -> None:
         """Until the record at ``offset`` may be read, or the stream is closed meanwhile. Raises StreamHandleClosed when
@@ -91,15 +98,38 @@ class Stream:
             if waiter.cancelled():
                 self._forget_cancelled()
 
+    def watch(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called whenever an offset moves, and when the stream is closed or fails: one reader may watch
+        hundreds of streams without a future at each. It is called on the way to answering appends, so it is to be
+        quick; it may unwatch."""
+        self._watchers[callback] = None
+
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        """Idempotent."""
+        self._watchers.pop(callback, None)
+
+    def _tell_watchers(self) -> None:
+        for callback in tuple(self._watchers):
+            try:
+                callback()
+            except Exception:  # a reader's mistake is not to cost producers their answers
+                log.exception("a watcher of stream %d failed", self.stream_id)
+
     def trim(self, start_offset: int) -> None:
-        self.start_offset = max(self.start_offset, start_offset)
+        if start_offset > self.start_offset:
+            self.start_offset = start_offset
+            self._tell_watchers()
 
     def close(self) -> None:
+        """Idempotent. What was appended before goes its way."""
+        if self.is_closed:
+            return
         self.is_closed = True
         for _, _, waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+        self._tell_watchers()
 
     def fail(self, failure: Exception) -> None:
         """Nothing will be confirmed any more: whoever waits hears why."""
@@ -108,10 +138,20 @@ class Stream:
             if not waiter.done():
                 waiter.set_exception(failure)
         self._waiters.clear()
+        self._tell_watchers()
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing will be confirmed any more."""
+        return self._failure
 
     @property
     def waiters(self) -> int:
         return len(self._waiters)
+
+    @property
+    def watchers(self) -> int:
+        return len(self._watchers)
 
     def _forget_cancelled(self) -> None:
         """A consumer that asks with a time limit leaves one behind each time, and the stream may stay idle for days."""

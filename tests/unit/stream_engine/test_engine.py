@@ -295,7 +295,7 @@ def test_what_no_object_holds_is_an_error_and_not_an_empty_answer(tmp_path):
         stream = await node.new_stream()
         await node.append(stream, b"x", 1)
         await forget_tail(node, world)
-        node.engine._reader = EmptyReader()
+        node.engine._reads._reader = EmptyReader()
         with pytest.raises(RangeNotCovered, match="no object holds offset 0"):
             await node.engine.read(stream, 0, 100)
 

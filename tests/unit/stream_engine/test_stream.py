@@ -144,3 +144,57 @@ def test_a_trim_never_goes_back():
     stream.trim(5)
     stream.trim(3)
     assert stream.start_offset == 5
+
+
+def test_watchers_hear_of_every_change_and_of_the_end():
+    stream = stream_at(10)
+    heard = []
+    stream.watch(lambda: heard.append((stream.start_offset, stream.confirmed_offset, stream.is_closed)))
+    stream.confirm(12)
+    stream.trim(5)
+    stream.trim(3)
+    stream.close()
+    stream.close()
+    assert heard == [(0, 12, False), (5, 12, False), (5, 12, True)]
+
+
+def test_watchers_hear_of_a_failure():
+    stream = stream_at(10)
+    heard = []
+    stream.watch(lambda: heard.append(stream.failure))
+    failure = RuntimeError("fenced")
+    stream.fail(failure)
+    assert heard == [failure]
+
+
+def test_who_unwatches_hears_no_more_also_in_the_middle_of_being_told():
+    stream = stream_at(10)
+    heard = []
+
+    def once():
+        heard.append("once")
+        stream.unwatch(once)
+
+    def always():
+        heard.append("always")
+
+    for callback in (once, always, always):
+        stream.watch(callback)
+    assert stream.watchers == 2
+    stream.confirm(11)
+    stream.confirm(12)
+    assert heard == ["once", "always", "always"]
+    stream.unwatch(once)
+    stream.unwatch(always)
+    stream.confirm(13)
+    assert len(heard) == 3 and stream.watchers == 0
+
+
+def test_a_watcher_that_fails_costs_nobody_else_anything(caplog):
+    stream = stream_at(10)
+    heard = []
+    stream.watch(lambda: 1 / 0)
+    stream.watch(lambda: heard.append(stream.confirmed_offset))
+    stream.confirm(11)
+    assert heard == [11]
+    assert "a watcher of stream 7 failed" in caplog.text

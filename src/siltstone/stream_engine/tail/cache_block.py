@@ -19,7 +19,7 @@ class CacheBlock:
     """``end_position`` is the WAL position after its last record: how far a commit allows the WAL to be trimmed."""
 
     def __init__(self) -> None:
-        self.first_put_ms = 0.0
+        self.first_put_ms: float | None = None
         self.state = CacheBlockState.ACTIVE
         self.size_bytes = 0
         self.charge_bytes = 0

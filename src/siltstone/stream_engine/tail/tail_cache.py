@@ -86,6 +86,23 @@ class TailCache:
         tail = self._tails.get(stream_id)
         return tail.suffix(start, end) if tail is not None else ()
 
+    def window(self, stream_id: int, start: int, end: int, bytes_max: int) -> list[RecordBatch] | None:
+        """See StreamTail.window."""
+        tail = self._tails.get(stream_id)
+        return tail.window(start, end, bytes_max) if tail is not None else None
+
+    def bytes_from(self, stream_id: int, start: int) -> int | None:
+        """See StreamTail.bytes_from."""
+        tail = self._tails.get(stream_id)
+        return tail.bytes_from(start) if tail is not None else None
+
+    def has_uncommitted(self, stream_id: int) -> bool:
+        """Whether some batch of the stream stands here and in no object yet."""
+        if stream_id in self.active.streams:
+            return True
+        sealed = (block for block in self._closed if block.state is CacheBlockState.SEALED)
+        return any(stream_id in block.streams for block in sealed)
+
     def statistics(self) -> TailCacheStatistics:
         return TailCacheStatistics(
             bytes_used=self._used_bytes,

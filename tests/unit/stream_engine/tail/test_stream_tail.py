@@ -1,3 +1,4 @@
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -87,6 +88,48 @@ def test_look_ups_and_evictions_agree_with_a_slow_model(seed):
         start = rng.randint(0, at)
         end = rng.randint(start + 1, at + 3)
         assert found(tail, start, end) == slow_suffix(model, start, end)
+
+
+def slow_window(model, start, end, bytes_max):
+    """Batch by batch from the one that holds ``start``, with its bytes; None when there is a hole before ``end``."""
+    covering = [one for one in model if one.end_offset > start and one.base_offset < end]
+    if not covering or covering[0].base_offset > start or covering[-1].end_offset < end:
+        return None
+    if any(one.end_offset != other.base_offset for one, other in pairwise(covering)):
+        return None
+    return first_within(covering, bytes_max, at_least_one=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_windows_agree_with_a_slow_model(seed):
+    rng = Random(seed)
+    tail, model, at, answered = StreamTail(), [], 0, 0
+    for _ in range(200):
+        if rng.random() < 0.02:
+            at += rng.randint(1, 5)
+        one = batch(1, at, rng.randint(1, 4), rng.choice([0, 1, 10, 100]))
+        tail.put(one)
+        model.append(one)
+        at = one.end_offset
+        if rng.random() < 0.1:
+            cut = rng.choice(model[: len(model) // 2 + 1]).end_offset
+            tail.evict_through(cut)
+            model = [one for one in model if one.end_offset > cut]
+        start = rng.randint(max(0, at - 40), at)
+        end = rng.randint(start + 1, at + 3)
+        bytes_max = rng.choice([0, 5, 100, 10_000])
+        expected = slow_window(model, start, end, bytes_max)
+        assert tail.window(start, end, bytes_max) == expected
+        everything = slow_window(model, start, at, 10**9) if start < at else None
+        assert tail.bytes_from(start) == (None if everything is None else sum(map(len, everything)))
+        answered += expected is not None
+    assert answered > 50
+
+
+def test_an_empty_tail_has_no_windows():
+    tail = tail_of((10, 20))
+    tail.evict_through(20)
+    assert (tail.window(10, 20, 100), tail.bytes_from(10)) == (None, None)
 
 
 def slow_suffix(model, start, end):

@@ -1,0 +1,143 @@
+"""Appends between the call and the answer: those on their way through the log, and those that wait for room before it.
+
+An append is answered when the log holds it durably and it stands in the tail cache, in log order (rule 1). Without room
+in cache or log it waits, in call order; how much may wait is limited (rule 9). ``sealing`` makes the room.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from siltstone.model.record_batch import RecordBatch
+from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
+from siltstone.stream_engine.pending import PendingAppend
+from siltstone.stream_engine.stream import Stream
+from siltstone.stream_engine.tail.cached_batch import charge_of
+from siltstone.stream_engine.tail.tail_cache import TailCache
+from siltstone.stream_engine.wal.port import WriteAheadLog
+
+
+class AppendQueue:
+    """``on_cached`` hears of each batch that stands in the cache, ``on_room_wanted`` that appends wait and no upload is
+    under way that would make room for them."""
+
+    def __init__(
+        self,
+        wal: WriteAheadLog,
+        cache: TailCache,
+        waiting_bytes_max: int,
+        on_cached: Callable[[], None],
+        on_room_wanted: Callable[[], None],
+    ) -> None:
+        self._wal = wal
+        self._cache = cache
+        self._waiting_bytes_max = waiting_bytes_max
+        self._on_cached = on_cached
+        self._on_room_wanted = on_room_wanted
+        self._pending: deque[PendingAppend] = deque()
+        self._waiting: deque[PendingAppend] = deque()
+        self._waiting_bytes = 0
+        self._room_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def appends_pending(self) -> int:
+        return len(self._pending)
+
+    @property
+    def appends_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def bytes_waiting(self) -> int:
+        return self._waiting_bytes
+
+    # -- in ----------------------------------------------------------------------------------------------
+
+    def must_wait(self, payload_bytes: int) -> bool:
+        """Raises EngineOverloaded when it would have to and too much waits already."""
+        if not self._waiting and self._has_room_for(payload_bytes):
+            return False
+        if self._waiting_bytes + charge_of(payload_bytes) > self._waiting_bytes_max:
+            raise EngineOverloaded(
+                f"{len(self._waiting)} appends wait for room, {self._waiting_bytes} bytes: try again later"
+            )
+        return True
+
+    def submit(self, stream: Stream, batch: RecordBatch, *, must_wait: bool) -> "asyncio.Future[int]":
+        """The answer: the batch's base offset."""
+        pending = PendingAppend(stream, batch, asyncio.get_running_loop().create_future())
+        if must_wait:
+            self._waiting.append(pending)
+            self._waiting_bytes += pending.charge_bytes
+            self.make_room()
+        else:
+            self._enqueue(pending)
+        return pending.answer
+
+    def _has_room_for(self, payload_bytes: int) -> bool:
+        return self._cache.has_room_for(charge_of(payload_bytes)) and self._wal.has_room_for(payload_bytes)
+
+    def _enqueue(self, pending: PendingAppend) -> None:
+        self._cache.reserve(pending.charge_bytes)
+        queued = self._wal.append(pending.batch)
+        pending.queued(queued.end_position, queued.frame_header)
+        self._pending.append(pending)
+
+    def make_room(self) -> None:
+        """Admit who fits, in order; when the first does not, see that something is being uploaded (T16)."""
+        while self._waiting and self._has_room_for(len(self._waiting[0].batch.payload)):
+            pending = self._waiting.popleft()
+            self._waiting_bytes -= pending.charge_bytes
+            self._enqueue(pending)
+        if not self._waiting:
+            self._wake_room_waiters()
+        elif not self._cache.is_uploading:
+            self._on_room_wanted()
+
+    # -- out ---------------------------------------------------------------------------------------------
+
+    def made_durable(self, position: int) -> None:
+        """The log is durable up to ``position``: cache, confirm, answer; in log order (#3064)."""
+        pending = self._pending
+        while pending and pending[0].end_position <= position:
+            append = pending.popleft()
+            self._cache.put(append.cached(), append.end_position)
+            append.stream.confirm(append.batch.end_offset)
+            append.succeed()
+            self._on_cached()
+        if self._waiting:
+            self.make_room()
+
+    def fail(self, reason: str) -> None:
+        """Nothing will be answered any more. Whether it stands, recovery will tell."""
+        unanswered = [*self._pending, *self._waiting]
+        self._pending.clear()
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        for append in unanswered:
+            append.fail(EngineNotRunning(reason))  # each its own: tracebacks grow where they are raised
+        self._wake_room_waiters()
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    async def wait_until_settled(self) -> None:
+        """Until everything submitted before stands or has failed."""
+        if queue := self._waiting or self._pending:
+            await queue[-1].wait_until_settled()
+
+    async def wait_for_room(self) -> None:
+        """Until no append waits for room, or none is taken any more."""
+        if self._waiting:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room_waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._room_waiters:
+                    self._room_waiters.remove(waiter)
+
+    def _wake_room_waiters(self) -> None:
+        for waiter in self._room_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._room_waiters.clear()

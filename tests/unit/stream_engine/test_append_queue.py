@@ -1,0 +1,70 @@
+"""Whether anything waits for room, and until nothing does. Room itself: test_engine_room."""
+
+import asyncio
+
+from support.engine_world import SMALL, HeldPuts, World, settled
+
+
+def run(tmp_path, scenario) -> None:
+    async def main() -> None:
+        world = World(tmp_path)
+        node = await world.open(SMALL)
+        await scenario(world, node)
+        await node.close()
+
+    asyncio.run(main())
+
+
+async def fill(node):
+    """More than there is room for; uploads make none until they are let go."""
+    stream = await node.new_stream()
+    held = HeldPuts(node)
+    answers = [node.engine.append(stream, bytes(3000), 1) for _ in range(25)]
+    return held, answers
+
+
+def test_who_asks_for_room_waits_until_nothing_waits(tmp_path):
+    async def scenario(world, node):
+        engine = node.engine
+        assert not engine.has_waiting_appends and engine.bytes_waiting == 0
+        await engine.wait_for_room()
+        held, answers = await fill(node)
+        assert engine.has_waiting_appends
+        assert engine.bytes_waiting == engine.statistics().bytes_waiting > 10 * 3000
+        waiters = [asyncio.ensure_future(engine.wait_for_room()) for _ in range(3)]
+        await settled()
+        assert not any(waiter.done() for waiter in waiters)
+        waiters.pop().cancel()
+        held.release()
+        await world.passing(asyncio.gather(*waiters))
+        assert not engine.has_waiting_appends and engine.bytes_waiting == 0
+        await asyncio.gather(*answers)
+
+    run(tmp_path, scenario)
+
+
+def test_who_waits_for_room_of_an_engine_that_fails_is_let_go(tmp_path):
+    async def scenario(world, node):
+        await fill(node)
+        waiter = asyncio.ensure_future(node.engine.wait_for_room())
+        await settled()
+        node.engine._fail(RuntimeError("a reason"))
+        await waiter
+        await node.engine.wait_for_room()
+
+    run(tmp_path, scenario)
+
+
+def test_waiters_that_give_up_leave_nothing_behind(tmp_path):
+    async def scenario(world, node):
+        held, answers = await fill(node)
+        for _ in range(10):
+            waiter = asyncio.ensure_future(node.engine.wait_for_room())
+            await settled(2)
+            waiter.cancel()
+            await settled(2)
+        assert node.engine._appends._room_waiters == []
+        held.release()
+        await world.passing(asyncio.gather(*answers))
+
+    run(tmp_path, scenario)
