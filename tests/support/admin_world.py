@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.alter_configs import handle_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
@@ -34,6 +35,7 @@ from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest
 from siltstone.kafka_protocol.messages.create_topics import CreateTopicsRequest
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest
@@ -97,7 +99,8 @@ class AdminWorld:
         context = RequestContext(connection or self.connection, kind.api_key, asked, 1, "a client")
         received = decode(kind, asked, memoryview(encode(request, asked) + b"trailing bytes"))
         response = await HANDLERS[kind](self.parts, context, received)
-        return decode(type(response), asked, memoryview(encode(response, asked)))
+        body = response.body if isinstance(response, EncodedBody) else encode(response, asked)
+        return decode(CATALOGUE[kind.api_key][1], asked, body)
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> Topic:
         """``retention_ms`` stands for retention.ms."""

@@ -1,8 +1,16 @@
 """A response as it goes over the wire: size, header, body."""
 
+import msgspec
+
 from siltstone.broker.context import RequestContext
 from siltstone.kafka_protocol.headers import response_prefix
 from siltstone.model.buffers import Buffer
+
+
+class EncodedBody(msgspec.Struct, frozen=True):
+    """A response's body that a handler has as bytes already, in the version that was asked."""
+
+    body: bytes
 
 
 def frame_of(context: RequestContext, *body: Buffer) -> list[Buffer]:

@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from siltstone.broker.answering import frame_of
+from siltstone.broker.answering import EncodedBody, frame_of
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, ConnectionContext
+from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.api_versions import unsupported_version_body
@@ -34,6 +35,8 @@ class KafkaBroker:
 
     async def start(self) -> None:
         self._tasks.start("produce-time-limits", self._produce.sweep())
+        if self.parts.topics.by_name(OFFSETS_TOPIC) is not None:
+            self._tasks.start("load-groups", self.parts.groups.start())
 
     @property
     def wants_pause(self) -> bool:
@@ -64,6 +67,8 @@ class KafkaBroker:
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
         response = await api.handle(self.parts, context, request)
+        if isinstance(response, EncodedBody):
+            return frame_of(context, response.body)
         return frame_of(context, encode(response, context.api_version))
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:

@@ -1,8 +1,9 @@
 """Metadata: this broker at the address its client came to, and the topics it leads; clients begin with it and return to
 it. Semantics: kafka-protocol.md section 4, items 12 to 18."""
 
+from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from siltstone.broker.apis.topic_description import described_topic
+from siltstone.broker.apis.topic_description import written_topic
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
@@ -15,6 +16,7 @@ from siltstone.kafka_protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from siltstone.kafka_protocol.metadata_fragments import encode_topic, encode_with_topics
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.refusals import InvalidTopicName
 from siltstone.model.errors import InvalidRequest, SiltstoneError
@@ -25,37 +27,36 @@ IDS_VERSION = 12
 
 async def handle_metadata(
     parts: BrokerParts, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
+) -> EncodedBody:
     listener = context.connection.listener
     broker = MetadataResponseBroker(
         node_id=parts.node_id, host=listener.advertised_host, port=listener.advertised_port
     )
     everything = request.include_cluster_authorized_operations
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=[broker],
         cluster_id=parts.cluster_id,
         controller_id=parts.node_id,
-        topics=await _topics(parts, context.api_version, request),
         cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
     )
+    topics = await _topics(parts, context.api_version, request)
+    return EncodedBody(encode_with_topics(response, topics, context.api_version))
 
 
-async def _topics(
-    parts: BrokerParts, api_version: int, request: MetadataRequest
-) -> list[MetadataResponseTopic]:
-    """Item 12: null means all, and so does nothing in version 0."""
+async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest) -> list[bytes]:
+    """Each as it stands in the response. Item 12: null means all, and so does nothing in version 0."""
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (api_version == 0 and not request.topics):
-        return [described_topic(parts, topic, operations) for topic in parts.topics.all()]
+        return [written_topic(parts, topic, api_version, operations) for topic in parts.topics.all()]
     creates = request.allow_auto_topic_creation and parts.creation.is_automatic
     answers = []
     for name, topic_id in dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics):
         try:
             topic = await _found(parts, api_version, name, topic_id, creates)
         except SiltstoneError as failure:
-            answers.append(_refused(failure, name, topic_id, api_version))
+            answers.append(encode_topic(_refused(failure, name, topic_id, api_version), api_version))
         else:
-            answers.append(described_topic(parts, topic, operations))
+            answers.append(written_topic(parts, topic, api_version, operations))
     return answers
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.alter_configs import handle_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
@@ -25,7 +26,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 
-Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message]]
+Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message | EncodedBody]]
 
 
 class Api(msgspec.Struct, frozen=True):

@@ -8,26 +8,39 @@ from siltstone.broker.apis.operations import NOT_ASKED
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from siltstone.kafka_protocol.metadata_fragments import encode_topic
 
 REPLICATION_FACTOR = 1
 """What is reported."""
 
 
-def described_topic(parts: BrokerParts, topic: Topic, operations: int = NOT_ASKED) -> MetadataResponseTopic:
+def written_topic(parts: BrokerParts, topic: Topic, version: int, operations: int) -> bytes:
+    """As it stands in a Metadata response. Written anew only when it changed, or who leads it, or under which epoch."""
+    leader_epoch = parts.partitions.leader_epoch
+    epochs = tuple([leader_epoch(topic, index) for index in range(topic.partition_count)])
+    if operations != NOT_ASKED:
+        return encode_topic(_described(parts.node_id, topic, epochs, operations), version)
+    written = topic.fragments.get(version)
+    if written is None or written[0] != epochs:
+        fragment = encode_topic(_described(parts.node_id, topic, epochs, NOT_ASKED), version)
+        written = topic.fragments[version] = (epochs, fragment)
+    return written[1]
+
+
+def _described(node_id: int, topic: Topic, epochs: tuple[int, ...], operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(parts, topic, index) for index in range(topic.partition_count)],
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=node_id,
+                leader_epoch=leader_epoch,
+                replica_nodes=[node_id],
+                isr_nodes=[node_id],
+            )
+            for index, leader_epoch in enumerate(epochs)
+        ],
         topic_authorized_operations=operations,
-    )
-
-
-def _partition(parts: BrokerParts, topic: Topic, index: int) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        partition_index=index,
-        leader_id=parts.node_id,
-        leader_epoch=parts.partitions.leader_epoch(topic, index),
-        replica_nodes=[parts.node_id],
-        isr_nodes=[parts.node_id],
     )

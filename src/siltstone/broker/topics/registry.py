@@ -15,7 +15,8 @@ from siltstone.metadata.service import MetadataService
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """``id`` is the metadata's (32 hex digits), ``topic_id`` the same as the protocol's 16 bytes."""
+    """``id`` is the metadata's (32 hex digits), ``topic_id`` the same as the protocol's 16 bytes. ``fragments``: what
+    Metadata wrote of the topic, by version, and the leader epochs that were told."""
 
     name: str
     id: str
@@ -24,6 +25,7 @@ class Topic(msgspec.Struct, frozen=True):
     config: TopicConfig
     partition_count: int
     is_internal: bool
+    fragments: dict[int, tuple[tuple[int, ...], bytes]] = msgspec.field(default_factory=dict)
 
 
 class Topics:

@@ -1,10 +1,6 @@
-import struct
-
 import pytest
 
-from siltstone.broker.apis.api_versions import unsupported_version_body
 from siltstone.kafka_protocol.announced import ANNOUNCED
-from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from support.admin_world import connection_at, in_admin_world
@@ -22,11 +18,6 @@ def test_everything_announced_is_answered_in_every_version(version):
         assert (answer.supported_features, answer.finalized_features) == ([], [])
 
     in_admin_world(scenario)
-
-
-def test_item_1_an_unknown_version_is_answered_in_version_0_with_the_versions_to_ask_in():
-    row = (ApiKey.API_VERSIONS, *ANNOUNCED[ApiKey.API_VERSIONS])
-    assert unsupported_version_body() == struct.pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, *row)
 
 
 @pytest.mark.parametrize(

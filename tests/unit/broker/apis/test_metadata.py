@@ -1,13 +1,18 @@
 import asyncio
+import time
 
 import pytest
 
+from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from siltstone.broker.context import RequestContext
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.metadata.commands import AddPartitions
 from siltstone.metadata.store.port import LogUnavailable
 from support.admin_world import CLUSTER_ID, NODE_ID, connection_at, in_admin_world
 
@@ -251,6 +256,45 @@ def test_item_18_the_leader_epoch_never_goes_back_while_a_partition_is_being_ope
             await asyncio.sleep(0)
         assert len(told) > 2
         assert set(told) == {opening.result().leader_epoch}
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 12])
+def test_what_was_written_of_a_topic_is_written_again_when_it_changes(version):
+    async def scenario(world):
+        topic = await world.create("t")
+
+        async def told() -> tuple[list[int], bytes]:
+            (found,) = (await world.answer(asking("t"), version)).topics
+            return [partition.leader_epoch for partition in found.partitions], found.topic_id
+
+        first = await told()
+        assert await told() == first
+        await world.parts.metadata.execute(AddPartitions(NODE_ID, world.parts.node_epoch, topic.id, 3))
+        assert len((await told())[0]) == 3
+        world.parts.partitions.leader_epoch = lambda _topic, index: 70 + index
+        expected = [70, 71, 72] if version >= 7 else [-1, -1, -1]
+        assert (await told())[0] == expected
+        del world.parts.partitions.leader_epoch
+
+    in_admin_world(scenario)
+
+
+def test_all_topics_cost_little_when_nothing_has_changed():
+    """1,000 topics of 4 partitions take about 2 ms, instead of 10; the bound leaves room for a busy machine."""
+
+    async def scenario(world):
+        await asyncio.gather(*(world.create(f"topic-{number}", partitions=4) for number in range(200)))
+        everything = MetadataRequest(topics=None)
+        context = RequestContext(world.connection, ApiKey.METADATA, 12, 1, None)
+        first = await handle_metadata(world.parts, context, everything)
+        best_s = 1.0
+        for _ in range(5):
+            begin = time.perf_counter()
+            assert await handle_metadata(world.parts, context, everything) == first
+            best_s = min(best_s, time.perf_counter() - begin)
+        assert best_s < 2.5e-3
 
     in_admin_world(scenario)
 
