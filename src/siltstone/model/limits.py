@@ -289,6 +289,16 @@ OFFSETS_RETENTION_CHECK_INTERVAL_MS = 10 * MINUTE_MS
 OFFSETS_LOOKED_AT_PER_TURN = 1_000
 """Of the event loop, when expired ones are looked for: about a millisecond."""
 
+GROUP_APPEND_BYTES_MAX = 1 * MIB
+"""Keys and values that go into ``__consumer_offsets`` together, where several records wait; a larger one goes alone."""
+
+GROUP_LOAD_WAIT_MS = 500
+"""How long a request waits for its group to be loaded before it is told to come again: mostly that is a matter of
+milliseconds, and a client comes again after a hundred at the earliest."""
+
+GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
+"""How long a closing coordinator waits for records that are under way; who asked is then told to ask again."""
+
 GROUP_CHECKPOINT_RECORDS_MIN = 10_000
 GROUP_CHECKPOINT_LIVE_FACTOR = 8
 """A partition of ``__consumer_offsets`` is written anew when it holds more records than the first and than so many times the

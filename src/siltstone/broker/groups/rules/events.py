@@ -15,6 +15,7 @@ from siltstone.broker.groups.rules.requests import (
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
+    ForgetOffsets,
     Heartbeat,
     Join,
     Leave,
@@ -138,6 +139,7 @@ _EVENTS: Mapping[type[Request], Callable[[Group, Any, int, GroupSettings], Event
     TimerRang: _timer_event,
     DeleteOffsets: _delete_offsets_event,
     ExpireOffsets: _expire_event,
+    ForgetOffsets: lambda *_: GroupEvent.TOPIC_DELETED,
     DeleteGroup: lambda *_: GroupEvent.GROUP_DELETED,
     Close: lambda *_: GroupEvent.COORDINATOR_CLOSES,
 }

@@ -11,6 +11,7 @@ from siltstone.broker.groups.rules.requests import (
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
+    ForgetOffsets,
     OffsetToCommit,
     TopicPartition,
 )
@@ -40,6 +41,11 @@ def delete_offsets(draft: Draft, request: DeleteOffsets) -> None:
 
 def drop_expired_offsets(draft: Draft, request: ExpireOffsets) -> None:
     for topic_partition in expired_offsets(draft.group, request, draft.now_ms, draft.settings):
+        _bury(draft, topic_partition)
+
+
+def forget_offsets(draft: Draft, request: ForgetOffsets) -> None:
+    for topic_partition in request.committed:
         _bury(draft, topic_partition)
 
 

@@ -102,6 +102,12 @@ class ExpireOffsets(msgspec.Struct, frozen=True):
     committed: Mapping[TopicPartition, CommittedOffset]
 
 
+class ForgetOffsets(msgspec.Struct, frozen=True):
+    """Their topic is gone. ``committed``: those the group has."""
+
+    committed: Sequence[TopicPartition]
+
+
 class DeleteGroup(msgspec.Struct, frozen=True):
     """``committed``: all the group has."""
 
@@ -117,5 +123,15 @@ class Close(msgspec.Struct, frozen=True):
 
 
 Request: TypeAlias = (
-    Join | Sync | Heartbeat | Leave | Commit | DeleteOffsets | ExpireOffsets | DeleteGroup | TimerRang | Close
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | Commit
+    | DeleteOffsets
+    | ExpireOffsets
+    | ForgetOffsets
+    | DeleteGroup
+    | TimerRang
+    | Close
 )

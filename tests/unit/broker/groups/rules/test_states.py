@@ -15,6 +15,7 @@ from siltstone.broker.groups.rules.requests import (
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
+    ForgetOffsets,
     GroupTimer,
     Heartbeat,
     Leave,
@@ -130,6 +131,7 @@ SITUATIONS: dict[GroupEvent, Callable[[GroupState], Situation]] = {
     GroupEvent.LAST_OFFSET_EXPIRES: on(
         lambda _: ExpireOffsets({}), lambda state: Group("g", state=state, is_saved=True)
     ),
+    GroupEvent.TOPIC_DELETED: on(lambda _: ForgetOffsets((("flights", 0),))),
     GroupEvent.GROUP_DELETED: on(lambda _: DeleteGroup(())),
     GroupEvent.COORDINATOR_CLOSES: on(lambda _: Close()),
 }

@@ -1,0 +1,34 @@
+"""DeleteGroups: with all their offsets; not while they have members."""
+
+import asyncio
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.rules.requests import DeleteGroup
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+async def handle_delete_groups(
+    groups: Groups, _: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    """A group named twice is deleted once."""
+    named = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(
+        results=await asyncio.gather(*(_delete(groups, group_id) for group_id in named))
+    )
+
+
+async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:
+    answer = await groups.ask_about(group_id, _if_known)
+    assert isinstance(answer, ErrorCode)
+    return DeletableGroupResult(group_id=group_id, error_code=answer)
+
+
+def _if_known(cell: GroupCell | None) -> DeleteGroup | ErrorCode:
+    return ErrorCode.GROUP_ID_NOT_FOUND if cell is None else DeleteGroup(tuple(cell.offsets))

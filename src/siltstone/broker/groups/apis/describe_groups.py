@@ -1,0 +1,81 @@
+"""DescribeGroups: state and members. A group nobody knows is Dead, from version 6 on an error besides."""
+
+import asyncio
+
+import msgspec
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.rules.group import Group
+from siltstone.broker.groups.rules.member import Member
+from siltstone.broker.groups.rules.states import GroupState
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_SINCE = 6
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""Read, Delete, Describe: nobody is asked who he is yet, so everybody may do everything."""
+
+
+async def handle_describe_groups(
+    groups: Groups, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    described = await asyncio.gather(
+        *(_describe(groups, context.api_version, group_id) for group_id in request.groups)
+    )
+    if request.include_authorized_operations:
+        described = [_with_operations(group) for group in described]
+    return DescribeGroupsResponse(groups=list(described))
+
+
+async def _describe(groups: Groups, version: int, group_id: str) -> DescribedGroup:
+    described = await groups.look(group_id, _described)
+    if isinstance(described, ErrorCode):
+        return DescribedGroup(group_id=group_id, error_code=described)
+    return _unknown(version, group_id) if described is None else described
+
+
+def _described(cell: GroupCell | None) -> DescribedGroup | None:
+    if cell is None:
+        return None
+    group = cell.group
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=group.protocol_name or "" if is_stable else "",
+        members=[_described_member(group, member, is_stable) for member in group.members.values()],
+    )
+
+
+def _described_member(group: Group, member: Member, is_stable: bool) -> DescribedGroupMember:
+    """What it subscribes to belongs to a protocol, and during a rebalance none is elected."""
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata_of(group.protocol_name) if is_stable else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def _unknown(version: int, group_id: str) -> DescribedGroup:
+    dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    if version < NOT_FOUND_SINCE:
+        return dead
+    message = f"Group {group_id} not found."
+    return msgspec.structs.replace(dead, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
+
+
+def _with_operations(group: DescribedGroup) -> DescribedGroup:
+    if group.error_code != ErrorCode.NONE:
+        return group
+    return msgspec.structs.replace(group, authorized_operations=GROUP_OPERATIONS)

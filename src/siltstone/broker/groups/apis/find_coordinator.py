@@ -1,0 +1,55 @@
+"""FindCoordinator: this node looks after every group. Transactions and share groups are not served.
+
+A producer with a transactional id asks this first, and must fail at once with a clear text. Up to version 3 that is
+librdkafka and others that give up only for TRANSACTIONAL_ID_AUTHORIZATION_FAILED (and show the text beside it) and
+otherwise ask for ever; from version 4 on it is Java and its like, which give up for any error that is not to be
+retried, and show the text only for one they do not know.
+"""
+
+from siltstone.broker.context import RequestContext
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+SEVERAL_SINCE = 4
+NO_TRANSACTIONS = (
+    "Transactions are not supported by this broker; remove transactional.id from the configuration."
+)
+NO_SUCH_KIND = "Only consumer groups have coordinators here."
+
+
+async def handle_find_coordinator(
+    node_id: int, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    if context.api_version >= SEVERAL_SINCE:
+        found = [_found(node_id, context, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    coordinator = _found(node_id, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
+    )
+
+
+def _found(node_id: int, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type == GROUP_KEY:
+        listener = context.connection.listener
+        return Coordinator(
+            key=key, node_id=node_id, host=listener.advertised_host, port=listener.advertised_port
+        )
+    if key_type == TRANSACTION_KEY:
+        is_old = context.api_version < SEVERAL_SINCE
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_old else ErrorCode.UNSUPPORTED_VERSION
+        return _refused(key, code, NO_TRANSACTIONS)
+    return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)
+
+
+def _refused(key: str, refusal: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=refusal, error_message=message)

@@ -1,0 +1,40 @@
+"""ListGroups, by state and by type where asked. Here all are of type classic."""
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.groups import Groups
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+GROUP_TYPE = "classic"
+
+
+async def handle_list_groups(
+    groups: Groups, _: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    states, types = _as_filter(request.states_filter), _as_filter(request.types_filter)
+    listed = await groups.look_at_all(_listed)
+    if isinstance(listed, ErrorCode):
+        return ListGroupsResponse(error_code=listed)
+    return ListGroupsResponse(
+        groups=[
+            group
+            for group in listed
+            if (not states or group.group_state.lower() in states) and (not types or GROUP_TYPE in types)
+        ]
+    )
+
+
+def _as_filter(names: list[str]) -> set[str]:
+    """Empty: all. Case does not count."""
+    return {name.strip().lower() for name in names}
+
+
+def _listed(cell: GroupCell) -> ListedGroup:
+    group = cell.group
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE.capitalize(),
+    )

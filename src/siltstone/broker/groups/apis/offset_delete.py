@@ -1,0 +1,60 @@
+"""OffsetDelete: not of topics that members of the group read."""
+
+from collections.abc import Iterator
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.rules.actions import OffsetErrors
+from siltstone.broker.groups.rules.requests import DeleteOffsets, TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def handle_offset_delete(
+    groups: Groups, _: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    named = [
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
+    known = [topic_partition for topic_partition in named if _exists(groups, topic_partition)]
+
+    def if_known(cell: GroupCell | None) -> DeleteOffsets | ErrorCode:
+        if cell is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return DeleteOffsets(known, frozenset(known) & cell.offsets.keys())
+
+    answer = await groups.ask_about(request.group_id, if_known)
+    if isinstance(answer, ErrorCode):
+        return OffsetDeleteResponse(error_code=answer)
+    assert isinstance(answer, OffsetErrors)
+    errors = dict(zip(known, answer.errors, strict=True))
+    return OffsetDeleteResponse(topics=[_topic_response(topic, errors) for topic in request.topics])
+
+
+def _exists(groups: Groups, topic_partition: TopicPartition) -> bool:
+    name, partition = topic_partition
+    topic = groups.topics.by_name(name)
+    return topic is not None and 0 <= partition < topic.partition_count
+
+
+def _topic_response(
+    topic: OffsetDeleteRequestTopic, errors: dict[TopicPartition, ErrorCode]
+) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=list(_partition_responses(topic, errors)))
+
+
+def _partition_responses(
+    topic: OffsetDeleteRequestTopic, errors: dict[TopicPartition, ErrorCode]
+) -> Iterator[OffsetDeleteResponsePartition]:
+    for partition in topic.partitions:
+        error = errors.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        yield OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)

@@ -1,0 +1,168 @@
+"""OffsetFetch: one group up to version 7, several from version 8 on, by topic id from version 10 on.
+
+What nobody has committed is no error: offset -1 (item 46). There are no transactions yet, so every offset is stable.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
+from siltstone.broker.groups.topics_port import KnownTopics
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from siltstone.kafka_protocol.notation import NO_UUID
+
+TOP_LEVEL_ERROR_SINCE = 2
+SEVERAL_SINCE = 8
+TOPIC_IDS_SINCE = 10
+NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A topic of the request with the name its offsets are kept under. None: there is no such topic."""
+
+    name: str | None
+    topic_id: bytes
+    partitions: list[int]
+
+
+async def handle_offset_fetch(
+    groups: Groups, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    version = context.api_version
+    if version >= SEVERAL_SINCE:
+        fetched = await asyncio.gather(*(_fetch(groups, version, group) for group in request.groups))
+        return OffsetFetchResponse(groups=list(fetched))
+    return _single_response(version, await _fetch(groups, version, _as_one_of_several(request)))
+
+
+async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    by_id = version >= TOPIC_IDS_SINCE
+    asked = (
+        None if request.topics is None else [_asked(groups.topics, topic, by_id) for topic in request.topics]
+    )
+
+    def take(cell: GroupCell | None) -> list[OffsetFetchResponseTopics]:
+        topics = _everything(groups.topics, cell, by_id) if asked is None else asked
+        return [_topic_response(cell, topic) for topic in topics]
+
+    found = await groups.look(request.group_id, take)
+    if isinstance(found, ErrorCode):
+        topics = [_refused_topic(topic, found) for topic in asked or ()] if version < SEVERAL_SINCE else []
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=found)
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=found)
+
+
+def _asked(topics: KnownTopics, asked: OffsetFetchRequestTopics, by_id: bool) -> _Asked:
+    """A name need not be that of a topic: offsets outlive it for a while."""
+    if not by_id:
+        return _Asked(asked.name, NO_UUID, asked.partition_indexes)
+    topic = topics.by_id(asked.topic_id)
+    return _Asked(None if topic is None else topic.name, asked.topic_id, asked.partition_indexes)
+
+
+def _everything(topics: KnownTopics, cell: GroupCell | None, by_id: bool) -> Iterator[_Asked]:
+    """Of topics that are gone nothing, where they would have to be told by id."""
+    partitions: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in () if cell is None else cell.offsets:
+        partitions[topic].append(partition)
+    for name, numbers in partitions.items():
+        if not by_id:
+            yield _Asked(name, NO_UUID, numbers)
+        elif (known := topics.by_name(name)) is not None:
+            yield _Asked(name, known.topic_id, numbers)
+
+
+def _topic_response(cell: GroupCell | None, asked: _Asked) -> OffsetFetchResponseTopics:
+    if asked.name is None:
+        return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+    return OffsetFetchResponseTopics(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            _partition_response(partition, _committed(cell, asked.name, partition))
+            for partition in asked.partitions
+        ],
+    )
+
+
+def _refused_topic(asked: _Asked, refusal: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=asked.name or "",
+        topic_id=asked.topic_id,
+        partitions=[
+            _partition_response(partition, NOTHING_COMMITTED, refusal) for partition in asked.partitions
+        ],
+    )
+
+
+def _committed(cell: GroupCell | None, topic: str, partition: int) -> CommittedOffset:
+    return NOTHING_COMMITTED if cell is None else cell.offsets.get((topic, partition), NOTHING_COMMITTED)
+
+
+def _partition_response(
+    partition: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE
+) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error,
+    )
+
+
+# -- up to version 7 -------------------------------------------------------------------------------------
+
+
+def _as_one_of_several(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+
+
+def _single_response(version: int, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """Version 1 has errors of partitions only: a group's stands on each of them (KAFKA-19439)."""
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(name=topic.name, partitions=list(_older_partitions(topic.partitions)))
+            for topic in group.topics
+        ],
+        error_code=group.error_code if version >= TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE,
+    )
+
+
+def _older_partitions(
+    partitions: Iterable[OffsetFetchResponsePartitions],
+) -> Iterator[OffsetFetchResponsePartition]:
+    for partition in partitions:
+        yield OffsetFetchResponsePartition(
+            partition_index=partition.partition_index,
+            committed_offset=partition.committed_offset,
+            committed_leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.metadata,
+            error_code=partition.error_code,
+        )

@@ -1,0 +1,164 @@
+"""The groups of one coordinator: decisions asked for, performed, and paid for in memory.
+
+Everything here happens at once, without a turn of the event loop between a decision and its performance: the order of
+requests is the order of records, and of states.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.environment import GroupEnvironment
+from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.broker.groups.offsets_log.record import encode_record
+from siltstone.broker.groups.rules.actions import AnswerTo, CancelTimer, Decision, SetTimer
+from siltstone.broker.groups.rules.deciding import decide
+from siltstone.broker.groups.rules.group import Group
+from siltstone.broker.groups.rules.requests import (
+    Close,
+    Commit,
+    GroupTimer,
+    Join,
+    Request,
+    TimerKind,
+    TimerRang,
+)
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+NOBODY = 0
+"""The ticket of requests that nobody waits for."""
+
+
+class GroupCells:
+    """``ring`` is called when a timer of a group rings, and must not raise."""
+
+    def __init__(
+        self,
+        cells: dict[str, GroupCell],
+        writer: LogWriter,
+        environment: GroupEnvironment,
+        ring: Callable[[str, GroupTimer], None],
+    ) -> None:
+        self.cells = cells
+        self.writer = writer
+        self._environment = environment
+        self._ring = ring
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._tickets = NOBODY
+        self._timers: set[tuple[str, GroupTimer]] = set()
+        self.live_records = 0
+        for cell in cells.values():
+            self._account(0, cell.charged_bytes, 0, cell.live_records)
+            self._begin_sessions(cell.group)
+
+    # -- ask ---------------------------------------------------------------------------------------------
+
+    def ask(self, group_id: str, request: Request, future: "asyncio.Future[Any]") -> None:
+        """``future`` gets the answer. Raises TextTooLong, and then nothing has changed."""
+        if self._has_no_room_for(group_id, request):
+            future.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        self._tickets += 1
+        ticket = self._tickets
+        self._waiting[ticket] = future
+        try:
+            self._decide(group_id, request, ticket)
+        except BaseException:
+            del self._waiting[ticket]
+            raise
+
+    def tell(self, group_id: str, request: Request) -> None:
+        """What nobody waits for."""
+        self._decide(group_id, request, NOBODY)
+
+    def rang(self, group_id: str, timer: GroupTimer) -> None:
+        self._timers.discard((group_id, timer))
+        self.tell(group_id, TimerRang(timer))
+
+    def close(self) -> None:
+        """All who wait are told NOT_COORDINATOR, all timers are off."""
+        for group_id in list(self.cells):
+            self.tell(group_id, Close())
+        self.abandon(ErrorCode.NOT_COORDINATOR)
+
+    def abandon(self, refusal: ErrorCode) -> None:
+        """Without deciding anything: what the groups are is not known any more."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_result(refusal)
+        self._waiting.clear()
+        for group_id, timer in self._timers:
+            self._environment.timers.cancel((self, group_id, timer))
+        self._timers.clear()
+        for cell in self.cells.values():
+            self._account(cell.charged_bytes, 0, cell.live_records, 0)
+        self.cells.clear()
+
+    def groups(self) -> Iterator[Group]:
+        return (cell.group for cell in self.cells.values())
+
+    # -- decide and do -----------------------------------------------------------------------------------
+
+    def _decide(self, group_id: str, request: Request, ticket: int) -> None:
+        cell = self.cells.get(group_id)
+        if cell is None:
+            cell = GroupCell(Group(group_id))
+        environment = self._environment
+        decision = decide(cell.group, request, ticket, environment.clock.now_ms(), environment.settings)
+        records = [encode_record(record) for record in decision.records]
+        self._take(group_id, cell, decision)
+        if records:
+            self.writer.add(records, group_id)
+        for action in decision.actions:
+            match action:
+                case AnswerTo(answered, answer):
+                    self.writer.give(group_id, self._waiting.pop(answered), answer)
+                case SetTimer(timer, delay_ms):
+                    self._set_timer(group_id, timer, delay_ms)
+                case CancelTimer(timer):
+                    self._cancel_timer(group_id, timer)
+
+    def _take(self, group_id: str, cell: GroupCell, decision: Decision) -> None:
+        was_known = group_id in self.cells
+        bytes_before, live_before = (cell.charged_bytes, cell.live_records) if was_known else (0, 0)
+        cell.group = decision.group
+        for record in decision.records:
+            cell.apply(record)
+        if cell.is_nothing:
+            self.cells.pop(group_id, None)
+            self._account(bytes_before, 0, live_before, 0)
+        else:
+            self.cells[group_id] = cell
+            self._account(bytes_before, cell.charged_bytes, live_before, cell.live_records)
+
+    def _account(self, bytes_before: int, bytes_after: int, live_before: int, live_after: int) -> None:
+        self._environment.memory.charge(bytes_after - bytes_before)
+        self.live_records += live_after - live_before
+
+    def _has_no_room_for(self, group_id: str, request: Request) -> bool:
+        """Whoever is known goes on: heartbeats, rejoining members, offsets that are committed again."""
+        if not isinstance(request, Join | Commit) or not self._environment.memory.is_full:
+            return False
+        cell = self.cells.get(group_id)
+        if cell is None:
+            return True
+        if isinstance(request, Join):
+            return request.member_id not in cell.group.members
+        return any((offset.topic, offset.partition) not in cell.offsets for offset in request.offsets)
+
+    # -- timers ------------------------------------------------------------------------------------------
+
+    def _begin_sessions(self, group: Group) -> None:
+        for member in group.members.values():
+            session = GroupTimer(TimerKind.SESSION, member.member_id)
+            self._set_timer(group.group_id, session, member.session_timeout_ms)
+
+    def _set_timer(self, group_id: str, timer: GroupTimer, delay_ms: int) -> None:
+        self._timers.add((group_id, timer))
+        key = (self, group_id, timer)
+        self._environment.timers.set(key, delay_ms, lambda: self._ring(group_id, timer))
+
+    def _cancel_timer(self, group_id: str, timer: GroupTimer) -> None:
+        self._timers.discard((group_id, timer))
+        self._environment.timers.cancel((self, group_id, timer))

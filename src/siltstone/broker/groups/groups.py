@@ -1,0 +1,150 @@
+"""All consumer groups of this node: each group's coordinator, found by Kafka's rule."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from siltstone.broker.groups.cell import GroupCell
+from siltstone.broker.groups.coordinator import CoordinatorStatistics, GroupCoordinator, MakeRequest
+from siltstone.broker.groups.environment import GroupEnvironment
+from siltstone.broker.groups.log_port import GroupLogs
+from siltstone.broker.groups.memory import GroupMemory
+from siltstone.broker.groups.partition_of_group import partition_of_group
+from siltstone.broker.groups.rules.actions import Answer
+from siltstone.broker.groups.rules.requests import Request
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.groups.timers import TimerHeap
+from siltstone.broker.groups.topics_port import KnownTopics
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class GroupsStatistics(msgspec.Struct, frozen=True):
+    bytes_used: int
+    timers: int
+    coordinators: tuple[CoordinatorStatistics, ...]
+
+
+class Groups:
+    """A coordinator is opened when a group of its partition is asked for first, or by ``start``."""
+
+    def __init__(
+        self, logs: GroupLogs, topics: KnownTopics, settings: GroupSettings, clock: Clock, rng: Random
+    ) -> None:
+        self.topics = topics
+        self.settings = settings
+        self._logs = logs
+        self._rng = rng
+        self._environment = GroupEnvironment(settings, clock, TimerHeap(clock), GroupMemory(settings))
+        self._coordinators: dict[int, GroupCoordinator] = {}
+        self._partition_count: int | None = None
+        self._is_closed = False
+
+    # -- ask ---------------------------------------------------------------------------------------------
+
+    async def ask(self, group_id: str, request: Request) -> Answer:
+        return await self.ask_about(group_id, lambda _: request)
+
+    async def ask_about(self, group_id: str, make: MakeRequest) -> Answer:
+        """A request that depends on what is known of the group (None: nothing)."""
+        coordinator = await self._coordinator_of(group_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        try:
+            return await coordinator.ask_about(group_id, make)
+        except InvalidRequest:
+            return ErrorCode.INVALID_REQUEST
+
+    async def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> T | ErrorCode:
+        coordinator = await self._coordinator_of(group_id)
+        return coordinator if isinstance(coordinator, ErrorCode) else await coordinator.look(group_id, take)
+
+    async def look_at_all(self, take: Callable[[GroupCell], T]) -> list[T] | ErrorCode:
+        """An error when a single coordinator cannot tell."""
+        coordinators = await self._all_coordinators()
+        if isinstance(coordinators, ErrorCode):
+            return coordinators
+        found: list[T] = []
+        await asyncio.gather(*(coordinator.loaded() for coordinator in coordinators))
+        for coordinator in coordinators:
+            taken = coordinator.look_at_all(take)
+            if isinstance(taken, ErrorCode):
+                return taken
+            found += taken
+        return found
+
+    def new_member_id(self, prefix: str) -> str:
+        """``prefix`` is the client's id, or a static member's own."""
+        return f"{prefix}-{uuid.UUID(int=self._rng.getrandbits(128), version=4)}"
+
+    # -- life --------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Loads all groups, in the background. Failing, it says so in the log: who asks for a group tries again."""
+        if isinstance(refusal := await self._all_coordinators(), ErrorCode):
+            log.warning("groups are loaded when they are asked for: %s", refusal.name)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await asyncio.gather(*(coordinator.close() for coordinator in self._coordinators.values()))
+        self._environment.timers.close()
+
+    async def forget_topic(self, topic: str) -> None:
+        """It was deleted: of a new one with its name nobody has read anything. Returns when that is durable, or,
+        where groups are being loaded, noted."""
+        coordinators = await self._all_coordinators()
+        if not isinstance(coordinators, ErrorCode):
+            await asyncio.gather(*(coordinator.forget_topic(topic) for coordinator in coordinators))
+
+    @property
+    def statistics(self) -> GroupsStatistics:
+        return GroupsStatistics(
+            bytes_used=self._environment.memory.bytes_used,
+            timers=len(self._environment.timers),
+            coordinators=tuple(coordinator.statistics for coordinator in self._coordinators.values()),
+        )
+
+    # -- coordinators ------------------------------------------------------------------------------------
+
+    async def _coordinator_of(self, group_id: str) -> GroupCoordinator | ErrorCode:
+        refusal = await self._not_ready()
+        if refusal is not None:
+            return refusal
+        assert self._partition_count is not None
+        coordinator = self._coordinator(partition_of_group(group_id, self._partition_count))
+        await coordinator.loaded()
+        return coordinator
+
+    async def _all_coordinators(self) -> list[GroupCoordinator] | ErrorCode:
+        refusal = await self._not_ready()
+        if refusal is not None:
+            return refusal
+        assert self._partition_count is not None
+        return [self._coordinator(partition) for partition in range(self._partition_count)]
+
+    async def _not_ready(self) -> ErrorCode | None:
+        if self._partition_count is None and not self._is_closed:
+            try:
+                self._partition_count = await self._logs.partition_count()
+            except SiltstoneError as trouble:
+                log.warning("there is no __consumer_offsets: %s", trouble)
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NOT_COORDINATOR if self._is_closed else None
+
+    def _coordinator(self, partition: int) -> GroupCoordinator:
+        coordinator = self._coordinators.get(partition)
+        if coordinator is None:
+            coordinator = GroupCoordinator(partition, self._logs, self._environment)
+            self._coordinators[partition] = coordinator
+            coordinator.start()
+        return coordinator

@@ -1,0 +1,120 @@
+"""Records on their way into the log, and answers that wait for them.
+
+One append is under way at a time; what comes meanwhile gathers and goes with the next: a group commit. An answer
+about a group is given when every record of that group that was added before it is durable, so what a client was
+told is never taken back. When an append fails, nothing that came after it is appended: the log decides what
+happened, and the owner reads it again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from siltstone.broker.groups.log_port import GroupLog
+from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
+from siltstone.runtime.tasks import TaskGroup
+
+HeldAnswer: TypeAlias = "tuple[asyncio.Future[Any], Any]"
+
+
+class _Batch:
+    def __init__(self) -> None:
+        self.records: list[EncodedRecord] = []
+        self.size_bytes = 0
+        self.group_ids: set[str] = set()
+        self.answers: list[HeldAnswer] = []
+        self.is_under_way = False
+
+    def has_room_for(self, record_bytes: int) -> bool:
+        fits = self.size_bytes + record_bytes <= GROUP_APPEND_BYTES_MAX
+        return not self.is_under_way and (fits or not self.records)
+
+
+class LogWriter:
+    """``on_failure`` is called once; from then on nothing may be added."""
+
+    def __init__(self, log: GroupLog, tasks: TaskGroup, on_failure: Callable[[Exception], None]) -> None:
+        self._log = log
+        self._tasks = tasks
+        self._on_failure = on_failure
+        self._batches: deque[_Batch] = deque()
+        self._newest_of: dict[str, _Batch] = {}
+        self._is_writing = False
+        self.records_added = 0
+
+    def add(self, records: Sequence[EncodedRecord], group_id: str | None = None) -> None:
+        """``group_id``: answers about that group wait for them."""
+        for record in records:
+            batch = self._batch_for(len(record[0]) + len(record[1] or b""))
+            batch.records.append(record)
+            if group_id is not None:
+                batch.group_ids.add(group_id)
+                self._newest_of[group_id] = batch
+        self.records_added += len(records)
+        if records and not self._is_writing:
+            self._is_writing = True
+            self._tasks.start("append", self._write())
+
+    def give(self, group_id: str, future: "asyncio.Future[Any]", answer: Any) -> None:
+        """The answer, as soon as all records of the group are durable; COORDINATOR_NOT_AVAILABLE if they may never
+        be."""
+        batch = self._newest_of.get(group_id)
+        if batch is None:
+            _resolve(future, answer)
+        else:
+            batch.answers.append((future, answer))
+
+    def flushed(self) -> "asyncio.Future[Any]":
+        """True when everything added so far is durable; anything else: it failed."""
+        durable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._batches:
+            self._batches[-1].answers.append((durable, True))
+        else:
+            durable.set_result(True)
+        return durable
+
+    def _batch_for(self, record_bytes: int) -> _Batch:
+        if not self._batches or not self._batches[-1].has_room_for(record_bytes):
+            self._batches.append(_Batch())
+        batch = self._batches[-1]
+        batch.size_bytes += record_bytes
+        return batch
+
+    async def _write(self) -> None:
+        while self._batches:
+            batch = self._batches[0]
+            batch.is_under_way = True
+            try:
+                await self._log.append(batch.records)
+            except Exception as failure:
+                self._give_up()
+                self._on_failure(failure)
+                return
+            except asyncio.CancelledError:
+                self._give_up()
+                raise
+            self._complete(self._batches.popleft())
+        self._is_writing = False
+
+    def _complete(self, batch: _Batch) -> None:
+        for group_id in batch.group_ids:
+            if self._newest_of[group_id] is batch:
+                del self._newest_of[group_id]
+        for future, answer in batch.answers:
+            _resolve(future, answer)
+
+    def _give_up(self) -> None:
+        for batch in self._batches:
+            for future, _ in batch.answers:
+                _resolve(future, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._batches.clear()
+        self._newest_of.clear()
+
+
+def _resolve(future: "asyncio.Future[Any]", answer: Any) -> None:
+    """Whoever asked may have gone."""
+    if not future.done():
+        future.set_result(answer)
