@@ -17,7 +17,7 @@ def _nothing_missing() -> str:
 
 
 class Client(msgspec.Struct, frozen=True):
-    """``missing``: why it cannot run on this machine, or nothing; what a package manager of ours can bring, it brings."""
+    """``missing``: why it cannot run on this machine, or nothing; it installs what it can."""
 
     id: str
     title: str

@@ -1,6 +1,7 @@
 """One client's column: its features one after the other, on brokers that nobody else uses meanwhile."""
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from conformance.trying import Trial
 
 SETTINGS = BrokerSettings()
 IDLE_LIMITED = msgspec.structs.replace(SETTINGS, connections_max_idle_ms=IDLE_LIMIT_MS)
+_RUN = f"{int(time.time()):x}"
+"""A broker that is given has seen other runs."""
 
 
 class Column:
@@ -34,7 +37,7 @@ class Column:
         if self._is_given and (feature.idle_limited or feature.restarts_broker):
             return Result(self._client.id, feature.id, Outcome.NOT_RUN, "needs a broker of its own")
         self._tries += 1
-        name = f"{feature.id.replace('_', '-')}-{self._client.id}-{self._tries}"
+        name = f"{feature.id.replace('_', '-')}-{self._client.id}-{_RUN}-{self._tries}"
         trial = self._trials(feature.idle_limited)
         return trial.try_feature(self._client.id, self.driver, feature, name)
 
@@ -61,9 +64,12 @@ class Trials:
 
 @contextmanager
 def running_trials(open_broker: OpenBroker) -> Iterator[Trials]:
-    with tempfile.TemporaryDirectory(prefix="siltstone-conformance-", ignore_cleanup_errors=True) as folder:
-        with ExitStack() as running:
-            yield Trials(open_broker, Path(folder), running)
+    prefix = "siltstone-conformance-"
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder,
+        ExitStack() as running,
+    ):
+        yield Trials(open_broker, Path(folder), running)
 
 
 @contextmanager

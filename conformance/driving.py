@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -124,8 +125,6 @@ def _read(stdout: IO[str], lines: queue.Queue[str | None]) -> None:
 
 def _kill(process: subprocess.Popen[str]) -> None:
     """The process and its children: they are a process group."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

@@ -1,4 +1,4 @@
-"""What is tried. A driver has one scenario per feature, which asserts what came back; the rows of the matrix are in this
+"""What is tried. A driver has one scenario per feature, which asserts what came back; rows of the matrix are in this
 order. ``needs`` are the Kafka APIs without which nobody can do it: a refusal is then "not announced".
 """
 

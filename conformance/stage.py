@@ -4,6 +4,7 @@ the bytes stored, the broker killed and started.
 A driver writes ``{"ask": NAME, ...}`` and reads ``{"answer": ...}``; the names are those of the methods here.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,16 @@ class Stage:
     def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
         self._admin.create_topics([new])[topic].result(_SECONDS_MAX)
+        deadline = time.monotonic() + _SECONDS_MAX
+        while not self._is_led(topic, partitions):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has no leaders after {_SECONDS_MAX} s")
+            time.sleep(0.02)
+
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        """What was created is not at once known to every part of a broker."""
+        found = self._admin.list_topics(topic, _SECONDS_MAX).topics[topic].partitions
+        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
 
     def fill(
         self,

@@ -1,5 +1,6 @@
 """What a scenario of a Python driver is given, and how it says what is not as it should be."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,15 @@ def same(what: str, got: object, wanted: object) -> None:
 def holds(what: str, condition: object) -> None:
     if not condition:
         raise Mismatch(what)
+
+
+def until(what: str, condition: Callable[[], object], seconds_max: float = 20) -> None:
+    """Polls until it holds. Raises Mismatch when it does not in time."""
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Mismatch(f"not within {seconds_max:.0f} s: {what}")
+        time.sleep(0.05)
 
 
 def _short(value: object) -> str:

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from conformance.drivers.confluent.clients import SECONDS_MAX, consumer, read, read_from, until
-from conformance.drivers.scenario import Mismatch, Scenario, holds, same, values
+from conformance.drivers.confluent.clients import SECONDS_MAX, consumer, read, read_from
+from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until, values
 
 START_MS = 1_700_000_000_000
 

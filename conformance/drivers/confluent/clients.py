@@ -1,7 +1,7 @@
 """Producers, consumers and what is done with them in every scenario."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -86,14 +86,6 @@ def nothing_comes(reader: Consumer, seconds: float = 0.7) -> None:
         message = reader.poll(0.1)
         if message is not None:
             raise Mismatch(f"a record came that must not: {checked(message).value()!r}")
-
-
-def until(what: str, condition: Callable[[], object], seconds_max: float = SECONDS_MAX) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Mismatch(f"not within {seconds_max:.0f} s: {what}")
-        time.sleep(0.05)
 
 
 def refusal(error: Exception) -> str | None:

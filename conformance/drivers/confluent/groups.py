@@ -1,38 +1,35 @@
 """Consumer groups: who has what, and every record once whoever comes and goes."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 
-from conformance.drivers.confluent.clients import checked, consumer, nothing_comes, read, until
-from conformance.drivers.scenario import Scenario, holds, same, values
+from conformance.drivers import members
+from conformance.drivers.confluent.clients import checked, consumer, nothing_comes, read
+from conformance.drivers.scenario import Scenario, holds, same, until, values
 
-PARTITIONS = 6
+COOPERATIVE = "cooperative-sticky"
 
 
-class Member:
-    """A consumer that commits what it has read before its partitions are taken from it."""
+class ReaderOfGroup:
+    """Commits what was read before its partitions are taken from it."""
 
-    def __init__(self, scenario: Scenario, topic: str, **configs: str | int) -> None:
-        self.got: list[bytes | None] = []
+    def __init__(self, scenario: Scenario, topic: str, strategy: str = "range", **configs: str) -> None:
         self.rebalances = 0
-        self._is_cooperative = configs.get("partition_assignment_strategy") == "cooperative-sticky"
-        self.consumer = consumer(scenario, heartbeat_interval_ms=200, session_timeout_ms=6_000, **configs)
-        self.consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
+        self._is_cooperative = strategy == COOPERATIVE
+        configs["partition_assignment_strategy"] = strategy
+        self._consumer = consumer(scenario, heartbeat_interval_ms=200, session_timeout_ms=6_000, **configs)
+        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
-    @property
-    def owned(self) -> int:
-        return len(self.consumer.assignment())
+    def poll(self) -> Sequence[bytes | None]:
+        message = self._consumer.poll(0.1)
+        return [] if message is None else [checked(message).value()]
 
-    def poll(self) -> None:
-        message = self.consumer.poll(0.01)
-        while message is not None:
-            self.got.append(checked(message).value())
-            message = self.consumer.poll(0)
+    def owned(self) -> Sequence[int]:
+        return [each.partition for each in self._consumer.assignment()]
 
-    def leave(self) -> None:
-        self.consumer.close()
+    def close(self) -> None:
+        self._consumer.close()
 
     def _on_assign(self, reader: Consumer, given: list[TopicPartition]) -> None:
         self.rebalances += 1
@@ -42,14 +39,14 @@ class Member:
             reader.assign(given)
 
     def _on_revoke(self, reader: Consumer, taken: list[TopicPartition]) -> None:
-        commit_read(reader)
+        _commit_read(reader)
         if self._is_cooperative:
             reader.incremental_unassign(taken)
         else:
             reader.unassign()
 
 
-def commit_read(reader: Consumer) -> None:
+def _commit_read(reader: Consumer) -> None:
     try:
         reader.commit(asynchronous=False)
     except KafkaException as error:
@@ -57,93 +54,45 @@ def commit_read(reader: Consumer) -> None:
             raise
 
 
-def every_record_once(**configs: str) -> Callable[[Scenario], None]:
-    """Two members, then a third while records are on their way, then the first goes."""
-
-    def scenario_of_members(scenario: Scenario) -> None:
-        topic = scenario.topic(PARTITIONS)
-        members = [Member(scenario, topic, **configs) for _ in range(2)]
-        settle(members)
-        fill_all(scenario, topic, range(20))
-        members.append(Member(scenario, topic, **configs))
-        settle(members)
-        fill_all(scenario, topic, range(20, 40))
-        gone = members.pop(0)
-        gone.leave()
-        settle(members)
-        fill_all(scenario, topic, range(40, 60))
-        wanted = sorted(value for partition in range(PARTITIONS) for value in values(partition, range(60)))
-        until("all records", lambda: poll_all(members, [gone]) >= len(wanted))
-        for _ in range(10):
-            poll_all(members, [gone])
-        same("records", sorted(value or b"" for member in [gone, *members] for value in member.got), wanted)
-        for member in members:
-            member.leave()
-
-    return scenario_of_members
+def rebalance(scenario: Scenario) -> None:
+    members.every_record_once(scenario, lambda topic: ReaderOfGroup(scenario, topic))
 
 
-def settle(members: list[Member]) -> None:
-    """Until each has its share."""
-
-    def shared() -> bool:
-        poll_all(members, [])
-        return [member.owned for member in members] == [PARTITIONS // len(members)] * len(members)
-
-    until(f"{len(members)} members with {PARTITIONS // len(members)} partitions each", shared)
-
-
-def poll_all(members: list[Member], gone: list[Member]) -> int:
-    """How many records all have read so far."""
-    for member in members:
-        member.poll()
-    return sum(len(member.got) for member in [*members, *gone])
-
-
-def fill_all(scenario: Scenario, topic: str, numbers: range) -> None:
-    for partition in range(PARTITIONS):
-        scenario.ask("fill", topic=topic, count=len(numbers), partition=partition, first=numbers.start)
+def cooperative(scenario: Scenario) -> None:
+    members.every_record_once(scenario, lambda topic: ReaderOfGroup(scenario, topic, COOPERATIVE))
 
 
 def static_member(scenario: Scenario) -> None:
-    """It comes back to what it had and nobody else notices; its double takes its place and it is told."""
-    topic = scenario.topic(PARTITIONS)
-    stays = Member(scenario, topic, group_instance_id="stays")
-    returns = Member(scenario, topic, group_instance_id="returns")
-    settle([stays, returns])
-    had, rebalances = partitions_of(returns), stays.rebalances
-    returns.leave()
-    again = Member(scenario, topic, group_instance_id="returns")
-    until("its partitions again", lambda: poll_all([stays, again], []) or partitions_of(again) == had)
-    deadline = time.monotonic() + 1
-    while time.monotonic() < deadline:
-        poll_all([stays, again], [])
-    same("rebalances that the other saw", stays.rebalances, rebalances)
-    double = Member(scenario, topic, group_instance_id="returns")
-    until(
-        "the double has its partitions", lambda: poll_all([stays, double], []) or partitions_of(double) == had
+    members.static_member(
+        scenario, lambda topic, name: ReaderOfGroup(scenario, topic, group_instance_id=name)
     )
-    same("what the one replaced is told", _fatal_error(again), "FENCED_INSTANCE_ID")
-    for member in (stays, double, again):
-        member.leave()
+    topic = scenario.topic(suffix="-double")
+    first = consumer(scenario, "-double", group_instance_id="double")
+    first.subscribe([topic])
+    until("its partition", lambda: first.poll(0.1) or first.assignment())
+    second = consumer(scenario, "-double", group_instance_id="double")
+    second.subscribe([topic])
+    until("the partition of whom it replaces", lambda: second.poll(0.1) or second.assignment())
+    told = _fatal_error(first)
+    holds(f"the one replaced is told {told}", "fenced" in told.lower())
+    for reader in (first, second):
+        reader.close()
 
 
-def partitions_of(member: Member) -> list[int]:
-    return sorted(each.partition for each in member.consumer.assignment())
-
-
-def _fatal_error(member: Member) -> str:
+def _fatal_error(reader: Consumer) -> str:
     told: list[str] = []
 
     def polled() -> bool:
         try:
-            member.poll()
+            message = reader.poll(0.1)
         except KafkaException as error:
             told.append(error.args[0].str())
+        else:
+            told.extend([message.error().str()] if message is not None and message.error() else [])
         return bool(told)
 
     until("a fatal error", polled)
-    return "FENCED_INSTANCE_ID" if "fenced" in told[0].lower() else told[0]
+    return told[0]
 
 
 def manual_commit(scenario: Scenario) -> None:
@@ -221,7 +170,6 @@ def kip848(scenario: Scenario) -> None:
 
 
 SCENARIOS = {
-    "rebalance": every_record_once(),
-    "cooperative": every_record_once(partition_assignment_strategy="cooperative-sticky"),
-    "static_member": static_member, "manual_commit": manual_commit, "group_restart": group_restart, "kip848": kip848,
+    "rebalance": rebalance, "cooperative": cooperative, "static_member": static_member, "manual_commit": manual_commit,
+    "group_restart": group_restart, "kip848": kip848,
 }  # fmt: skip

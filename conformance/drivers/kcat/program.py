@@ -5,14 +5,13 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from conformance.drivers.scenario import Mismatch, Scenario
+from conformance.drivers.scenario import Scenario
 
 SECONDS_MAX = 30
 _FORMAT = r"%t %p %o %T %K %S %h\x01%k%s"
@@ -165,14 +164,6 @@ def member(scenario: Scenario, topic: str, *options: str) -> Iterator[Running]:
 def _gather(stream: object, target: bytearray) -> None:
     while part := stream.read1(65_536):  # type: ignore[attr-defined]
         target += part
-
-
-def until(what: str, condition: Callable[[], object], seconds_max: float = SECONDS_MAX) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Mismatch(f"not within {seconds_max:.0f} s: {what}")
-        time.sleep(0.05)
 
 
 def refusal(error: Exception) -> str | None:

@@ -17,9 +17,8 @@ from conformance.drivers.kcat.program import (
     running,
     send_files,
     send_lines,
-    until,
 )
-from conformance.drivers.scenario import Mismatch, Scenario, holds, same, values
+from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until, values
 
 MIB = 1 << 20
 PARTITIONS = 6

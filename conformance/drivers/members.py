@@ -1,0 +1,144 @@
+"""Plays of several members of a group, the same for every client whose consumer can be wrapped as a ``Reader``."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from conformance.drivers.scenario import Mismatch, Scenario, same, until, values
+
+PARTITIONS = 6
+_JOIN_SECONDS_MAX = 20
+
+
+class Reader(Protocol):
+    """One member's consumer, used by one thread. It commits what it has read before partitions are taken from it, and
+    when it is closed."""
+
+    rebalances: int
+    """How often it was given partitions."""
+
+    def poll(self) -> Sequence[bytes | None]:
+        """The values of what has come within a moment."""
+
+    def owned(self) -> Sequence[int]:
+        """The partitions it has."""
+
+    def close(self) -> None: ...
+
+
+Join = Callable[[str], Reader]
+"""With a topic."""
+
+
+class Member:
+    """A reader and the thread that polls it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.got: list[bytes | None] = []
+        self.owned: list[int] = []
+        self.failure: Exception | None = None
+        self._reader = reader
+        self._is_leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def rebalances(self) -> int:
+        return self._reader.rebalances
+
+    def leave(self) -> None:
+        self._is_leaving.set()
+        self._thread.join(_JOIN_SECONDS_MAX)
+        if self._thread.is_alive():
+            raise Mismatch(f"a member does not leave within {_JOIN_SECONDS_MAX} s")
+
+    def raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self) -> None:
+        try:
+            while not self._is_leaving.is_set():
+                self.got += self._reader.poll()
+                self.owned = sorted(self._reader.owned())
+            self._reader.close()
+        except Exception as error:  # raised where the play waits
+            self.failure = error
+
+
+@contextmanager
+def joined(*readers: Reader) -> Iterator[list[Member]]:
+    with ExitStack() as leaving:
+        members: list[Member] = []
+        for reader in readers:
+            members.append(Member(reader))
+            leaving.callback(members[-1].leave)
+        yield members
+
+
+def every_record_once(scenario: Scenario, join: Join) -> None:
+    """Two members, then a third while records are on their way, then the first goes."""
+    topic = scenario.topic(PARTITIONS)
+    with ExitStack() as leaving:
+        members: list[Member] = []
+
+        def add() -> None:
+            members.append(Member(join(topic)))
+            leaving.callback(members[-1].leave)
+
+        add()
+        add()
+        settle(members)
+        fill_all(scenario, topic, range(20))
+        add()
+        settle(members)
+        fill_all(scenario, topic, range(20, 40))
+        members[0].leave()
+        settle(members[1:])
+        fill_all(scenario, topic, range(40, 60))
+        wanted = sorted(value for partition in range(PARTITIONS) for value in values(partition, range(60)))
+        wait_for(members, "all records", lambda: read_by(members) >= len(wanted))
+        time.sleep(0.3)  # for one that comes twice
+        same("records", sorted(value or b"" for member in members for value in member.got), wanted)
+
+
+def static_member(scenario: Scenario, join: Callable[[str, str], Reader]) -> None:
+    """A member of a name comes back to what it had, and nobody else notices."""
+    topic = scenario.topic(PARTITIONS)
+    with joined(join(topic, "stays"), join(topic, "returns")) as (stays, returns):
+        settle([stays, returns])
+        had, rebalances = returns.owned, stays.rebalances
+        returns.leave()
+        with joined(join(topic, "returns")) as (again,):
+            wait_for([stays, again], "its partitions again", lambda: again.owned == had)
+            fill_all(scenario, topic, range(5))
+            wait_for([stays, again], "all records", lambda: read_by([stays, again]) == 5 * PARTITIONS)
+            time.sleep(1)  # some heartbeats, by which a rebalance would be told
+            same("rebalances that the other saw", stays.rebalances, rebalances)
+
+
+def settle(members: Sequence[Member]) -> None:
+    """Until each has its share."""
+    share = PARTITIONS // len(members)
+    each_has_its_share = lambda: [len(member.owned) for member in members] == [share] * len(members)  # noqa: E731
+    wait_for(members, f"{len(members)} members with {share} partitions each", each_has_its_share)
+
+
+def wait_for(members: Sequence[Member], what: str, condition: Callable[[], object]) -> None:
+    def met() -> object:
+        for member in members:
+            member.raise_failure()
+        return condition()
+
+    until(what, met, seconds_max=30)
+
+
+def read_by(members: Sequence[Member]) -> int:
+    return sum(len(member.got) for member in members)
+
+
+def fill_all(scenario: Scenario, topic: str, numbers: range) -> None:
+    for partition in range(PARTITIONS):
+        scenario.ask("fill", topic=topic, count=len(numbers), partition=partition, first=numbers.start)
