@@ -24,7 +24,8 @@ EXAMPLES = 2
 
 MESSAGES = [message for pair in CATALOGUE.values() for message in pair]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
+# The first to need Kafka's jars fetches them.
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
