@@ -45,7 +45,6 @@ from siltstone.runtime.tasks import TaskGroup
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AnswerOf: TypeAlias = "asyncio.Future[T | ErrorCode]"
 MakeRequest: TypeAlias = Callable[[GroupCell | None], Request | ErrorCode]
 
 
@@ -125,9 +124,9 @@ class GroupCoordinator:
             self._write_anew_if_long()
         return answer
 
-    def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> AnswerOf[T]:
+    def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> "asyncio.Future[T | ErrorCode]":
         """``take`` is called at once; what it returns is given when what it saw is durable."""
-        answer: AnswerOf[T] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[T | ErrorCode] = asyncio.get_running_loop().create_future()
         if self._groups is None:
             answer.set_result(REFUSALS[self._phase])
         else:

@@ -1,0 +1,86 @@
+"""``__consumer_offsets`` in memory: what is appended is durable at once, or when the test says so, or never."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.model.errors import Unavailable
+
+
+class MemoryGroupLog:
+    """``held``: appends wait for ``release`` or ``fail``. What stands in ``records`` is durable."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, EncodedRecord]] = []
+        self.start_offset = 0
+        self.held = False
+        self.appends = 0
+        self.reads = 0
+        self.batches: list[list[EncodedRecord]] = []
+        self._under_way: list[tuple[list[EncodedRecord], asyncio.Future[None]]] = []
+        self.reading = asyncio.Event()
+        self.reading.set()
+
+    @property
+    def next_offset(self) -> int:
+        return self.records[-1][0] + 1 if self.records else self.start_offset
+
+    @property
+    def under_way(self) -> int:
+        return len(self._under_way)
+
+    async def append(self, records: Sequence[EncodedRecord]) -> None:
+        assert records, "nothing to append"
+        self.appends += 1
+        if self.held:
+            waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._under_way.append((list(records), waits))
+            await waits
+        else:
+            self._stand(list(records))
+
+    def release(self) -> None:
+        """What is under way becomes durable."""
+        under_way, self._under_way = self._under_way, []
+        for records, waits in under_way:
+            self._stand(records)
+            if not waits.done():
+                waits.set_result(None)
+
+    def fail(self, *, but_stands: bool = False) -> None:
+        """What is under way is lost, or, the answer alone was."""
+        under_way, self._under_way = self._under_way, []
+        for records, waits in under_way:
+            if but_stands:
+                self._stand(records)
+            if not waits.done():
+                waits.set_exception(Unavailable("the disk is away; try again later"))
+
+    async def read_all(self) -> AsyncIterator[EncodedRecord]:
+        self.reads += 1
+        await self.reading.wait()
+        for _, record in list(self.records):
+            yield record
+
+    async def trim_before(self, offset: int) -> None:
+        self.records = [(at, record) for at, record in self.records if at >= offset]
+        self.start_offset = offset
+
+    def _stand(self, records: list[EncodedRecord]) -> None:
+        self.batches.append(records)
+        for record in records:
+            self.records.append((self.next_offset, record))
+
+
+class MemoryGroupLogs:
+    def __init__(self, partition_count: int = 1) -> None:
+        self.logs = [MemoryGroupLog() for _ in range(partition_count)]
+        self.fails_to_open: list[Exception] = []
+
+    async def partition_count(self) -> int:
+        return len(self.logs)
+
+    async def open(self, partition: int) -> MemoryGroupLog:
+        if self.fails_to_open:
+            raise self.fails_to_open.pop(0)
+        return self.logs[partition]
