@@ -151,9 +151,8 @@ _REPLICA = re.compile(r"\d+:\d+")
 def throttled_replicas(name: str, value: Value) -> None:
     assert isinstance(value, tuple)
     if value != ("*",) and not all(map(_REPLICA.fullmatch, value)):
-        why = (
-            f"{name} must be the literal '*' or a list [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-        )
+        pairs = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        why = f"{name} must be the literal '*' or a list of replicas in the following format: {pairs}"
         raise refused(name, value, why)
 
 
