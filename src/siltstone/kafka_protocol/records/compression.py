@@ -150,8 +150,6 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
-        if position > len(data):
-            raise _ends_early()
         yield data[start:position]
     if position != len(data):
         raise _ends_early()

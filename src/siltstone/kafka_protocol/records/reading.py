@@ -135,9 +135,8 @@ def _read_nullable(body: memoryview, position: int) -> tuple[memoryview | None, 
 
 
 def _read_headers(body: memoryview, position: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
-    if (
-        not 0 <= count <= (len(body) - position) // 2
-    ):  # two bytes at least each: the lengths of name and value
+    most = (len(body) - position) // 2  # each has two lengths, of a byte at least
+    if not 0 <= count <= most:
         raise MalformedRecords(f"{count} record headers in {len(body) - position} bytes")
     headers: list[RecordHeader] = []
     for _ in range(count):

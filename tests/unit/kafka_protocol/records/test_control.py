@@ -54,6 +54,7 @@ VALUE = bytes(6)
     "records",
     [
         RECORDS,
+        [Record(key=bytes(4), value=bytes(6))] * 2,
         [Record(key=None, value=VALUE)],
         [Record(key=bytes(4), value=None)],
         [Record(key=bytes(3), value=VALUE)],

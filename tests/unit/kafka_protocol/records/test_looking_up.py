@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.records.building import build_batch, encode_batch
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import of_one_record
+from support.kafka_batches import of_one_record, with_body
 
 # Offsets 100 … 105; times go back and forth, as producers' do.
 TIMES = [10, 30, 20, -1, 30, 5]
@@ -83,6 +83,14 @@ def test_malformed_records_are_named(record):
     for look_up in (record_with_max_timestamp, lambda batch: first_record_at_or_after(batch, 2**62)):
         with pytest.raises(MalformedRecords):
             look_up(of_one_record(record))
+
+
+def test_a_record_does_not_go_on_in_the_next():
+    """The first says it is one byte long, and what follows would do for its fields."""
+    whole = bytes([12, 0, 0, 0, 1, 1, 0])
+    for body, count in ((bytes([2, 0]) + whole, 2), (whole + bytes(3), 1)):
+        with pytest.raises(MalformedRecords):
+            record_with_max_timestamp(with_body(build_batch(RECORDS[:1]), body, record_count=count))
 
 
 def test_flipped_bits_are_read_or_named():

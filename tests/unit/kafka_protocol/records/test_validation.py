@@ -115,6 +115,14 @@ def test_malformed_records_are_named(record):
         validate_records(of_one_record(record))
 
 
+def test_a_record_does_not_go_on_in_the_next():
+    """The first says it is one byte long, and what follows would do for its fields: a key of one byte."""
+    whole = bytes([14, 0, 0, 0, 2, 7, 1, 0])
+    assert first_record_without_key(with_body(build_batch(KEYED[:1]), whole)) is None
+    with pytest.raises(MalformedRecords):
+        first_record_without_key(with_body(build_batch(KEYED[:2]), bytes([2, 0]) + whole))
+
+
 @pytest.mark.parametrize("codec", Codec)
 def test_flipped_bits_are_read_or_named(codec):
     batch = build_batch(RECORDS, compression=codec)
