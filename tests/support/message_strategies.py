@@ -1,0 +1,104 @@
+"""Hypothesis strategies for messages of any API and version, drawn from the layout of the version.
+
+The ranges are those that other libraries can hold: kio knows error codes and points in time, and no other numbers in
+their places.
+"""
+
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, Group, Text, WireType, layout_of
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.notation import Message, Number
+
+EVERY_MESSAGE = [message for pair in CATALOGUE.values() for message in pair]
+"""Request and response of every API described."""
+EVERY_VERSION = [
+    (message, version)
+    for message in EVERY_MESSAGE
+    for version in range(message.versions[0], message.versions[1] + 1)
+]
+
+LAST_POINT_IN_TIME = 4_102_444_800_000
+LONG = st.sampled_from([126, 127, 128, 300])
+"""On both sides of where a compact length takes a second byte, and of one byte."""
+TEXTS = st.one_of(st.text(max_size=8), st.builds(lambda size: "é" * (size // 2) + "x" * (size % 2), LONG))
+BLOBS = st.one_of(st.binary(max_size=8), st.builds(bytes, LONG))
+
+
+def group_of(message: type[Message], version: int) -> Group:
+    flexible = message.flexible_since is not None and version >= message.flexible_since
+    return layout_of(message, version, flexible).group
+
+
+@cache
+def messages(message: type[Message], version: int) -> st.SearchStrategy[Any]:
+    return _groups(group_of(message, version))
+
+
+def _groups(group: Group) -> st.SearchStrategy[Any]:
+    fields = {field.name: _values(field) for field in group.fields}
+    tagged = {tagged.field.name: _values(tagged.field) for tagged in group.tagged}
+    drawn = st.fixed_dictionaries(fields, optional=tagged)
+    return drawn.map(lambda values: group.structure(**values))
+
+
+def _values(field: Field) -> st.SearchStrategy[Any]:
+    values = _of_type(field.type, field.name)
+    return st.none() | values if field.nullable else values
+
+
+def _of_type(wire: WireType, name: str) -> st.SearchStrategy[Any]:
+    match wire:
+        case Text():
+            return TEXTS
+        case Blob(gathered=False):
+            return BLOBS
+        case Blob():
+            return st.lists(st.binary(min_size=1, max_size=8), max_size=1)
+        case ArrayOf():
+            return st.lists(_of_type(wire.element, ""), max_size=2)
+        case Group():
+            return _groups(wire)
+        case Number():
+            return _numbers(wire, name)
+
+
+def _numbers(number: Number, name: str) -> st.SearchStrategy[Any]:
+    if number.code == "?":
+        return st.booleans()
+    if number.code == "16s":
+        return st.binary(min_size=16, max_size=16)
+    if name.endswith("error_code"):
+        return st.sampled_from([int(code) for code in ErrorCode])
+    if number.code == "q" and name.endswith("_ms"):
+        return st.integers(-1, LAST_POINT_IN_TIME)
+    half = 1 << number.size_bytes * 8 - 1
+    return st.integers(-half, half - 1)
+
+
+def full_message(message: type[Message], version: int) -> Any:
+    """Always the same message, in which nothing is empty, null or left out: one element in each list, all tagged
+    fields, small numbers."""
+    return _full(group_of(message, version), "")
+
+
+def _full(wire: WireType, name: str) -> Any:
+    match wire:
+        case Group():
+            fields = [*wire.fields, *(tagged.field for tagged in wire.tagged)]
+            return wire.structure(**{field.name: _full(field.type, field.name) for field in fields})
+        case ArrayOf():
+            return [_full(wire.element, name)]
+        case Text():
+            return name[:4] + "é"
+        case Blob():
+            return [name.encode()] if wire.gathered else name.encode()
+        case Number(code="?"):
+            return True
+        case Number(code="16s"):
+            return bytes(range(16))
+    return len(name)

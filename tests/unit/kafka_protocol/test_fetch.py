@@ -1,0 +1,172 @@
+"""Fetch under the broker's names: the bytes are those of ``messages.fetch``, and records are not joined."""
+
+import pytest
+
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.fetch import (
+    AbortedTransaction,
+    CurrentLeader,
+    EpochEndOffset,
+    FetchedPartition,
+    FetchedTopic,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    NodeEndpoint,
+    SnapshotId,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from siltstone.kafka_protocol.malformed import MalformedMessage, UnencodableMessage, UnknownVersion
+from siltstone.kafka_protocol.messages import fetch as described
+from support.message_strategies import full_message
+
+VERSIONS = range(4, 19)
+TOPIC_ID = bytes(range(16))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_field_of_a_request(version: int) -> None:
+    body = encode(full_message(described.FetchRequest, version), version)
+    assert encode(decode_fetch_request(version, body + b"trailing"), version) == body
+
+
+def test_a_request() -> None:
+    body = encode(
+        described.FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=2,
+            isolation_level=1,
+            session_id=3,
+            session_epoch=4,
+            topics=[
+                described.FetchTopic(
+                    topic="logs",
+                    partitions=[
+                        described.FetchPartition(
+                            partition=5,
+                            current_leader_epoch=6,
+                            fetch_offset=7,
+                            last_fetched_epoch=8,
+                            log_start_offset=9,
+                            partition_max_bytes=10,
+                        )
+                    ],
+                )
+            ],
+            forgotten_topics_data=[described.ForgottenTopic(topic="old", partitions=[11, 12])],
+            rack_id="r",
+        ),
+        12,
+    )
+    partition = FetchPartition(
+        index=5,
+        current_leader_epoch=6,
+        fetch_offset=7,
+        last_fetched_epoch=8,
+        log_start_offset=9,
+        bytes_max=10,
+    )
+    assert decode_fetch_request(12, body) == FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=2,
+        isolation_level=1,
+        session_id=3,
+        session_epoch=4,
+        topics=[FetchTopic(name="logs", partitions=[partition])],
+        forgotten_topics=[ForgottenTopic(name="old", partitions=[11, 12])],
+        rack_id="r",
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_field_of_a_response(version: int) -> None:
+    body = encode(full_message(described.FetchResponse, version), version)
+    assert b"".join(encode_fetch_response(version, decode(FetchResponse, version, body))) == body
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_are_pieces_of_their_own(version: int) -> None:
+    batches = [memoryview(b"first"), memoryview(b"second"), b"third"]
+    partitions = [
+        FetchedPartition(index=1, records=batches[:2]),
+        FetchedPartition(index=2, records=[]),
+        FetchedPartition(index=3, records=batches[2:]),
+    ]
+    response = FetchResponse(topics=[FetchedTopic(name="t", topic_id=TOPIC_ID, partitions=partitions)])
+    pieces = encode_fetch_response(version, response)
+    assert [piece for piece in pieces if any(piece is batch for batch in batches)] == batches
+    read = decode(described.FetchResponse, version, b"".join(pieces)).responses[0]
+    assert [partition.records for partition in read.partitions] == [b"firstsecond", b"", b"third"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_records_are_empty_and_not_null(version: int) -> None:
+    response = FetchResponse(topics=[FetchedTopic(partitions=[FetchedPartition()])])
+    body = b"".join(encode_fetch_response(version, response))
+    assert decode(described.FetchResponse, version, body).responses[0].partitions[0].records == b""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("aborted", [None, [], [AbortedTransaction(producer_id=1, first_offset=2)]])
+def test_aborted_transactions_are_null_or_a_list(
+    version: int, aborted: list[AbortedTransaction] | None
+) -> None:
+    partition = FetchedPartition(aborted_transactions=aborted)
+    body = b"".join(
+        encode_fetch_response(version, FetchResponse(topics=[FetchedTopic(partitions=[partition])]))
+    )
+    read = decode(described.FetchResponse, version, body).responses[0].partitions[0].aborted_transactions
+    expected = [described.AbortedTransaction(producer_id=1, first_offset=2)]
+    assert read == (expected if aborted else aborted)
+
+
+def test_where_to_go_instead() -> None:
+    partition = FetchedPartition(
+        error_code=6,
+        diverging_epoch=EpochEndOffset(epoch=1, end_offset=2),
+        current_leader=CurrentLeader(leader_id=3, leader_epoch=4),
+        snapshot_id=SnapshotId(end_offset=5, epoch=6),
+    )
+    response = FetchResponse(
+        topics=[FetchedTopic(partitions=[partition])],
+        node_endpoints=[NodeEndpoint(node_id=3, host="h", port=9092, rack="r")],
+    )
+    read = decode(described.FetchResponse, 16, b"".join(encode_fetch_response(16, response)))
+    row = read.responses[0].partitions[0]
+    assert row.error_code == 6
+    assert row.diverging_epoch == described.EpochEndOffset(epoch=1, end_offset=2)
+    assert row.current_leader == described.LeaderIdAndEpoch(leader_id=3, leader_epoch=4)
+    assert row.snapshot_id == described.SnapshotId(end_offset=5, epoch=6)
+    assert read.node_endpoints == [described.NodeEndpoint(node_id=3, host="h", port=9092, rack="r")]
+
+
+def test_a_row_by_hand() -> None:
+    row = FetchedPartition(
+        index=1, high_watermark=3, last_stable_offset=3, log_start_offset=0, records=[b"ab", b"c"]
+    )
+    response = FetchResponse(topics=[FetchedTopic(topic_id=TOPIC_ID, partitions=[row])])
+    head = bytes(4) + bytes(2) + bytes(4) + b"\x02" + TOPIC_ID + b"\x02"
+    offsets = b"\x00\x00\x00\x01" + bytes(2) + bytes(7) + b"\x03" + bytes(7) + b"\x03" + bytes(8)
+    assert encode_fetch_response(17, response) == [
+        head + offsets + b"\x00" + b"\xff\xff\xff\xff" + b"\x04",
+        b"ab",
+        b"c",
+        b"\x00" + b"\x00" + b"\x00",
+    ]
+
+
+def test_damage() -> None:
+    body = encode(FetchRequest(topics=[FetchTopic(name="t", partitions=[FetchPartition()])]), 12)
+    for size in range(len(body)):
+        with pytest.raises(MalformedMessage, match=r"^FetchRequest v12: "):
+            decode_fetch_request(12, memoryview(body)[:size])
+    with pytest.raises(UnencodableMessage):
+        encode_fetch_response(12, FetchResponse(throttle_time_ms=1 << 31))
+    for version in (3, 19):
+        with pytest.raises(UnknownVersion):
+            decode_fetch_request(version, body)
