@@ -1,0 +1,1 @@
+"""kafka-python: pure Python, of version 3."""
