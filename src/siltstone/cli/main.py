@@ -15,6 +15,7 @@ from siltstone.cli.demo.command import demo
 from siltstone.cli.failures import debugging, exit_status, failure_line
 from siltstone.cli.inspect_object import inspect
 from siltstone.cli.maintain import maintain
+from siltstone.cli.serve import serve
 from siltstone.cli.streams import streams
 
 
@@ -55,7 +56,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (demo, streams, inspect, compact, maintain, check):
+for command in (demo, serve, streams, inspect, compact, maintain, check):
     cli.add_command(command)
 
 

@@ -21,6 +21,18 @@ from siltstone.broker.apis.list_offsets import handle_list_offsets
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
+from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
+from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
+from siltstone.broker.groups.apis.heartbeat import handle_heartbeat
+from siltstone.broker.groups.apis.join_group import handle_join_group
+from siltstone.broker.groups.apis.leave_group import handle_leave_group
+from siltstone.broker.groups.apis.list_groups import handle_list_groups
+from siltstone.broker.groups.apis.offset_commit import handle_offset_commit
+from siltstone.broker.groups.apis.offset_delete import handle_offset_delete
+from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
+from siltstone.broker.groups.apis.sync_group import handle_sync_group
+from siltstone.broker.groups.groups import Groups
 from siltstone.broker.parts import BrokerParts
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
@@ -34,9 +46,26 @@ class Api(msgspec.Struct, frozen=True):
     handle: Handler
 
 
+def _of_node(handle: Callable[[int, RequestContext, Any], Awaitable[Message]]) -> Handler:
+    return lambda parts, context, request: handle(parts.node_id, context, request)
+
+
+def _of_groups(handle: Callable[[Groups, RequestContext, Any], Awaitable[Message]]) -> Handler:
+    return lambda parts, context, request: handle(parts.groups, context, request)
+
+
 _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.LIST_OFFSETS: handle_list_offsets,
     ApiKey.METADATA: handle_metadata,
+    ApiKey.OFFSET_COMMIT: _of_groups(handle_offset_commit),
+    ApiKey.OFFSET_FETCH: _of_groups(handle_offset_fetch),
+    ApiKey.FIND_COORDINATOR: _of_node(handle_find_coordinator),
+    ApiKey.JOIN_GROUP: _of_groups(handle_join_group),
+    ApiKey.HEARTBEAT: _of_groups(handle_heartbeat),
+    ApiKey.LEAVE_GROUP: _of_groups(handle_leave_group),
+    ApiKey.SYNC_GROUP: _of_groups(handle_sync_group),
+    ApiKey.DESCRIBE_GROUPS: _of_groups(handle_describe_groups),
+    ApiKey.LIST_GROUPS: _of_groups(handle_list_groups),
     ApiKey.API_VERSIONS: handle_api_versions,
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.DELETE_TOPICS: handle_delete_topics,
@@ -46,7 +75,9 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.CREATE_PARTITIONS: handle_create_partitions,
+    ApiKey.DELETE_GROUPS: _of_groups(handle_delete_groups),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
+    ApiKey.OFFSET_DELETE: _of_groups(handle_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
 }
