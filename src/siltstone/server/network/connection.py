@@ -53,9 +53,10 @@ class Connection(asyncio.BufferedProtocol):
         self._pipeline = RequestPipeline(
             lambda frame: handle(context, frame), parts.tasks, self._may_begin, self.go_on
         )
-        self._charged_bytes = 0
+        self._charged = (0, 0)
         self._sent_bytes = 0
         self._is_reading = True
+        self._reads_only_its_frame = False
         self._is_writing_paused = False
         self._receives_much = False
         self._is_turn_scheduled = False
@@ -68,7 +69,11 @@ class Connection(asyncio.BufferedProtocol):
     # -- what the event loop says ------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.buffer(is_short_of_memory=self._parts.request_memory.is_short)
+        memory = self._parts.request_memory
+        may_grow = not memory.is_short or memory.is_finisher(self)
+        return self._reader.buffer(
+            only_its_frame=self._reads_only_its_frame or memory.is_short, may_grow=may_grow
+        )
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.close_reason is not None:
@@ -100,8 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close(CloseReason.PEER if exc is None else CloseReason.LOST, repr(exc))
         self._pipeline.abandon()
         self._reader.discard()
-        self._parts.request_memory.add(-self._charged_bytes)
-        self._charged_bytes = 0
+        self._charge(0, 0)
         self._on_gone(self)
         try:
             self._parts.handler.connection_closed(self._context)
@@ -170,10 +174,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _settle(self) -> None:
         """Account for what is held now, and read on or not."""
-        held_bytes = self._pipeline.held_bytes + self._reader.held_bytes
-        if held_bytes != self._charged_bytes:
-            self._parts.request_memory.add(held_bytes - self._charged_bytes)
-            self._charged_bytes = held_bytes
+        self._charge(self._pipeline.held_bytes, self._reader.held_bytes)
         if self._parts.store_line:
             self._parts.store_line.room_made()
         may_read = self._may_read()
@@ -185,6 +186,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    def _charge(self, request_bytes: int, frame_bytes: int) -> None:
+        charged_request_bytes, charged_frame_bytes = self._charged
+        if request_bytes != charged_request_bytes or frame_bytes != charged_frame_bytes:
+            self._charged = request_bytes, frame_bytes
+            self._parts.request_memory.add(
+                request_bytes - charged_request_bytes, frame_bytes - charged_frame_bytes
+            )
 
     # -- limits ------------------------------------------------------------------------------------------
 
@@ -203,7 +212,8 @@ class Connection(asyncio.BufferedProtocol):
             or self._waits_for_store()
         ):
             return False
-        return self._parts.request_memory.admits(self)
+        self._reads_only_its_frame = not self._parts.request_memory.admits(self)
+        return not self._reads_only_its_frame or self._reader.has_paid_room
 
     def _waits_for_store(self) -> bool:
         return self._context.sends_records and not self._parts.store_line.admits(self)

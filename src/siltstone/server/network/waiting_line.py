@@ -16,8 +16,8 @@ W = TypeVar("W", bound=Waiter)
 
 
 class WaitingLine(Generic[W]):
-    """``places``: how many may go on now. Asked again in every turn of the event loop while somebody waits and there
-    are places, because what the first take shows only when they have read."""
+    """``places``: how many may go on now. Asked again and again while somebody waits and there are places, each time
+    after those who were let through have had a turn of the event loop to read: only then it shows what they took."""
 
     def __init__(self, places: Callable[[], int]) -> None:
         self._places = places
@@ -48,11 +48,14 @@ class WaitingLine(Generic[W]):
             asyncio.get_running_loop().call_soon(self._let_through)
 
     def _let_through(self) -> None:
-        self._is_scheduled = False
         places = self._places()
         while places > 0 and self._waiting:
             self._first, _ = self._waiting.popitem(last=False)
             self._first.go_on()
             places = min(places - 1, self._places())
         self._first = None
+        asyncio.get_running_loop().call_soon(self._after_their_turn)
+
+    def _after_their_turn(self) -> None:
+        self._is_scheduled = False
         self.room_made()

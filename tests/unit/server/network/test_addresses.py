@@ -1,0 +1,86 @@
+import pytest
+
+from siltstone.server.network.addresses import InvalidListener, ListenerAddress, parse_addresses, written_host
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1:9092", ListenerAddress("PLAINTEXT", "127.0.0.1", 9092, "127.0.0.1", 9092)),
+        ("INTERNAL://127.0.0.1:0", ListenerAddress("INTERNAL", "127.0.0.1", 0, "127.0.0.1", 0)),
+        ("internal://Host.example:1", ListenerAddress("INTERNAL", "Host.example", 1, "Host.example", 1)),
+        ("A_b-1://[::1]:9092", ListenerAddress("A_B-1", "::1", 9092, "::1", 9092)),
+        ("[0:0::1]:65535", ListenerAddress("PLAINTEXT", "::1", 65535, "::1", 65535)),
+    ],
+)
+def test_a_listener_as_people_write_it(text: str, expected: ListenerAddress) -> None:
+    assert parse_addresses([text]) == (expected,)
+
+
+def test_several_and_what_is_advertised_for_them() -> None:
+    addresses = parse_addresses(
+        ["INTERNAL://10.0.0.1:9092, EXTERNAL://:9093", "LOCAL://[::]:0"],
+        ["EXTERNAL://kafka.example:19093", "local://[fe80::1]:0"],
+    )
+    assert addresses == (
+        ListenerAddress("INTERNAL", "10.0.0.1", 9092, "10.0.0.1", 9092),
+        ListenerAddress("EXTERNAL", "", 9093, "kafka.example", 19093),
+        ListenerAddress("LOCAL", "::", 0, "fe80::1", 0),
+    )
+    assert [str(address) for address in addresses] == [
+        "INTERNAL://10.0.0.1:9092",
+        "EXTERNAL://:9093",
+        "LOCAL://[::]:0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "says"),
+    [
+        ("", "", "listeners is empty: name at least one"),
+        ("localhost", "", "'localhost' is no listener: write"),
+        ("A://host:port", "", "is no listener"),
+        ("A://host:99999", "", "port 99999 of A is above 65535"),
+        ("A://host:1234567", "", "is no listener"),
+        ("A://host:1,a://host:2", "", "A is there twice"),
+        ("A://host:1,B://host:1", "", "host:1 is there twice"),
+        ("A://[::1]:1,B://[::1]:1", "", r"\[::1\]:1 is there twice"),
+        ("A://[::z]:1", "", "'::z' is no IPv6 address"),
+        ("A://::1:1", "", "is no listener"),
+        ("A://host:1/path", "", "is no listener"),
+        ("SSL://host:1", "", "SSL is not supported; a listener of that name would not be encrypted"),
+        ("A://host:1", "B://host:1", "advertised_listeners names B, and listeners has only A"),
+        ("A://host:1", "A://other", "advertised_listeners: 'A://other' is no listener"),
+        (
+            "A://:9092",
+            "",
+            "say which host clients find A under, as A://HOST:9092; it listens on all addresses",
+        ),
+        ("A://0.0.0.0:9092", "", "it listens on 0.0.0.0, and 0.0.0.0 leads nowhere"),
+        ("A://[::]:9092", "A://0.0.0.0:9092", "leads nowhere from another machine"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(listeners: str, advertised: str, says: str) -> None:
+    with pytest.raises(InvalidListener, match=says) as refused:
+        parse_addresses([listeners], [advertised])
+    assert "\n" not in str(refused.value)
+
+
+def test_two_listeners_may_have_any_free_port() -> None:
+    assert len(parse_addresses(["A://127.0.0.1:0", "B://127.0.0.1:0"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [
+        (("10.0.0.1", 5), "10.0.0.1"),
+        (("::1", 5, 0, 0), "::1"),
+        (("::ffff:10.0.0.1", 5, 0, 0), "10.0.0.1"),
+        (("fe80::1%eth0", 5, 0, 2), "fe80::1"),
+        (None, "unknown"),
+        ("", "unknown"),
+        (("a name", 1), "a name"),
+    ],
+)
+def test_one_name_for_one_peer(peer: object, host: str) -> None:
+    assert written_host(peer) == host

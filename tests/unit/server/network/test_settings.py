@@ -1,0 +1,28 @@
+import pytest
+
+from siltstone.server.network.settings import InvalidNetworkSetting, NetworkSettings
+
+
+def test_the_defaults_fit_each_other() -> None:
+    settings = NetworkSettings()
+    assert settings.connection_request_bytes_max < settings.queued_max_request_bytes
+    assert 2 * settings.socket_request_max_bytes <= settings.queued_max_request_bytes
+    assert settings.request_stalled_ms_max < settings.answer_stalled_ms_max < settings.connections_max_idle_ms
+    assert settings.max_connections_per_ip < settings.max_connections
+
+
+@pytest.mark.parametrize("name", NetworkSettings.__struct_fields__)
+def test_nothing_may_be_zero(name: str) -> None:
+    with pytest.raises(InvalidNetworkSetting, match=f"network.{name} is 0"):
+        NetworkSettings(**{name: 0})
+
+
+def test_what_looks_like_tls_must_stay_too_large() -> None:
+    NetworkSettings(socket_request_max_bytes=0x1602_FFFF, queued_max_request_bytes=1 << 40)
+    with pytest.raises(InvalidNetworkSetting, match="TLS"):
+        NetworkSettings(socket_request_max_bytes=0x1603_0000, queued_max_request_bytes=1 << 40)
+
+
+def test_all_together_must_hold_the_largest_request() -> None:
+    with pytest.raises(InvalidNetworkSetting, match="must hold the largest request"):
+        NetworkSettings(socket_request_max_bytes=101, queued_max_request_bytes=100)

@@ -1,0 +1,78 @@
+import asyncio
+import socket
+
+import pytest
+
+from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.network.sockets import CannotListen, bind_sockets
+
+
+def bound(host: str, port: int = 0) -> list[socket.socket]:
+    return asyncio.run(bind_sockets(ListenerAddress("NAME", host, port, "advertised", 0)))
+
+
+def close(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        each.close()
+
+
+def test_any_free_port() -> None:
+    sockets = bound("127.0.0.1")
+    assert [each.getsockname()[0] for each in sockets] == ["127.0.0.1"]
+    assert sockets[0].getsockname()[1] > 0
+    assert not sockets[0].getblocking()
+    close(sockets)
+
+
+def test_what_accepted_connections_inherit() -> None:
+    sockets = bound("127.0.0.1")
+    sockets[0].listen()
+    with socket.create_connection(sockets[0].getsockname()):
+        accepted, _ = sockets[0].accept()
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        accepted.close()
+    close(sockets)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_ipv6_and_every_address() -> None:
+    sockets = bound("::1")
+    assert [each.getsockname()[0] for each in sockets] == ["::1"]
+    close(sockets)
+
+    sockets = bound("")
+    sockets[0].listen()
+    port = sockets[0].getsockname()[1]
+    for host in ("127.0.0.1", "::1"):
+        socket.create_connection((host, port)).close()
+    close(sockets)
+
+
+def test_all_addresses_of_a_name_have_one_port() -> None:
+    sockets = bound("localhost")
+    assert len({each.getsockname()[1] for each in sockets}) == 1
+    close(sockets)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    sockets = bound("127.0.0.1")
+    sockets[0].listen()
+    port = sockets[0].getsockname()[1]
+    with pytest.raises(
+        CannotListen, match=f"listener NAME://127.0.0.1:{port} cannot be opened: another process listens"
+    ):
+        bound("127.0.0.1", port)
+    close(sockets)
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ("192.0.2.1", "this machine has no such address"),
+        ("no-such-host.invalid", "host 'no-such-host.invalid' is not known"),
+    ],
+)
+def test_an_address_that_is_not_ours_is_told(host: str, says: str) -> None:
+    with pytest.raises(CannotListen, match=says):
+        bound(host)
