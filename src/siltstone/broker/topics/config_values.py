@@ -52,7 +52,7 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
         case ConfigType.DOUBLE:
             return _double(name, text)
         case ConfigType.LIST:
-            return _list(name, text)
+            return _list(text)
 
 
 def written(value: Value) -> str:
@@ -91,14 +91,9 @@ def _double(name: str, text: str) -> float:
     return float(text)
 
 
-def _list(name: str, text: str) -> tuple[str, ...]:
+def _list(text: str) -> tuple[str, ...]:
     """Without repetitions, in the order given."""
-    if not text:
-        return ()
-    items = tuple(dict.fromkeys(item.strip() for item in text.split(",")))
-    if "" in items:
-        raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")
-    return items
+    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 
 # -- rules -----------------------------------------------------------------------------------------------
@@ -139,6 +134,8 @@ def between_or(minimum: int, maximum: int, other: int) -> Rule:
 def one_of(*allowed: str) -> Rule:
     def check(name: str, value: Value) -> None:
         for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(value, tuple) and not item:
+                raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")
             if item not in allowed:
                 raise refused(name, str(item), f"String must be one of: {', '.join(allowed)}")
 
