@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from siltstone.broker.apis.incremental_alter_configs import handle_incremental_a
 from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.context import RequestContext
+from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.producer_ids import ProducerIds
@@ -81,7 +83,7 @@ class AdminWorld:
             topics=topics,
             creation=TopicCreation(metadata, topics, settings, world.clock, Random(5), **signed),
             partitions=Partitions(engine, metadata, settings, world.clock),
-            groups=None,
+            groups=SimpleNamespace(settings=GroupSettings()),
             producer_ids=ProducerIds(metadata),
             clock=world.clock,
             rng=Random(6),

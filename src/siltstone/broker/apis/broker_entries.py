@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from siltstone.broker.apis.config_entries import ConfigSource
+from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Listener
 from siltstone.broker.settings import BrokerSettings
@@ -22,6 +23,13 @@ _KAFKA_NAMES = {
     "fetch_max_bytes": "fetch.max.bytes",
     "fetch_sessions_max": "max.incremental.fetch.session.cache.slots",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
+    "group_min_session_timeout_ms": "group.min.session.timeout.ms",
+    "group_max_session_timeout_ms": "group.max.session.timeout.ms",
+    "group_max_size": "group.max.size",
+    "offset_metadata_max_bytes": "offset.metadata.max.bytes",
+    "offsets_retention_minutes": "offsets.retention.minutes",
+    "offsets_retention_check_interval_ms": "offsets.retention.check.interval.ms",
 }
 _NOT_ENTRIES = {"topic_defaults"}
 """Reported one by one, under the broker's names for them."""
@@ -39,7 +47,8 @@ def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
     """Ordered by name."""
     entries = [
         *_of_this_broker(parts, listener),
-        *_of_settings(parts.settings),
+        *_of_settings("broker", parts.settings),
+        *_of_settings("groups", parts.groups.settings),
         *_of_topics(parts.topics.defaults),
     ]
     return sorted(entries, key=lambda entry: entry.name)
@@ -59,14 +68,14 @@ def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEn
         )
 
 
-def _of_settings(settings: BrokerSettings) -> Iterator[BrokerEntry]:
+def _of_settings(section: str, settings: BrokerSettings | GroupSettings) -> Iterator[BrokerEntry]:
     for field in msgspec.structs.fields(settings):
         value = getattr(settings, field.name)
         if field.name in _NOT_ENTRIES or not isinstance(value, bool | int | float | str):
             continue
         name = _KAFKA_NAMES.get(field.name, f"siltstone.{field.name.replace('_', '.')}")
         source = ConfigSource.DEFAULT if value == field.default else ConfigSource.STATIC_BROKER
-        documentation = f"Setting broker.{field.name} of this node."
+        documentation = f"Setting {section}.{field.name} of this node."
         yield BrokerEntry(name, written(value), _kind_of(name, value), source, documentation)
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.config_rows import TABLE
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -138,10 +139,14 @@ def test_every_setting_of_the_broker_is_told():
     async def scenario(world):
         configs = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
         documentation = " ".join(config.documentation for config in configs.values())
-        told_by_topics = {"topic_defaults"}
-        for name in set(BrokerSettings.__struct_fields__) - told_by_topics:
-            assert isinstance(getattr(BrokerSettings(), name), bool | int | str), f"tell {name} as well"
-            assert f"broker.{name} " in documentation
+        told_one_by_one = {"topic_defaults"}
+        for section, settings in (("broker", BrokerSettings()), ("groups", GroupSettings())):
+            for name in set(settings.__struct_fields__) - told_one_by_one:
+                assert isinstance(getattr(settings, name), bool | int | str), f"tell {name} as well"
+                assert f"{section}.{name} " in documentation
+        assert configs["group.max.session.timeout.ms"].value == str(
+            GroupSettings().group_max_session_timeout_ms
+        )
 
     in_admin_world(scenario)
 
