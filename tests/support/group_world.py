@@ -71,6 +71,10 @@ class GroupWorld:
         self._perform(decide(self.group, request, self._tickets, self.now_ms, self.settings))
         return self._tickets
 
+    def tell(self, request: Request) -> None:
+        """What nobody waits for."""
+        self._perform(decide(self.group, request, 0, self.now_ms, self.settings))
+
     def answer(self, request: Request) -> Answer:
         """At once."""
         return self.answers[self.ask(request)]
@@ -86,7 +90,7 @@ class GroupWorld:
 
     def ring(self, timer: GroupTimer) -> None:
         self.timers.pop(timer, None)
-        self._perform(decide(self.group, TimerRang(timer), 0, self.now_ms, self.settings))
+        self.tell(TimerRang(timer))
 
     def _perform(self, decision: Decision) -> None:
         self.group = decision.group

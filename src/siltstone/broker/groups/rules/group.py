@@ -53,8 +53,9 @@ class Group(msgspec.Struct, frozen=True):
         return not self.pending and all(member.join_ticket is not None for member in self.members.values())
 
     @property
-    def waiting_joins(self) -> int:
-        return sum(member.join_ticket is not None for member in self.members.values())
+    def certain_members(self) -> int:
+        """Who would be members if the join phase ended now."""
+        return sum(member.join_ticket is not None or member.is_static for member in self.members.values())
 
     @property
     def awaits_syncs(self) -> bool:

@@ -35,15 +35,15 @@ def _replaced_by(group: Group, join: Join) -> Member | None:
 
 
 def _has_room(group: Group, join: Join, replaced: Member | None, settings: GroupSettings) -> bool:
-    """During the join phase those count who have joined: the group may have been made smaller, and then the last to
+    """During the join phase those count who are sure to stay: the limit may have been lowered, and then the last to
     rejoin are left out. Otherwise all members count, and ids given away count against who wants another."""
     known_bytes = 0 if replaced is None else protocols_bytes(replaced.protocols)
     own_bytes = MEMBER_OVERHEAD_BYTES + protocols_bytes(join.protocols) - known_bytes
     if group.charged_bytes + own_bytes > settings.group_bytes_max:
         return False
     if group.state is GroupState.PREPARING:
-        has_place = replaced is not None and replaced.join_ticket is not None
-        places_taken = group.waiting_joins
+        has_place = replaced is not None and (replaced.is_static or replaced.join_ticket is not None)
+        places_taken = group.certain_members
     else:
         has_place = replaced is not None
         places_taken = len(group.members)
