@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -67,6 +66,17 @@ HANDLERS: dict[type[Message], Callable[..., Awaitable[Any]]] = {
 }
 
 
+class Groups:
+    """What admin requests tell groups, and ask them."""
+
+    def __init__(self) -> None:
+        self.settings = GroupSettings()
+        self.forgotten: list[str] = []
+
+    async def forget_topic(self, name: str) -> None:
+        self.forgotten.append(name)
+
+
 class AdminWorld:
     """One broker. ``connection`` came in at kafka.example:9092."""
 
@@ -83,7 +93,7 @@ class AdminWorld:
             topics=topics,
             creation=TopicCreation(metadata, topics, settings, world.clock, Random(5), **signed),
             partitions=Partitions(engine, metadata, settings, world.clock),
-            groups=SimpleNamespace(settings=GroupSettings()),
+            groups=Groups(),
             producer_ids=ProducerIds(metadata),
             clock=world.clock,
             rng=Random(6),

@@ -1,6 +1,7 @@
 """DeleteTopics: by name, or, from version 6 on, by name or id."""
 
 import asyncio
+import logging
 from collections import Counter
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.refusals import InternalTopic, UnknownTopic, UnknownTopicId
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.delete_topics import (
@@ -18,6 +20,8 @@ from siltstone.kafka_protocol.messages.delete_topics import (
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.refusals import TopicNotExist
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+
+log = logging.getLogger(__name__)
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -87,6 +91,17 @@ async def _delete(parts: BrokerParts, topic: Topic, named: _Named) -> None:
         await parts.partitions.delete_topic(topic)
     except TopicNotExist as gone:  # another request was faster
         raise _unknown(named) from gone
+    await _forget_offsets(parts, topic.name)
+
+
+async def _forget_offsets(parts: BrokerParts, name: str) -> None:
+    """Of a new topic with the name nobody has read anything. Groups would make their own topic to look into it."""
+    if parts.topics.by_name(OFFSETS_TOPIC) is None:
+        return
+    try:
+        await parts.groups.forget_topic(name)
+    except SiltstoneError as trouble:  # the topic is deleted all the same
+        log.warning("offsets of topic %s, which is deleted, may be kept: %s", name, trouble)
 
 
 def _unknown(named: _Named) -> UnknownTopic | UnknownTopicId:

@@ -5,6 +5,7 @@ from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest,
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import TopicNotExist
+from siltstone.metadata.service import ServiceClosed
 from support.admin_world import in_admin_world
 
 
@@ -95,6 +96,26 @@ def test_refused_one_by_one():
         }
         assert all(result.error_message for result in results if result.error_code)
         assert [topic.name for topic in world.parts.topics.all()] == ["mixed", "twice"]
+
+    in_admin_world(scenario)
+
+
+def test_groups_hear_of_it_when_there_can_be_any():
+    async def scenario(world):
+        for name in ("a", "b", "c"):
+            await world.create(name)
+        await world.answer(deleting(("a", NO_UUID)))
+        assert world.parts.groups.forgotten == []
+        await world.parts.creation.offsets_topic()
+        await world.answer(deleting(("b", NO_UUID), ("nowhere", NO_UUID)))
+        assert world.parts.groups.forgotten == ["b"]
+
+        async def closing(_name):
+            raise ServiceClosed("the broker is closing")
+
+        world.parts.groups.forget_topic = closing
+        assert (await world.answer(deleting(("c", NO_UUID)))).responses[0].error_code == 0
+        assert world.parts.topics.by_name("c") is None
 
     in_admin_world(scenario)
 
