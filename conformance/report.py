@@ -66,7 +66,7 @@ def markdown(matrix: Matrix) -> str:
     ]
     lines = [*_versions(matrix), "", *(line for table in tables for line in table)]
     if notes:
-        lines += ["What was said where something does not work:", ""]
+        lines += ["What does not work, or only in part:", ""]
         lines += [f"{number}. {text}" for text, number in notes.items()]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -92,7 +92,7 @@ def _markdown_table(matrix: Matrix, features: Sequence[Feature], notes: dict[str
 def _cell(result: Result | None, notes: dict[str, int]) -> str:
     if result is None:
         return ""
-    if result.outcome is Outcome.WORKS or not result.detail:
+    if not result.detail:
         return _MARKS[result.outcome]
     number = notes.setdefault(result.detail.replace("|", "\\|"), len(notes) + 1)
     return f"{_MARKS[result.outcome]} ({number})"

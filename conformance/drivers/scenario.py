@@ -11,10 +11,6 @@ class Mismatch(Exception):
     """What came back is not what it had to be."""
 
 
-class Lacks(Exception):
-    """The client has no such thing."""
-
-
 class Scenario(msgspec.Struct, frozen=True):
     """``ask``: what ``conformance.stage`` does for a driver."""
 

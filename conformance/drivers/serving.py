@@ -7,43 +7,52 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from conformance.drivers.scenario import Lacks, Mismatch, Scenario
+import msgspec
 
-Scenarios = Mapping[str, Callable[[Scenario], None]]
+from conformance.drivers.scenario import Mismatch, Scenario
 
 
-def serve(
-    version: str, scenarios: Scenarios, lacks: Mapping[str, str], refusal: Callable[[Exception], str | None]
-) -> None:
-    """Until stdin ends. ``lacks``: why there is no scenario; ``refusal``: the broker's no in a client's exception."""
+class Repertoire(msgspec.Struct, frozen=True):
+    """What a client does. ``lacks``: why there is no scenario; ``partly``: what a scenario leaves out because the client
+    lacks it; ``refusal``: the broker's no in a client's exception."""
+
+    version: str
+    scenarios: Mapping[str, Callable[[Scenario], None]]
+    refusal: Callable[[Exception], str | None]
+    lacks: Mapping[str, str] = {}
+    partly: Mapping[str, str] = {}
+
+
+def serve(repertoire: Repertoire) -> None:
+    """Until stdin ends."""
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a client prints is no line of ours
     for line in iter(sys.stdin.readline, ""):
         request = json.loads(line)
-        if request["feature"] == "version":
-            _say(lines, {"outcome": "works", "detail": version})
-        elif request["feature"] in lacks:
-            _say(lines, {"outcome": "lacks", "detail": lacks[request["feature"]]})
-        else:
-            scenario = Scenario(request["bootstrap"], request["name"], _asking(lines))
-            _say(lines, _outcome(scenarios[request["feature"]], scenario, refusal))
+        _say(lines, _answer(repertoire, request, _asking(lines)))
 
 
-def _outcome(
-    run: Callable[[Scenario], None], scenario: Scenario, refusal: Callable[[Exception], str | None]
-) -> dict[str, str]:
+def _answer(repertoire: Repertoire, request: Mapping[str, str], ask: Callable[..., Any]) -> Mapping[str, str]:
+    feature = request["feature"]
+    if feature == "version":
+        return {"outcome": "works", "detail": repertoire.version}
+    if feature in repertoire.lacks:
+        return {"outcome": "lacks", "detail": repertoire.lacks[feature]}
+    scenario = Scenario(request["bootstrap"], request["name"], ask)
+    return _outcome(repertoire, feature, scenario)
+
+
+def _outcome(repertoire: Repertoire, feature: str, scenario: Scenario) -> dict[str, str]:
     try:
-        run(scenario)
-    except Lacks as lack:
-        return {"outcome": "lacks", "detail": str(lack)}
+        repertoire.scenarios[feature](scenario)
     except Mismatch as mismatch:
         return {"outcome": "failed", "detail": str(mismatch)}
     except Exception as error:
         traceback.print_exc()
-        if (no := refusal(error)) is not None:
+        if (no := repertoire.refusal(error)) is not None:
             return {"outcome": "refused", "detail": no}
         return {"outcome": "failed", "detail": f"{type(error).__name__}: {error}"}
-    return {"outcome": "works"}
+    return {"outcome": "works", "detail": repertoire.partly.get(feature, "")}
 
 
 def _asking(lines: IO[str]) -> Callable[..., Any]:

@@ -4,12 +4,14 @@ import confluent_kafka
 
 from conformance.drivers.confluent import admin, groups, producing, reading
 from conformance.drivers.confluent.clients import refusal
-from conformance.drivers.serving import serve
+from conformance.drivers.serving import Repertoire, serve
 
 if __name__ == "__main__":
     serve(
-        f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})",
-        {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS, **admin.SCENARIOS},
-        {},
-        refusal,
+        Repertoire(
+            f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})",
+            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS, **admin.SCENARIOS},
+            refusal,
+            partly=admin.PARTLY,
+        )
     )

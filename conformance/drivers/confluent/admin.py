@@ -205,3 +205,4 @@ SCENARIOS = {
     "alter_configs": alter_configs, "incremental_alter": incremental_alter, "cluster": cluster, "groups": groups,
     "group_offsets": group_offsets, "delete_records": delete_records, "list_offsets": list_offsets,
 }  # fmt: skip
+PARTLY = {"group_offsets": "confluent-kafka cannot delete single offsets"}

@@ -173,3 +173,7 @@ SCENARIOS = {
     "many_partitions": many_partitions, "auto_create": auto_create, "transactions": transactions,
     **{name: codec(name) for name in ("gzip", "snappy", "lz4", "zstd")},
 }  # fmt: skip
+PARTLY = {
+    "keys_and_nulls": "kafka-python sends no record without key and value",
+    "headers": "kafka-python sends no null in a header",
+}

@@ -4,8 +4,8 @@ import re
 import subprocess
 
 from conformance.drivers.kcat.program import refusal
-from conformance.drivers.kcat.scenarios import LACKS, SCENARIOS
-from conformance.drivers.serving import serve
+from conformance.drivers.kcat.scenarios import LACKS, PARTLY, SCENARIOS
+from conformance.drivers.serving import Repertoire, serve
 
 
 def version() -> str:
@@ -15,4 +15,4 @@ def version() -> str:
 
 
 if __name__ == "__main__":
-    serve(version(), SCENARIOS, LACKS, refusal)
+    serve(Repertoire(version(), SCENARIOS, refusal, LACKS, PARTLY))

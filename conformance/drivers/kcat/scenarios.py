@@ -359,3 +359,8 @@ LACKS = {
         NO_ADMIN,
     ),
 }  # fmt: skip
+PARTLY = {
+    "keys_and_nulls": "kcat sends no empty key beside an absent one", "headers": "kcat's headers are text",
+    "create_time": "kcat sends its own time only; those of others are read", "list_offsets": "kcat has no max timestamp",
+    "cluster": "kcat shows no cluster id",
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""aiokafka: kafka-python's older codecs on asyncio."""

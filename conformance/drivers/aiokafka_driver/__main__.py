@@ -1,0 +1,18 @@
+"""``python -m conformance.drivers.aiokafka_driver``: see ``conformance.driving``."""
+
+import aiokafka
+
+from conformance.drivers.aiokafka_driver import admin, groups, producing, reading
+from conformance.drivers.aiokafka_driver.clients import refusal
+from conformance.drivers.serving import Repertoire, serve
+
+if __name__ == "__main__":
+    serve(
+        Repertoire(
+            aiokafka.__version__,
+            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS, **admin.SCENARIOS},
+            refusal,
+            {**groups.LACKS, **admin.LACKS},
+            {**producing.PARTLY, **groups.PARTLY, **admin.PARTLY},
+        )
+    )

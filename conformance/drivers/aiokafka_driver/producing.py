@@ -1,0 +1,187 @@
+"""Producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
+
+import asyncio
+import time
+
+from aiokafka import TopicPartition
+from aiokafka.errors import MessageSizeTooLargeError
+
+from conformance.drivers.aiokafka_driver.clients import (
+    AsyncScenario,
+    asked,
+    consumer,
+    nothing_comes,
+    producer,
+    read,
+    read_from,
+    refused,
+    run_to_end,
+    send,
+    send_values,
+    values_of,
+)
+from conformance.drivers.payloads import HEADERS, MIB, PAIRS, codec_values, eight_mib, numbers, plain_payloads
+from conformance.drivers.scenario import Scenario, holds, same
+
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+
+
+async def plain(scenario: Scenario) -> None:
+    topic, payloads = scenario.topic(3), plain_payloads()
+    async with producer(scenario) as sender:
+        records = ({"value": value, "partition": number % 3} for number, value in enumerate(payloads))
+        acknowledged = await send(sender, topic, records)
+    got = await read_from(scenario, topic, 100, 3)
+    for partition in range(3):
+        mine = [record for record in got if record.partition == partition]
+        same(f"values of {partition}", values_of(mine), payloads[partition::3])
+        same(f"offsets of {partition}", [record.offset for record in mine], [*range(len(mine))])
+        told = [each.offset for each in acknowledged if each.partition == partition]
+        same(f"offsets acknowledged of {partition}", told, [*range(len(mine))])
+
+
+async def keys_and_nulls(scenario: Scenario) -> None:
+    topic, pairs = scenario.topic(), PAIRS[:-1]  # aiokafka sends no record that has neither
+    async with producer(scenario) as sender:
+        await send(sender, topic, ({"key": key, "value": value} for key, value in pairs))
+    same(
+        "records",
+        [(record.key, record.value) for record in await read_from(scenario, topic, len(pairs))],
+        pairs,
+    )
+
+
+async def headers(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    async with producer(scenario) as sender:
+        await send(sender, topic, [{"value": b"x", "headers": HEADERS}, {"value": b"y"}])
+    first, second = await read_from(scenario, topic, 2)
+    same("headers", list(first.headers), HEADERS)
+    same("no headers", list(second.headers), [])
+
+
+def codec(name: str) -> AsyncScenario:
+    async def scenario_of_codec(scenario: Scenario) -> None:
+        topic = scenario.topic()
+        await write_codec(scenario, topic, name)
+        same("stored", {batch["codec"] for batch in await asked(scenario, "batches", topic=topic)}, {name})
+        same("values", values_of(await read_from(scenario, topic, 200)), codec_values())
+
+    return scenario_of_codec
+
+
+async def write_codec(scenario: Scenario, topic: str, name: str) -> None:
+    await send_values(scenario, topic, codec_values(), compression_type=name)
+
+
+async def create_time(scenario: Scenario) -> None:
+    topic, wanted = scenario.topic(), [1_000, 1_700_000_000_123, 1_600_000_000_000]
+    async with producer(scenario) as sender:
+        await send(sender, topic, ({"value": b"x", "timestamp_ms": stamp} for stamp in wanted))
+    got = [(record.timestamp_type, record.timestamp) for record in await read_from(scenario, topic, 3)]
+    same("timestamps", got, [(CREATE_TIME, stamp) for stamp in wanted])
+
+
+async def log_append_time(scenario: Scenario) -> None:
+    topic = scenario.topic(configs={"message.timestamp.type": "LogAppendTime"})
+    before = int(time.time() * 1000)
+    async with producer(scenario) as sender:
+        (told,) = await send(sender, topic, [{"value": b"x", "timestamp_ms": 1_000}])
+    (record,) = await read_from(scenario, topic, 1)
+    same("kind", record.timestamp_type, LOG_APPEND_TIME)
+    same("what the producer was told", told.timestamp, record.timestamp)
+    holds(f"{record.timestamp} is not now", before <= record.timestamp <= time.time() * 1000)
+
+
+async def acks(scenario: Scenario) -> None:
+    for level in (0, 1, "all"):
+        topic = scenario.topic(suffix=f"-{level}")
+        await send_values(scenario, topic, numbers(50), acks=level)
+        same(f"values with acks={level}", values_of(await read_from(scenario, topic, 50)), numbers(50))
+
+
+async def idempotence(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    await send_values(scenario, topic, numbers(1000), enable_idempotence=True)
+    same("values", values_of(await read_from(scenario, topic, 1000)), numbers(1000))
+    batches = await asked(scenario, "batches", topic=topic)
+    holds("the batches carry no producer id", all(batch["producer_id"] >= 0 for batch in batches))
+
+
+async def idempotence_restart(scenario: Scenario) -> None:
+    """The broker is killed while messages are under way."""
+    topic = scenario.topic()
+    async with producer(scenario, enable_idempotence=True, linger_ms=1) as sender:
+        await send(sender, topic, ({"value": value} for value in numbers(100)))
+        restarting = asyncio.gather(_restart(scenario))
+        futures = []
+        for value in numbers(1000, 100):
+            futures.append(await sender.send(topic, value))
+            await asyncio.sleep(0.001)
+        await restarting
+        told = [metadata.offset for metadata in await asyncio.wait_for(asyncio.gather(*futures), 40)]
+    same("offsets acknowledged", told, [*range(100, 1100)])
+    same("values", values_of(await read_from(scenario, topic, 1100)), numbers(1100))
+
+
+async def _restart(scenario: Scenario) -> None:
+    await asked(scenario, "kill")
+    await asked(scenario, "start")
+
+
+async def large(scenario: Scenario) -> None:
+    topic, value = scenario.topic(configs={"max.message.bytes": str(9 * MIB)}), eight_mib()
+    await send_values(scenario, topic, [value, b"next"], max_request_size=9 * MIB, linger_ms=0)
+    first, second = await read_from(scenario, topic, 2, max_partition_fetch_bytes=10 * MIB)
+    holds("8 MiB came back otherwise", first.value == value)
+    same("what follows", second.value, b"next")
+
+
+async def too_large(scenario: Scenario) -> None:
+    topic = scenario.topic(configs={"max.message.bytes": "100000"})
+    await refused(MessageSizeTooLargeError, send_values(scenario, topic, [bytes(200_000)]))
+    await send_values(scenario, topic, [b"small"])
+    same("values", values_of(await read_from(scenario, topic, 1)), [b"small"])
+
+
+async def many_partitions(scenario: Scenario) -> None:
+    topic = scenario.topic(200)
+    async with producer(scenario) as sender:
+        await send(
+            sender, topic, ({"value": b"%d" % number, "partition": number % 200} for number in range(400))
+        )
+    got = await read_from(scenario, topic, 400, 200)
+    found = sorted((record.partition, record.offset, int(record.value)) for record in got)
+    same("records", found, [(p, offset, p + 200 * offset) for p in range(200) for offset in range(2)])
+
+
+async def auto_create(scenario: Scenario) -> None:
+    await send_values(scenario, scenario.name, [b"first"])
+    same("values", values_of(await read_from(scenario, scenario.name, 1)), [b"first"])
+
+
+async def transactions(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    async with producer(scenario, transactional_id=scenario.name) as sender:
+        for value in (b"committed", b"aborted", b"after"):
+            await sender.begin_transaction()
+            await sender.send_and_wait(topic, value)
+            await (sender.abort_transaction() if value == b"aborted" else sender.commit_transaction())
+    async with consumer(scenario, isolation_level="read_committed") as reader:
+        reader.assign([TopicPartition(topic, 0)])
+        same("committed", values_of(await read(reader, 2)), [b"committed", b"after"])
+        await nothing_comes(reader)
+    same("uncommitted", values_of(await read_from(scenario, topic, 3)), [b"committed", b"aborted", b"after"])
+
+
+SCENARIOS = {
+    name: run_to_end(scenario)
+    for name, scenario in {
+        "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
+        "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
+        "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,
+        "many_partitions": many_partitions, "auto_create": auto_create, "transactions": transactions,
+        **{name: codec(name) for name in ("gzip", "snappy", "lz4", "zstd")},
+    }.items()
+}  # fmt: skip
+PARTLY = {"keys_and_nulls": "aiokafka sends no record without key and value"}
