@@ -22,8 +22,8 @@ def open_siltstone(settings: BrokerSettings, folder: Path) -> Iterator[Broker]:
 
 def _options(settings: BrokerSettings) -> list[str]:
     values = {
-        "broker.group_initial_rebalance_delay_ms": settings.group_initial_rebalance_delay_ms,
-        "broker.group_min_session_timeout_ms": settings.group_min_session_timeout_ms,
-        "broker.connections_max_idle_ms": settings.connections_max_idle_ms,
+        "groups.group_initial_rebalance_delay_ms": settings.group_initial_rebalance_delay_ms,
+        "groups.group_min_session_timeout_ms": settings.group_min_session_timeout_ms,
+        "network.connections_max_idle_ms": settings.connections_max_idle_ms,
     }
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]

@@ -13,7 +13,7 @@ from conformance.drivers.scenario import Mismatch, Scenario
 
 
 class Repertoire(msgspec.Struct, frozen=True):
-    """What a client does. ``lacks``: why there is no scenario; ``partly``: what a scenario leaves out because the client
+    """What a client does. ``lacks``: why there is no scenario; ``partly``: what a scenario leaves out as the client
     lacks it; ``refusal``: the broker's no in a client's exception."""
 
     version: str
