@@ -1,6 +1,7 @@
 """One connection over a transport that the test plays; many limits are driven past. Sockets: test_listeners."""
 
 import asyncio
+import gc
 import logging
 import tracemalloc
 from struct import pack
@@ -265,7 +266,12 @@ def test_a_running_coroutine_is_cancelled_when_the_peer_goes() -> None:
 def test_no_more_requests_are_taken_than_may_wait() -> None:
     async def run() -> None:
         world = NetworkWorld(handler_of_futures(), connection_requests_max=3)
-        client = world.connect()
+        client, exact = world.connect(), world.connect()
+        exact.feed(framed(*[b"exactly as many"] * 3))
+        assert not exact.is_reading
+        exact.lose()
+        world.handler.begun.clear()
+        world.handler.pending.clear()
         names = [b"%d" % number for number in range(10)]
         client.feed(framed(*names))
         assert world.handler.begun == names[:3]
@@ -396,6 +402,45 @@ def test_room_goes_round_among_those_who_send() -> None:
     asyncio.run(run())
 
 
+def test_who_waits_may_finish_its_frame_and_reads_nothing_that_follows() -> None:
+    async def run() -> None:
+        world = large_world()
+        first, waiting, sender = (world.connect() for _ in range(3))
+        waiting.feed(framed(b"12345678")[:8])
+        sender.feed(framed(*[bytes(RECEIVE_BUFFER_BYTES - 4)] * 4))
+        first.feed(framed(bytes(4 * KIB)))
+        assert not first.is_reading
+        waiting.feed(b"5")
+        assert waiting.is_reading, "its frame has memory"
+        world.handler.answer(0)
+        await asyncio.sleep(0)
+        assert not world.parts.request_memory.is_short
+        waiting.feed(b"678" + framed(b"the next one"))
+        assert world.handler.begun[-1] == b"12345678"
+        assert waiting.waiting == framed(b"the next one")
+        assert not waiting.is_reading, "the first in line has not had its turn"
+
+    asyncio.run(run())
+
+
+def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collector() -> None:
+    async def run() -> int:
+        world = NetworkWorld()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            client = world.connect()
+            client.feed(framed(bytes(40 * MIB))[: 30 * MIB])
+            held = tracemalloc.get_traced_memory()[0]
+            client.lose()
+            return held - tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+
+    assert asyncio.run(run()) > 29 * MIB
+
+
 def test_frames_begun_by_all_cannot_stop_each_other() -> None:
     """Memory is full of frames that are not whole: one after another is let finish, and no two at a time."""
 
@@ -473,6 +518,26 @@ def test_when_all_leave_much_unread_who_receives_much_waits_and_others_go_on() -
         await turns()
         assert len(reader.writes) == 2
         assert closed(world) == {}
+
+    asyncio.run(run())
+
+
+def test_what_slow_readers_have_taken_is_seen_within_a_second() -> None:
+    """Before they have taken nearly all, nobody tells."""
+
+    async def run() -> None:
+        world = NetworkWorld(Handler(lambda *_: [bytes(600 * KIB)]), answer_bytes_max=MIB)
+        slow, reader = world.connect(), world.connect()
+        reader.feed(framed(b"1"))
+        slow.takes_answers = False
+        slow.feed(framed(b"fetch"))
+        reader.feed(framed(b"2"))
+        slow.take_answers(200 * KIB)
+        await turns()
+        assert len(reader.writes) == 1
+        world.pass_ms(SECOND_MS)
+        await turns()
+        assert len(reader.writes) == 2
 
     asyncio.run(run())
 
@@ -594,9 +659,10 @@ def test_while_others_wait_for_memory_a_frame_has_less_time() -> None:
         world = large_world()
         trickler, sender, waiting = (world.connect() for _ in range(3))
         trickler.feed(framed(bytes(MIB))[:1_000])
+        waiting.feed(framed(bytes(MIB))[:1_000])
         sender.feed(framed(*[bytes(RECEIVE_BUFFER_BYTES)] * 5))
-        waiting.feed(framed(b"I wait"))
-        assert not waiting.is_reading or waiting.waiting
+        waiting.feed(bytes(MIB))
+        assert not waiting.is_reading
         world.pass_ms(29 * SECOND_MS)
         assert not trickler.is_closing
         world.pass_ms(SECOND_MS)

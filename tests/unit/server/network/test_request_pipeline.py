@@ -88,6 +88,8 @@ def test_a_group_commit_is_one_step() -> None:
         futures = {str(number): future() for number in range(20)}
         scripted = Scripted(**futures)
         scripted.receive(*futures)
+        for _ in range(3):
+            scripted.advance()
         for name, made in futures.items():
             made.set_result([name.encode()])
         await turns()

@@ -49,8 +49,11 @@ def test_ipv6_and_every_address() -> None:
     close(sockets)
 
 
-def test_all_addresses_of_a_name_have_one_port() -> None:
-    sockets = bound("localhost")
+def test_all_addresses_of_a_name_have_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*found, found[0]])
+    sockets = bound("two-homes.example")
+    assert [each.getsockname()[0] for each in sockets] == ["127.0.0.1", "127.0.0.2"]
     assert len({each.getsockname()[1] for each in sockets}) == 1
     close(sockets)
 
