@@ -214,6 +214,11 @@ FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
 SOCKET_REQUEST_BYTES_MAX = 100 * MIB
 """A frame that claims to be larger is refused before anything is allocated [Kafka: socket.request.max.bytes]."""
 
+MESSAGE_ELEMENTS_MAX = 1_000_000
+"""Elements of all arrays in one message of Kafka's protocol: an element of a few bytes becomes an object of fifty and
+more, so what a message costs is not its bytes. At this it is 300 MB and a second at worst; five times the partitions
+of the largest clusters fit."""
+
 QUEUED_REQUEST_BYTES_MAX = 256 * MIB
 """Requests received and not yet answered, of all connections: beyond this nobody's next bytes are read. With twice the
 largest frame, one such frame cannot stop everybody [Kafka: queued.max.request.bytes, unlimited there]."""

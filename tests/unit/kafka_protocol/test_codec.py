@@ -17,11 +17,13 @@ from siltstone.kafka_protocol.messages.api_versions import (
 )
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
+from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.notation import Message
+from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
 from support.message_strategies import EVERY_VERSION, full_message, group_of
 
 
@@ -171,13 +173,25 @@ def test_an_error_tells_what_and_where() -> None:
         decode(HeartbeatRequest, LEGACY, legacy_heartbeat(b"\x00\x20g"))
 
 
-@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
 def test_a_count_is_held_against_the_smallest_size_of_its_elements(size: int) -> None:
     """Names of groups take two bytes each at least."""
     body = (size).to_bytes(4, "big") + bytes(2 * size)
     assert len(decode(DeleteGroupsRequest, 0, body).groups_names) == size
     with pytest.raises(MalformedMessage, match="groups_names has length"):
         decode(DeleteGroupsRequest, 0, body[:-1])
+
+
+def test_all_arrays_of_a_message_together_have_so_many_elements() -> None:
+    partitions = MESSAGE_ELEMENTS_MAX // 2
+    topic = b"\x02t" + varint(partitions + 1) + bytes(4 * partitions) + b"\x00"
+    before = bytes(25) + b"\x01"  # no topics
+    full = before + b"\x03" + topic * 2 + b"\x01" + b"\x00"
+    with pytest.raises(MalformedMessage, match="more than 1000000 elements"):
+        decode(FetchRequest, 12, full)
+    fewer = b"\x02t" + varint(partitions - 1) + bytes(4 * (partitions - 2)) + b"\x00"
+    fitting = before + b"\x03" + topic + fewer + b"\x01" + b"\x00"
+    assert len(decode(FetchRequest, 12, fitting).forgotten_topics_data) == 2
 
 
 def test_known_tagged_fields_are_read_in_any_order_and_among_others() -> None:

@@ -2,8 +2,8 @@
 
 Neighbouring fields of fixed size are read as one run, together with the length (or its first byte) of what
 follows them. ``data`` is all bytes, ``p`` the position in them, ``end`` their number; ``q`` is where a string
-ends. No length is used before it was held against what is left: a position never passes ``end``, and no list
-is made of a count that the bytes there cannot hold.
+ends, ``left`` how many more elements arrays may have. No length is used before it was held against what is left: a
+position never passes ``end``, and no list is made of a count that the bytes there cannot hold.
 """
 
 from struct import calcsize, unpack_from
@@ -26,10 +26,12 @@ from siltstone.kafka_protocol.compiling.primitives import (
     rest_of_varint,
     skip_tagged,
     tagged_at,
+    too_many_elements,
     wrong_tagged,
 )
 from siltstone.kafka_protocol.compiling.source import Source
 from siltstone.kafka_protocol.notation import Number
+from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:
@@ -48,6 +50,7 @@ class _Decoder:
             rest_of_varint=rest_of_varint,
             skip_tagged=skip_tagged,
             tagged_at=tagged_at,
+            too_many_elements=too_many_elements,
             unpack_from=unpack_from,
             wrong_tagged=wrong_tagged,
         )
@@ -58,6 +61,7 @@ class _Decoder:
             self.source.line("view = memoryview(data)")
             self.source.line("end = len(data)")
             self.source.line("p = 0")
+            self.source.line(f"left = {MESSAGE_ELEMENTS_MAX}")
             self.source.line(f"return {self.group(self.layout.group)}")
         return self.source.text(), self.source.constants
 
@@ -155,6 +159,9 @@ class _Decoder:
         size = smallest_bytes(element, self.flexible)
         assert size > 0, "elements of no size cannot be counted by the bytes that are left"
         self.bound(label, count, size)
+        self.source.line(f"left -= {count}")
+        with self.source.block("if left < 0:"):
+            self.source.line("raise too_many_elements()")
         if isinstance(element, Number) and len(element.code) == 1:
             self.source.line(f"{value} = list(unpack_from(f'>{{{count}}}{element.code}', data, p))")
             self.source.line("p = q")

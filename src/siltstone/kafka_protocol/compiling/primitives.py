@@ -4,6 +4,7 @@ What is wrong with the input is a ValueError here; ``codec`` says of which messa
 """
 
 from siltstone.model.buffers import Buffer
+from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
 
 VARINT_BYTES_MAX = 5
 """Lengths and tags have 32 bits, of which each byte carries 7."""
@@ -59,6 +60,10 @@ def out_of_bounds(what: str, length: int, position: int) -> ValueError:
     if length < 0:
         return ValueError(f"{what} is null, which it may not be, at byte {position}")
     return ValueError(f"{what} has length {length}, more than is left at byte {position}")
+
+
+def too_many_elements() -> ValueError:
+    return ValueError(f"more than {MESSAGE_ELEMENTS_MAX} elements in its arrays")
 
 
 def wrong_tagged(what: str, position: int, end: int) -> ValueError:
