@@ -50,7 +50,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     batch_errors.NotOneBatch: ErrorCode.INVALID_RECORD,
     batch_errors.UnsupportedMagic: ErrorCode.INVALID_RECORD,
     batch_errors.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
-    batch_errors.BaseOffsetNotZero: ErrorCode.INVALID_RECORD,
+    batch_errors.OffsetNotZero: ErrorCode.INVALID_RECORD,
     batch_errors.RecordCountWrong: ErrorCode.INVALID_RECORD,
     batch_errors.ControlBatchFromClient: ErrorCode.INVALID_RECORD,
     batch_errors.LogAppendTimeFromClient: ErrorCode.INVALID_TIMESTAMP,

@@ -6,7 +6,6 @@ be sent again and a wrong field is not. The rules that need the records themselv
 """
 
 from siltstone.kafka_protocol.batch_errors import (
-    BaseOffsetNotZero,
     BatchChecksumWrong,
     BatchLengthWrong,
     BatchTooLarge,
@@ -14,6 +13,7 @@ from siltstone.kafka_protocol.batch_errors import (
     ControlBatchFromClient,
     LogAppendTimeFromClient,
     NotOneBatch,
+    OffsetNotZero,
     RecordCountWrong,
     SequenceMissing,
     UnknownCodec,
@@ -48,7 +48,7 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
     if header.magic != MAGIC or LENGTH_END + header.batch_length != len(buffer):
         _refuse_shape(buffer, header)
     if header.base_offset != 0:
-        raise BaseOffsetNotZero(f"base offset {header.base_offset}; send 0, the broker gives offsets")
+        raise OffsetNotZero(f"base offset {header.base_offset}; send 0, the broker gives offsets")
     if len(buffer) > batch_bytes_max:
         raise BatchTooLarge(
             f"batch of {len(buffer)} bytes; this topic takes {batch_bytes_max} (max.message.bytes)"

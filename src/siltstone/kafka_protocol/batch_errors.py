@@ -44,7 +44,7 @@ class BatchTooLarge(InvalidRequest):
     """Larger than the topic allows."""
 
 
-class BaseOffsetNotZero(InvalidRequest):
+class OffsetNotZero(InvalidRequest):
     """A producer has to leave offsets to the broker."""
 
 

@@ -2,7 +2,6 @@ import pytest
 
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_errors import (
-    BaseOffsetNotZero,
     BatchChecksumWrong,
     BatchLengthWrong,
     BatchTooLarge,
@@ -10,6 +9,7 @@ from siltstone.kafka_protocol.batch_errors import (
     ControlBatchFromClient,
     LogAppendTimeFromClient,
     NotOneBatch,
+    OffsetNotZero,
     RecordCountWrong,
     SequenceMissing,
     TruncatedBatch,
@@ -53,8 +53,8 @@ def test_bits_that_nobody_refuses(attributes):
         ({"magic": 0}, UnsupportedMagic),
         ({"magic": 1}, UnsupportedMagic),
         ({"magic": 3}, UnsupportedMagic),
-        ({"base_offset": 1}, BaseOffsetNotZero),
-        ({"base_offset": -1}, BaseOffsetNotZero),
+        ({"base_offset": 1}, OffsetNotZero),
+        ({"base_offset": -1}, OffsetNotZero),
         ({"batch_length": len(BATCH) - 12 + 1}, TruncatedBatch),
         ({"batch_length": 2**31 - 1}, TruncatedBatch),
         ({"batch_length": len(BATCH) - 12 - 1}, BatchLengthWrong),
@@ -137,7 +137,7 @@ def test_what_lies_before_the_checksum_has_its_own_rules():
     for position in range(8):
         flipped = bytearray(BATCH)
         flipped[position] ^= 0x80
-        with pytest.raises(BaseOffsetNotZero):
+        with pytest.raises(OffsetNotZero):
             checked(flipped)
     assert checked(with_header(BATCH, partition_leader_epoch=77)).partition_leader_epoch == 77
 
@@ -147,4 +147,4 @@ def test_the_causes_are_of_two_kinds():
     assert all(
         issubclass(error, CorruptData) for error in (TruncatedBatch, BatchLengthWrong, BatchChecksumWrong)
     )
-    assert all(issubclass(error, InvalidRequest) for error in (NotOneBatch, BaseOffsetNotZero, BatchTooLarge))
+    assert all(issubclass(error, InvalidRequest) for error in (NotOneBatch, OffsetNotZero, BatchTooLarge))

@@ -82,6 +82,6 @@ def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
 
 def _in_codec_of_topic(records: WritableBuffer, header: BatchHeader, config: TopicConfig) -> WritableBuffer:
     wanted = config.compression_codec
-    if wanted is None or wanted is header.codec:
+    if wanted is None or wanted == header.codec:
         return records
     return recompress(records, wanted)
