@@ -11,6 +11,10 @@ class Mismatch(Exception):
     """What came back is not what it had to be."""
 
 
+class Refused(Exception):
+    """The broker's no, where the client raises nothing of its own."""
+
+
 class Scenario(msgspec.Struct, frozen=True):
     """``ask``: what ``conformance.stage`` does for a driver."""
 

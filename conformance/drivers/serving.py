@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from conformance.drivers.scenario import Mismatch, Scenario
+from conformance.drivers.scenario import Mismatch, Refused, Scenario
 
 
 class Repertoire(msgspec.Struct, frozen=True):
@@ -47,6 +47,8 @@ def _outcome(repertoire: Repertoire, feature: str, scenario: Scenario) -> dict[s
         repertoire.scenarios[feature](scenario)
     except Mismatch as mismatch:
         return {"outcome": "failed", "detail": str(mismatch)}
+    except Refused as no:
+        return {"outcome": "refused", "detail": str(no)}
     except Exception as error:
         traceback.print_exc()
         if (no := repertoire.refusal(error)) is not None:

@@ -1,5 +1,6 @@
 """Producers, consumers and what is done with them in every scenario."""
 
+import logging
 import time
 from collections.abc import Iterable
 
@@ -16,12 +17,15 @@ def producer(scenario: Scenario, **configs: str | int | bool) -> Producer:
     return Producer({"bootstrap.servers": scenario.bootstrap, "linger.ms": 20, **dotted(configs)})
 
 
-def consumer(scenario: Scenario, group: str = "", **configs: str | int | bool) -> Consumer:
+def consumer(
+    scenario: Scenario, group: str = "", logger: logging.Logger | None = None, **configs: str | int | bool
+) -> Consumer:
     settings: Configs = {
         "bootstrap.servers": scenario.bootstrap, "group.id": f"{scenario.name}{group}",
         "auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 100,
     }  # fmt: skip
-    return Consumer({**settings, **dotted(configs)})
+    more = {"logger": logger} if logger else {}
+    return Consumer({**settings, **dotted(configs)}, **more)
 
 
 def dotted(configs: Configs) -> Configs:
