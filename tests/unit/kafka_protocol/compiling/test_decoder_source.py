@@ -1,0 +1,63 @@
+"""The text of decoders: what is one read, and what is a loop. What it does is tested with the codec."""
+
+# ruff: noqa: RUF012 -- msgspec makes a fresh list of an empty default
+
+import pytest
+
+from siltstone.kafka_protocol.compiling.decoder_source import decoder_source
+from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, Group, Layout, layout_of
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
+from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
+from siltstone.kafka_protocol.notation import Structure
+
+
+def text_of(version: int, in_place: bool = False) -> str:
+    return decoder_source(layout_of(ListOffsetsRequest, version, flexible=version >= 6), in_place)[0]
+
+
+def test_neighbours_of_fixed_size_are_one_read_with_the_length_behind_them() -> None:
+    # replica id, isolation level, count of topics; then a topic's name; a partition whole
+    assert reads(text_of(5)) == ["unpack_from_ibi", "unpack_from_h", "unpack_from_i", "unpack_from_iiq"]
+    assert reads(text_of(6))[0] == "unpack_from_ibB"
+    # the count of tagged fields is in the partition's one read
+    assert "unpack_from_iiqB" in reads(text_of(6))
+
+
+def reads(text: str) -> list[str]:
+    words = text.replace("(", " ").split()
+    return [word for word in words if word.startswith("unpack_from_")]
+
+
+def test_one_loop_for_each_array() -> None:
+    assert text_of(5).count("for _ in range(") == 2
+    assert text_of(5).count("def ") == 1
+
+
+def test_text_in_place_is_made_of_a_view() -> None:
+    assert 'str(data[p:q], "utf-8")' in text_of(5, in_place=True)
+    assert "data[p:q].decode()" in text_of(5)
+
+
+def test_only_flexible_versions_have_varints_and_tagged_fields() -> None:
+    assert "rest_of_varint" not in text_of(5)
+    assert "skip_tagged" not in text_of(5)
+    assert "skip_tagged" in text_of(6)
+
+
+def test_constants_are_all_that_the_text_needs() -> None:
+    text, constants = decoder_source(layout_of(HeartbeatRequest, 4, flexible=True), in_place=False)
+    exec(compile(text, "<test>", "exec"), constants)
+    read = constants["decode"](b"\x02g\x00\x00\x00\x07\x02m\x00\x00")
+    assert read == HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
+
+
+def test_elements_without_a_size_cannot_be_counted() -> None:
+    class Nothing(Structure, frozen=True, kw_only=True):
+        pass
+
+    class Holder(Structure, frozen=True, kw_only=True):
+        nothings: list[Nothing] = []
+
+    nothings = Field("nothings", ArrayOf(Group(Nothing, (), ())), False)
+    with pytest.raises(AssertionError, match="elements of no size"):
+        decoder_source(Layout(Group(Holder, (nothings,), ()), flexible=False), in_place=False)
