@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
 from siltstone.model.errors import Unavailable
 
@@ -72,15 +74,60 @@ class MemoryGroupLog:
             self.records.append((self.next_offset, record))
 
 
+class Life(msgspec.Struct):
+    """Of a node. When it has ended, nothing the node does reaches a log, or comes back from one."""
+
+    has_ended: bool = False
+
+    async def goes_on(self) -> None:
+        if self.has_ended:
+            await asyncio.get_running_loop().create_future()
+
+
+class LogOfOneLife:
+    def __init__(self, log: MemoryGroupLog, life: Life) -> None:
+        self._log = log
+        self._life = life
+
+    @property
+    def next_offset(self) -> int:
+        return self._log.next_offset
+
+    async def append(self, records: Sequence[EncodedRecord]) -> None:
+        await self._life.goes_on()
+        await self._log.append(records)
+        await self._life.goes_on()
+
+    async def read_all(self) -> AsyncIterator[EncodedRecord]:
+        async for record in self._log.read_all():
+            await self._life.goes_on()
+            yield record
+
+    async def trim_before(self, offset: int) -> None:
+        await self._life.goes_on()
+        await self._log.trim_before(offset)
+
+
+class LogsOfOneLife:
+    """What a node has of the logs until it dies."""
+
+    def __init__(self, logs: "MemoryGroupLogs") -> None:
+        self._logs = logs
+        self.life = Life()
+
+    async def partition_count(self) -> int:
+        return len(self._logs.logs)
+
+    async def open(self, partition: int) -> LogOfOneLife:
+        await self.life.goes_on()
+        if self._logs.fails_to_open:
+            raise self._logs.fails_to_open.pop(0)
+        return LogOfOneLife(self._logs.logs[partition], self.life)
+
+
 class MemoryGroupLogs:
+    """What is durable, whoever lives. ``fails_to_open`` is raised, one each time."""
+
     def __init__(self, partition_count: int = 1) -> None:
         self.logs = [MemoryGroupLog() for _ in range(partition_count)]
         self.fails_to_open: list[Exception] = []
-
-    async def partition_count(self) -> int:
-        return len(self.logs)
-
-    async def open(self, partition: int) -> MemoryGroupLog:
-        if self.fails_to_open:
-            raise self.fails_to_open.pop(0)
-        return self.logs[partition]

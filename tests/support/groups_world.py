@@ -25,7 +25,7 @@ from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 from siltstone.runtime.clock import ManualClock
-from support.group_logs import MemoryGroupLogs
+from support.group_logs import LogsOfOneLife, MemoryGroupLogs
 
 T = TypeVar("T")
 
@@ -94,10 +94,13 @@ class GroupsWorld:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def restart(self) -> None:
+        self._life.has_ended = True
         self.groups = self._made()
 
     def _made(self) -> Groups:
-        return Groups(self.logs, self.topics, self.settings, self.clock, self._rng)
+        logs = LogsOfOneLife(self.logs)
+        self._life = logs.life
+        return Groups(logs, self.topics, self.settings, self.clock, self._rng)
 
     @property
     def log(self) -> Any:

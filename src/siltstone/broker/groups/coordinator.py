@@ -244,8 +244,7 @@ class GroupCoordinator:
 
     @property
     def _log_records(self) -> int:
-        added = 0 if self._groups is None else self._groups.writer.records_added
-        return self._log_records_before + added
+        return 0 if self._groups is None else self._log_records_before + self._groups.writer.records_added
 
     def _write_anew_if_long(self) -> None:
         assert self._groups is not None

@@ -36,7 +36,7 @@ def _replaced_by(group: Group, join: Join) -> Member | None:
 
 def _has_room(group: Group, join: Join, replaced: Member | None, settings: GroupSettings) -> bool:
     """During the join phase those count who are sure to stay: the limit may have been lowered, and then the last to
-    rejoin are left out. Otherwise all members count, and ids given away count against who wants another."""
+    rejoin are left out. Otherwise all members count. Ids that were given away take no place, only bytes."""
     known_bytes = 0 if replaced is None else protocols_bytes(replaced.protocols)
     own_bytes = MEMBER_OVERHEAD_BYTES + protocols_bytes(join.protocols) - known_bytes
     if group.charged_bytes + own_bytes > settings.group_bytes_max:
@@ -47,8 +47,6 @@ def _has_room(group: Group, join: Join, replaced: Member | None, settings: Group
     else:
         has_place = replaced is not None
         places_taken = len(group.members)
-    if replaced is None and join.member_id not in group.pending:
-        places_taken += len(group.pending)
     return has_place or places_taken < settings.group_max_size
 
 
