@@ -1,7 +1,6 @@
 """One client's try at one feature: told, timed, judged."""
 
 import time
-from collections.abc import Mapping
 
 from conformance.driving import Driver, DriverCrashed, DriverHangs
 from conformance.features import Feature
@@ -9,6 +8,7 @@ from conformance.outcome import Outcome, Result, refusal
 from conformance.stage import Stage
 
 _VERSION_SECONDS_MAX = 60
+_DETAIL_CHARACTERS_MAX = 300
 _JUDGED = {"works": Outcome.WORKS, "lacks": Outcome.CLIENT_LACKS_IT, "failed": Outcome.FAILS}
 
 
@@ -32,7 +32,8 @@ class Trial:
             return Result(
                 client, feature.id, Outcome.CRASHES, one_line(str(crashed)), time.monotonic() - begun
             )
-        return self._judged(client, feature, said, time.monotonic() - begun)
+        detail = one_line(said.get("detail", "").replace(name, "NAME").replace(self._bootstrap, "HOST:PORT"))
+        return self._judged(client, feature, said["outcome"], detail, time.monotonic() - begun)
 
     def version(self, driver: Driver) -> str:
         """What the driver says of its client."""
@@ -41,10 +42,9 @@ class Trial:
         except (DriverHangs, DriverCrashed) as silent:
             return one_line(f"unknown: {silent}")
 
-    def _judged(self, client: str, feature: Feature, said: Mapping[str, str], seconds: float) -> Result:
-        detail = one_line(said.get("detail", ""))
-        if said["outcome"] != "refused":
-            return Result(client, feature.id, _JUDGED[said["outcome"]], detail, seconds)
+    def _judged(self, client: str, feature: Feature, said: str, detail: str, seconds: float) -> Result:
+        if said != "refused":
+            return Result(client, feature.id, _JUDGED[said], detail, seconds)
         outcome = refusal(feature, self._announced, seconds)
         if outcome is Outcome.HANGS:
             detail = f"{detail} (only after {seconds:.0f} s)"
@@ -52,4 +52,4 @@ class Trial:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())[:400]
+    return " ".join(text.split())[:_DETAIL_CHARACTERS_MAX]

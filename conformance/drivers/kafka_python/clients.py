@@ -97,8 +97,10 @@ def refused(error: type[Exception], call: Callable[[], object]) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    if isinstance(error, RequestTimedOutError) or not isinstance(
-        error, BrokerResponseError | IncompatibleBrokerVersion
-    ):
+    """Some of the broker's errors come inside a KafkaError of no kind."""
+    if isinstance(error, RequestTimedOutError) or not isinstance(error, KafkaError):
         return None
-    return f"{type(error).__name__}: {error}"
+    is_from_broker = isinstance(error, BrokerResponseError | IncompatibleBrokerVersion) or "[Error " in str(
+        error
+    )
+    return f"{type(error).__name__}: {error}" if is_from_broker else None

@@ -16,6 +16,7 @@ from conformance.drivers.scenario import Scenario
 SECONDS_MAX = 30
 _FORMAT = r"%t %p %o %T %K %S %h\x01%k%s"
 _HEAD = re.compile(rb"(\S+) (\d+) (\d+) (-?\d+) (-?\d+) (-?\d+) ([^\x01]*)\x01")
+_LOG_HEAD = re.compile(r"%\d\|[\d.]+\|\w+\|[^|]*?\| |\[thrd:\w+\]: ")
 _REBALANCE = re.compile(r"rebalanced.*?(assigned|revoked|assignment|revoke)(?: of (\d+) part)?([^\n]*)")
 
 
@@ -167,4 +168,5 @@ def _gather(stream: object, target: bytearray) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    return str(error).strip() if isinstance(error, KcatFailed) else None
+    """Without what librdkafka's log puts before each line."""
+    return _LOG_HEAD.sub("", str(error)).strip() if isinstance(error, KcatFailed) else None
