@@ -1,0 +1,153 @@
+"""Records gather while an append is under way, and answers wait for theirs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
+from siltstone.runtime.tasks import TaskGroup
+from support.group_logs import MemoryGroupLog
+from support.groups_world import turns
+
+
+class World:
+    def __init__(self) -> None:
+        self.log = MemoryGroupLog()
+        self.log.held = True
+        self.failures: list[Exception] = []
+        self.bugs: list[BaseException] = []
+        self.tasks = TaskGroup("test", self.bugs.append)
+        self.writer = LogWriter(self.log, self.tasks, self.failures.append)
+
+    def give(self, group_id: str, answer: Any) -> "asyncio.Future[Any]":
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.writer.give(group_id, future, answer)
+        return future
+
+
+def told(story: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        await story(world)
+        await world.tasks.cancel()
+        assert world.bugs == []
+
+    asyncio.run(run())
+
+
+def record(number: int, size_bytes: int = 4) -> tuple[bytes, bytes]:
+    return number.to_bytes(4, "big"), bytes(size_bytes - 4)
+
+
+def test_an_answer_waits_until_the_records_of_its_group_are_durable() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        one = world.give("one", "done")
+        other = world.give("other", "done")
+        await turns()
+        assert other.result() == "done" and not one.done()
+        world.log.release()
+        await turns()
+        assert one.result() == "done"
+        assert world.give("one", "at once").done()
+
+    told(story)
+
+
+def test_what_comes_in_one_turn_goes_in_one_append_and_what_comes_meanwhile_in_the_next() -> None:
+    async def story(world: World) -> None:
+        for number in range(3):
+            world.writer.add([record(number)], "one")
+        await turns()
+        for number in range(3, 10):
+            world.writer.add([record(number)], "one")
+        last = world.give("one", "done")
+        await turns()
+        assert world.log.under_way == 1
+        world.log.release()
+        await turns()
+        assert not last.done()
+        world.log.release()
+        await turns()
+        assert [len(batch) for batch in world.log.batches] == [3, 7]
+        assert [entry for _, entry in world.log.records] == [record(number) for number in range(10)]
+        assert last.result() == "done" and world.writer.records_added == 10
+
+    told(story)
+
+
+def test_large_batches_are_cut_and_a_larger_record_goes_alone() -> None:
+    async def story(world: World) -> None:
+        third = GROUP_APPEND_BYTES_MAX // 3
+        sizes = [third, third, third, third, 2 * GROUP_APPEND_BYTES_MAX, 8, third]
+        world.writer.add([record(number, size) for number, size in enumerate(sizes)], "one")
+        last = world.give("one", "done")
+        world.log.held = False
+        await turns()
+        assert [len(batch) for batch in world.log.batches] == [3, 1, 1, 2]
+        assert [entry[0][-1] for _, entry in world.log.records] == list(range(7))
+        assert last.result() == "done"
+
+    told(story)
+
+
+@pytest.mark.parametrize("but_stands", [False, True])
+def test_after_a_failure_nothing_more_is_appended_and_nobody_is_told_it_was(but_stands: bool) -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        await turns()
+        world.writer.add([record(2)], "two")
+        one, two, flushed = world.give("one", "done"), world.give("two", "done"), world.writer.flushed()
+        world.log.fail(but_stands=but_stands)
+        await turns()
+        assert one.result() == two.result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert flushed.result() is not True
+        assert len(world.log.records) == but_stands and world.log.appends == 1
+        assert [type(failure) for failure in world.failures] == [Unavailable]
+
+    told(story)
+
+
+def test_flushed_tells_when_everything_is_durable() -> None:
+    async def story(world: World) -> None:
+        assert world.writer.flushed().result() is True
+        world.writer.add([record(1)])
+        await turns()
+        world.writer.add([record(2)], "one")
+        flushed = world.writer.flushed()
+        world.log.release()
+        await turns()
+        assert not flushed.done()
+        world.log.release()
+        await turns()
+        assert flushed.result() is True
+
+    told(story)
+
+
+def test_who_has_gone_is_not_answered() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        gone = world.give("one", "done")
+        gone.cancel()
+        world.log.held = False
+        await turns()
+        assert world.log.batches and gone.cancelled()
+
+    told(story)
+
+
+def test_cancelled_under_way_it_leaves_nobody_waiting() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        waiting = world.give("one", "done")
+        await turns()
+        await world.tasks.cancel()
+        assert waiting.result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    told(story)
