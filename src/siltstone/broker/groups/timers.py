@@ -81,9 +81,10 @@ class TimerHeap:
         self._armed = self._clock.call_after_ms(delay_ms, self._ring_due)
 
     def _ring_due(self) -> None:
+        """What is set meanwhile rings in a later turn of the event loop, be it due at once: others want their turn."""
         self._armed = None
-        now_ms = self._clock.monotonic_ms()
-        while self._heap and self._heap[0][0] <= now_ms:
+        now_ms, newer = self._clock.monotonic_ms(), next(self._entries)
+        while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] < newer:
             _, entry, key = heappop(self._heap)
             timer = self._set.get(key)
             if timer is None or timer.entry != entry:

@@ -81,6 +81,21 @@ def test_a_timer_may_set_others_while_it_rings() -> None:
     told(story)
 
 
+def test_one_that_is_due_at_once_lets_the_event_loop_turn() -> None:
+    async def story(clock: ManualClock, timers: TimerHeap, rung: list[str]) -> None:
+        def ring() -> None:
+            rung.append("turn")
+            timers.set("key", 0, ring)
+
+        timers.set("key", 0, ring)
+        for _ in range(3):
+            clock.advance_ms(0)
+            await turns(2)
+        assert 1 <= len(rung) <= 3
+
+    told(story)
+
+
 def test_heartbeats_do_not_fill_the_heap() -> None:
     async def story(clock: ManualClock, timers: TimerHeap, rung: list[str]) -> None:
         for _ in range(1_000):
