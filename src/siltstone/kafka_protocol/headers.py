@@ -66,7 +66,7 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
         end = position + length
         if end > len(frame):
             raise ValueError(f"client id of {length} bytes, {len(frame) - position} left")
-        client_id = str(frame[position:end], "utf-8")
+        client_id = str(frame[position:end], "utf-8", "replace")  # as Java reads it; it is only shown
         position = end
     if version >= _FLEXIBLE_SINCE[key]:
         count, position = varint_at(frame, position)

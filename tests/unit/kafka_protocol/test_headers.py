@@ -91,9 +91,9 @@ def test_tagged_fields_are_skipped() -> None:
         decode_request_header(memoryview(written[:-1]))
 
 
-def test_a_client_id_that_is_no_text() -> None:
-    with pytest.raises(MalformedMessage, match="request header: 'utf-8'"):
-        decode_request_header(memoryview(b"\x00\x03\x00\x08\x00\x00\x00\x07\x00\x01\xff"))
+def test_a_client_id_in_another_encoding_than_utf_8_is_shown_as_far_as_it_can_be() -> None:
+    header, _ = decode_request_header(memoryview(b"\x00\x03\x00\x08\x00\x00\x00\x07\x00\x04caf\xe9"))
+    assert header.client_id == "caf\N{REPLACEMENT CHARACTER}"
 
 
 def test_a_client_id_longer_than_the_frame() -> None:
