@@ -44,7 +44,7 @@ async def _partition(
         offset = partition.high_watermark if asked.offset == UP_TO_HIGH_WATERMARK else asked.offset
         if not 0 <= offset <= partition.high_watermark:
             return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-        await partition.trim(offset)
+        await parts.partitions.trim(partition, offset)
     except SiltstoneError as failure:
         return _refused(asked, error_code(failure))
     return DeleteRecordsPartitionResult(

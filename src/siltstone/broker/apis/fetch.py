@@ -29,6 +29,7 @@ from siltstone.kafka_protocol.fetch import (
     FetchedTopic,
     FetchRequest,
     FetchResponse,
+    NodeEndpoint,
     decode_fetch_request,
     encode_fetch_response,
 )
@@ -38,9 +39,7 @@ SESSION_VERSION = 7
 TOPIC_ID_VERSION = 13
 CURRENT_LEADER_VERSION = 16
 
-LEADERSHIP_ERRORS = frozenset({
-    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
-})  # fmt: skip
+LEADERSHIP_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 READ_COMMITTED = 1
 
 
@@ -67,24 +66,31 @@ class FetchApi:
         is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
         if session is not None:
             found = [row for row in found if _is_news(session, row) or not is_incremental]
+        leads = context.api_version >= CURRENT_LEADER_VERSION and any(map(_is_of_leadership, found))
         response = FetchResponse(
             session_id=session.session_id if session is not None else NO_SESSION,
-            topics=self._topics(found, request.isolation_level == READ_COMMITTED),
+            topics=self._topics(found, request.isolation_level == READ_COMMITTED, leads),
+            node_endpoints=[self._endpoint(context)] if leads else [],
         )
         return encode_fetch_response(context.api_version, response)
 
     def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
-        """Raises SessionRefused."""
-        asked = list(_asked_partitions(request))
+        """A partition that is named twice is asked for as it was named last. Raises SessionRefused."""
+        named = {partition.key: partition for partition in _asked_partitions(request)}
+        asked = list(named.values())
         now_ms = self._parts.clock.monotonic_ms()
         if version < SESSION_VERSION or request.session_epoch == FINAL_EPOCH:
             self._sessions.end(request.session_id)
             return None, asked
+        uses_topic_ids = version >= TOPIC_ID_VERSION
         if request.session_epoch == INITIAL_EPOCH:
             self._sessions.end(request.session_id)
-            return self._sessions.begin(self._parts.rng.randrange(1, 2**31), asked, now_ms), asked
-        session = self._sessions.resume(request.session_id, request.session_epoch, now_ms)
-        session.change(asked, _forgotten_partitions(request))
+            new_id = self._parts.rng.randrange(1, 2**31)
+            return self._sessions.begin(new_id, asked, uses_topic_ids, now_ms), asked
+        session = self._sessions.resume(request.session_id, request.session_epoch, uses_topic_ids, now_ms)
+        self._sessions.change(session, asked, _forgotten_partitions(request))
+        if not session.partitions:
+            return None, []
         return session, list(session.partitions.values())
 
     def _wanted(self, asked: AskedPartition) -> WantedPartition:
@@ -96,7 +102,9 @@ class FetchApi:
             asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset,
         )  # fmt: skip
 
-    def _topics(self, found: Sequence[FoundPartition], is_read_committed: bool) -> list[FetchedTopic]:
+    def _topics(
+        self, found: Sequence[FoundPartition], is_read_committed: bool, leads: bool
+    ) -> list[FetchedTopic]:
         """Neighbours of one topic together, in the order given."""
         topics: list[FetchedTopic] = []
         for row in found:
@@ -105,11 +113,10 @@ class FetchApi:
             if last is None or (last.name, last.topic_id) != (wanted.topic_name, wanted.topic_id):
                 last = FetchedTopic(name=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
                 topics.append(last)
-            last.partitions.append(self._partition_row(row, is_read_committed))
+            last.partitions.append(self._partition_row(row, is_read_committed, leads))
         return topics
 
-    def _partition_row(self, row: FoundPartition, is_read_committed: bool) -> FetchedPartition:
-        is_leadership = row.error in LEADERSHIP_ERRORS and row.leader_epoch >= 0
+    def _partition_row(self, row: FoundPartition, is_read_committed: bool, leads: bool) -> FetchedPartition:
         return FetchedPartition(
             index=row.wanted.index,
             error_code=row.error,
@@ -119,11 +126,22 @@ class FetchApi:
             aborted_transactions=[] if is_read_committed else None,
             records=list(row.batches),
             diverging_epoch=_diverging(row),
-            current_leader=CurrentLeader(
-                leader_id=self._parts.node_id if is_leadership else -1,
-                leader_epoch=row.leader_epoch if is_leadership else -1,
-            ),
+            current_leader=self._leader(row) if leads and _is_of_leadership(row) else CurrentLeader(),
         )
+
+    def _leader(self, row: FoundPartition) -> CurrentLeader:
+        return CurrentLeader(leader_id=self._parts.node_id, leader_epoch=row.leader_epoch)
+
+    def _endpoint(self, context: RequestContext) -> NodeEndpoint:
+        """With the leader above: who has the wrong one need not ask for metadata (KIP-951)."""
+        listener = context.connection.listener
+        return NodeEndpoint(
+            node_id=self._parts.node_id, host=listener.advertised_host, port=listener.advertised_port
+        )
+
+
+def _is_of_leadership(row: FoundPartition) -> bool:
+    return row.error in LEADERSHIP_ERRORS and row.leader_epoch >= 0
 
 
 def _diverging(row: FoundPartition) -> EpochEndOffset:

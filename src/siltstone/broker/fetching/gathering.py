@@ -2,15 +2,16 @@
 
 Partitions are looked at in the client's order. The first batch found is given whole even if it is larger than every
 limit (KIP-74), so that a consumer always gets on; others only where they fit. What lies in the tail cache is taken at
-once; what lies in objects is read for several partitions side by side, and dropped again where the limit was reached
-before it.
+once, without a task; what lies in objects is read for several partitions side by side, and dropped again where the
+limit was reached before it.
 """
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.partition_checks import leader_epoch_error, offset_error
+from siltstone.broker.fetching.partition_checks import check_partition
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
@@ -18,8 +19,10 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
 from siltstone.model.record_batch import RecordBatch
+from siltstone.stream_engine.errors import OffsetBeyondEnds
 
-Batches = Sequence[RecordBatch]
+Opened: TypeAlias = Partition | ErrorCode
+Batches: TypeAlias = Sequence[RecordBatch]
 
 
 class Gathering:
@@ -31,90 +34,119 @@ class Gathering:
         self._has_data = False
 
     async def gather(self, wanted: Sequence[WantedPartition]) -> list[FoundPartition]:
+        """A row for each, in their order."""
+        opened = await self._opened(wanted)
         found: list[FoundPartition] = []
-        position = 0
-        while position < len(wanted):
-            group = wanted[position : position + FETCH_READS_SIDE_BY_SIDE]
-            found += await self._gather_group(group)
-            position += len(group)
+        while (position := len(found)) < len(wanted):
+            row = self._found_at_once(wanted[position], opened[position])
+            if row is not None:
+                found.append(row)
+                continue
+            group = slice(position, position + FETCH_READS_SIDE_BY_SIDE)
+            found += await self._read_side_by_side(wanted[group], opened[group])
         return found
 
-    async def _gather_group(self, group: Sequence[WantedPartition]) -> list[FoundPartition]:
-        opened = [await self._opened(one) for one in group]
-        checked = [self._checked(one, partition) for one, partition in zip(group, opened, strict=True)]
-        reads = await asyncio.gather(*(
-            self._read(found.wanted, partition)
-            for found, partition in zip(checked, opened, strict=True)
-        ))  # fmt: skip
-        return [self._within_limits(*row) for row in zip(checked, reads, strict=True)]
+    # -- opening -----------------------------------------------------------------------------------------
 
-    async def _opened(self, wanted: WantedPartition) -> Partition | ErrorCode:
+    async def _opened(self, wanted: Sequence[WantedPartition]) -> list[Opened]:
+        """Those that are closed are opened together."""
+        found = [self._opened_before(one) for one in wanted]
+        closed = [position for position, partition in enumerate(found) if partition is None]
+        if closed:
+            opened = await asyncio.gather(*(self._open(wanted[position]) for position in closed))
+            for position, partition in zip(closed, opened, strict=True):
+                found[position] = partition
+        return [partition for partition in found if partition is not None]
+
+    def _opened_before(self, wanted: WantedPartition) -> Opened | None:
         topic = wanted.topic
         if topic is None:
             return unknown_topic_error(wanted)
         if not 0 <= wanted.index < topic.partition_count:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        partition = self._partitions.opened(topic.id, wanted.index)
-        if partition is not None:
-            return partition
+        return self._partitions.opened(topic.id, wanted.index)
+
+    async def _open(self, wanted: WantedPartition) -> Opened:
+        assert wanted.topic is not None
         try:
-            return await self._partitions.open(topic, wanted.index)
+            return await self._partitions.open(wanted.topic, wanted.index)
         except SiltstoneError as failure:
             return error_code(failure)
 
-    def _checked(self, wanted: WantedPartition, partition: Partition | ErrorCode) -> FoundPartition:
-        if isinstance(partition, ErrorCode):
-            return FoundPartition(wanted, partition)
-        if partition.is_closed:
-            return FoundPartition(wanted, unknown_topic_error(wanted))
-        state = (partition.high_watermark, partition.log_start_offset, partition.leader_epoch)
-        error = leader_epoch_error(partition, wanted.current_leader_epoch)
-        if error is not ErrorCode.NONE:
-            return FoundPartition(wanted, error, leader_epoch=partition.leader_epoch)
-        if wanted.last_fetched_epoch >= 0:
-            end = partition.epoch_end(wanted.last_fetched_epoch)
-            if end.leader_epoch != wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
-                return FoundPartition(wanted, ErrorCode.NONE, *state, diverging=end)
-        return FoundPartition(wanted, offset_error(partition, wanted.fetch_offset), *state)
+    # -- reading -----------------------------------------------------------------------------------------
 
-    async def _read(
-        self, wanted: WantedPartition, partition: Partition | ErrorCode
-    ) -> Batches | SiltstoneError:
-        """Nothing where there is nothing, or no room for more, or a check has failed."""
-        if isinstance(partition, ErrorCode) or partition.is_closed:
+    def _found_at_once(self, wanted: WantedPartition, partition: Opened) -> FoundPartition | None:
+        """None: it has to be read from objects."""
+        row = _checked(wanted, partition)
+        if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
+            return row
+        batches = partition.read_cached(wanted.fetch_offset, self._bytes_max(wanted))
+        return None if batches is None else self._within_limits(row, batches)
+
+    async def _read_side_by_side(
+        self, group: Sequence[WantedPartition], opened: Sequence[Opened]
+    ) -> list[FoundPartition]:
+        rows = [_checked(*each) for each in zip(group, opened, strict=True)]
+        reads = await asyncio.gather(*(self._read(*each) for each in zip(rows, opened, strict=True)))
+        return [self._taken(*each) for each in zip(rows, opened, reads, strict=True)]
+
+    async def _read(self, row: FoundPartition, partition: Opened) -> Batches | SiltstoneError:
+        if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return ()
-        if not partition.log_start_offset <= wanted.fetch_offset < partition.high_watermark:
-            return ()
-        if self._bytes_left <= 0 and self._has_data:
-            return ()
-        bytes_max = min(wanted.bytes_max, self._bytes_left)
-        cached = partition.read_cached(wanted.fetch_offset, bytes_max)
-        if cached is not None:
-            return cached
         try:
-            return await partition.read(wanted.fetch_offset, bytes_max)
+            return await partition.read(row.wanted.fetch_offset, self._bytes_max(row.wanted))
         except SiltstoneError as failure:
             return failure
 
-    def _within_limits(self, found: FoundPartition, read: Batches | SiltstoneError) -> FoundPartition:
-        if found.ends_the_wait:
-            return found
+    def _taken(
+        self, row: FoundPartition, partition: Opened, read: Batches | SiltstoneError
+    ) -> FoundPartition:
+        if isinstance(read, OffsetBeyondEnds):  # trimmed meanwhile
+            return _checked(row.wanted, partition)
         if isinstance(read, SiltstoneError):
-            return FoundPartition(found.wanted, error_code(read))
-        taken: list[memoryview | bytes | bytearray] = []
+            return FoundPartition(row.wanted, error_code(read))
+        return self._within_limits(row, read)
+
+    def _is_to_be_read(self, row: FoundPartition) -> bool:
+        """Not when there is nothing, or no room for more, or a check has failed."""
+        if row.ends_the_wait or row.wanted.fetch_offset >= row.high_watermark:
+            return False
+        return self._bytes_left > 0 or not self._has_data
+
+    def _bytes_max(self, wanted: WantedPartition) -> int:
+        return min(wanted.bytes_max, self._bytes_left)
+
+    def _within_limits(self, row: FoundPartition, read: Batches) -> FoundPartition:
+        """What was confirmed while it was read may be in it: then the high watermark told is not below it."""
+        bytes_max = self._bytes_max(row.wanted)
+        taken: list[RecordBatch] = []
         size_bytes = 0
         for batch in read:
-            fits = size_bytes + len(batch) <= min(found.wanted.bytes_max, self._bytes_left)
-            if not fits and (self._has_data or taken):
+            if size_bytes + len(batch) > bytes_max and (self._has_data or taken):
                 break
-            taken.append(batch.payload)
+            taken.append(batch)
             size_bytes += len(batch)
+        if not taken:
+            return row
         self._bytes_left -= size_bytes
-        self._has_data = self._has_data or bool(taken)
+        self._has_data = True
         return FoundPartition(
-            found.wanted, ErrorCode.NONE, found.high_watermark, found.log_start_offset, found.leader_epoch,
-            tuple(taken), size_bytes,
-        )  # fmt: skip
+            row.wanted,
+            ErrorCode.NONE,
+            max(row.high_watermark, taken[-1].end_offset),
+            row.log_start_offset,
+            row.leader_epoch,
+            tuple([batch.payload for batch in taken]),
+            size_bytes,
+        )
+
+
+def _checked(wanted: WantedPartition, partition: Opened) -> FoundPartition:
+    if isinstance(partition, ErrorCode):
+        return FoundPartition(wanted, partition)
+    if partition.is_closed:
+        return FoundPartition(wanted, unknown_topic_error(wanted))
+    return check_partition(wanted, partition)
 
 
 def unknown_topic_error(wanted: WantedPartition) -> ErrorCode:

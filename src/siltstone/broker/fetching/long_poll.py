@@ -2,6 +2,7 @@
 (item 28): woken by the append that satisfies it, never by a poll."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.waiting import wait_for_news
@@ -20,31 +21,35 @@ async def long_poll(
     bytes_max: int,
     wait_ms_max: int,
 ) -> list[FoundPartition]:
-    """One row for each wanted partition, in their order. At once when one has an error, or none is wanted."""
+    """One row for each wanted partition, in their order. At once when one has an error, or none is wanted. More than
+    ``bytes_max`` is not waited for."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
+    bytes_enough = min(bytes_min, bytes_max)
     while True:
         found = await Gathering(partitions, bytes_max).gather(wanted)
         left_ms = deadline_ms - clock.monotonic_ms()
-        bytes_missing = bytes_min - sum(row.size_bytes for row in found)
+        bytes_missing = bytes_enough - sum(row.size_bytes for row in found)
         if left_ms <= 0 or bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found):
             return found
-        opened = [_opened(partitions, row) for row in found]
-        if _is_current(found, opened):
+        opened = [_opened(partitions, row.wanted) for row in found]
+        if _are_as_found(opened, found):
             await wait_for_news(opened, clock, left_ms, bytes_missing)
 
 
-def _opened(partitions: Partitions, row: FoundPartition) -> Partition:
-    """It was open a moment ago, and nothing has run since."""
-    wanted = row.wanted
+def _opened(partitions: Partitions, wanted: WantedPartition) -> Partition | None:
     assert wanted.topic is not None
-    partition = partitions.opened(wanted.topic.id, wanted.index)
-    assert partition is not None
-    return partition
+    return partitions.opened(wanted.topic.id, wanted.index)
 
 
-def _is_current(found: Sequence[FoundPartition], opened: Sequence[Partition]) -> bool:
-    """False when something was appended while other partitions were being read: nobody would ring for it again."""
+def _are_as_found(
+    opened: Sequence[Partition | None], found: Sequence[FoundPartition]
+) -> TypeGuard[Sequence[Partition]]:
+    """False when something was appended, trimmed or deleted while other partitions were being read: nobody would ring
+    for it again."""
     return all(
-        partition.high_watermark == row.high_watermark and not partition.is_closed
+        partition is not None
+        and not partition.is_closed
+        and partition.high_watermark == row.high_watermark
+        and partition.log_start_offset == row.log_start_offset
         for row, partition in zip(found, opened, strict=True)
     )

@@ -1,7 +1,31 @@
 """What can be wrong with one partition of a fetch before anything is read (items 13, 19, 27 of kafka-protocol.md)."""
 
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.broker.partitions.leader_epochs import UNKNOWN_EPOCH
 from siltstone.broker.partitions.partition import Partition
 from siltstone.kafka_protocol.error_code import ErrorCode
+
+
+def check_partition(wanted: WantedPartition, partition: Partition) -> FoundPartition:
+    """Its state, without batches; or what is wrong.
+
+    Who tells the epoch of what it has read last (KIP-595; replicas do) hears where that epoch ended, if it ended before
+    what is asked for.
+    """
+    epoch = partition.leader_epoch
+    error = leader_epoch_error(partition, wanted.current_leader_epoch)
+    if error is not ErrorCode.NONE:
+        return FoundPartition(wanted, error, leader_epoch=epoch)
+    state = (partition.high_watermark, partition.log_start_offset, epoch)
+    error = offset_error(partition, wanted.fetch_offset)
+    if wanted.last_fetched_epoch < 0 or wanted.fetch_offset < partition.log_start_offset:
+        return FoundPartition(wanted, error, *state)
+    end = partition.epoch_end(wanted.last_fetched_epoch)
+    if end.leader_epoch == UNKNOWN_EPOCH:
+        return FoundPartition(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, *state)
+    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
+        return FoundPartition(wanted, ErrorCode.NONE, *state, diverging=end)
+    return FoundPartition(wanted, error, *state)
 
 
 def leader_epoch_error(partition: Partition, current_leader_epoch: int) -> ErrorCode:

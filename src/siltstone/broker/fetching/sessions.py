@@ -7,7 +7,8 @@
     n           0       ends session n and begins a new one
     n           e > 0   asks for session n with the changes it names; e counts its requests
 
-A request that is not the next one is refused, and the client begins again with a full one.
+A request that is not the next one is refused, and the client begins again with a full one. A session that a change
+leaves without partitions ends.
 """
 
 from collections import OrderedDict
@@ -17,7 +18,11 @@ import msgspec
 
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Stale
-from siltstone.model.limits import FETCH_SESSION_IDLE_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
+from siltstone.model.limits import (
+    FETCH_SESSION_IDLE_MS_MIN,
+    FETCH_SESSION_PARTITIONS_MAX,
+    TOPIC_NAME_CHARACTERS_MAX,
+)
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -55,26 +60,31 @@ class SentState(msgspec.Struct, frozen=True):
 
 
 class FetchSession:
-    def __init__(self, session_id: int, now_ms: float) -> None:
+    """``uses_topic_ids``: all its keys do, or all have names."""
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: float) -> None:
         self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
         self.next_epoch = 1
         self.used_ms = now_ms
         self.partitions: OrderedDict[PartitionKey, AskedPartition] = OrderedDict()
         self._sent: dict[PartitionKey, SentState] = {}
 
     def change(self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for partition in asked:
+            self.partitions[partition.key] = partition
         for key in forgotten:
             self.partitions.pop(key, None)
             self._sent.pop(key, None)
-        for partition in asked:
-            self.partitions[partition.key] = partition
 
     def is_news(self, key: PartitionKey, state: SentState, *, has_data: bool) -> bool:
         """Whether the client has to hear of it; it then goes to the end of the queue if it had data, so that others
         have their turn."""
+        if key not in self.partitions:
+            return True  # a later request has changed the session while this one waited
         changed = self._sent.get(key) != state
         self._sent[key] = state
-        if has_data and key in self.partitions:
+        if has_data:
             self.partitions.move_to_end(key)
         return changed or has_data
 
@@ -84,46 +94,81 @@ class FetchSession:
 
 
 class FetchSessions:
-    """``new_id`` draws a number in [1, 2**31)."""
+    """Bounded by their number and by the partitions in all of them, whose names are those of topics that can be."""
 
     def __init__(self, sessions_max: int, partitions_max: int = FETCH_SESSION_PARTITIONS_MAX) -> None:
         self._sessions_max = sessions_max
         self._partitions_max = partitions_max
+        self._partition_count = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         """The one used longest ago first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def resume(self, session_id: int, epoch: int, now_ms: float) -> FetchSession:
+    @property
+    def partition_count(self) -> int:
+        return self._partition_count
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: float) -> FetchSession:
         """The session whose next request this is. Raises SessionRefused."""
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.next_epoch:
             raise SessionRefused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if uses_topic_ids != session.uses_topic_ids:
+            raise SessionRefused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.next_epoch = epoch + 1 if epoch < EPOCH_MAX else 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session_id)
         return session
 
-    def end(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+    def change(
+        self, session: FetchSession, asked: Sequence[AskedPartition], forgotten: Iterable[PartitionKey]
+    ) -> None:
+        """Raises SessionRefused when it would hold too much; it has ended then. One that holds nothing ends too."""
+        before = len(session.partitions)
+        session.change(asked, forgotten)
+        self._partition_count += len(session.partitions) - before
+        is_too_much = self._partition_count > self._partitions_max or not _can_be_kept(asked)
+        if is_too_much or not session.partitions:
+            self.end(session.session_id)
+        if is_too_much:
+            raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
-    def begin(self, new_id: int, asked: Sequence[AskedPartition], now_ms: float) -> FetchSession | None:
+    def end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
+
+    def begin(
+        self, new_id: int, asked: Sequence[AskedPartition], uses_topic_ids: bool, now_ms: float
+    ) -> FetchSession | None:
         """None when there is no room: the client goes on without, and is served all the same."""
-        if not asked or new_id in self._sessions or not self._has_room_for(len(asked), now_ms):
+        if not asked or new_id in self._sessions or not _can_be_kept(asked):
             return None
-        session = self._sessions[new_id] = FetchSession(new_id, now_ms)
+        if not self._has_room_for(len(asked), now_ms):
+            return None
+        session = self._sessions[new_id] = FetchSession(new_id, uses_topic_ids, now_ms)
         session.change(asked, ())
+        self._partition_count += len(session.partitions)
         return session
 
     def _has_room_for(self, partitions: int, now_ms: float) -> bool:
-        held = sum(len(session.partitions) for session in self._sessions.values())
-        while len(self._sessions) >= self._sessions_max or held + partitions > self._partitions_max:
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or now_ms - oldest.used_ms < FETCH_SESSION_IDLE_MS_MIN:
+        """Those idle for long make room, but not for one that would not fit alone."""
+        if partitions > self._partitions_max:
+            return False
+        while (
+            len(self._sessions) >= self._sessions_max
+            or self._partition_count + partitions > self._partitions_max
+        ):
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.used_ms < FETCH_SESSION_IDLE_MS_MIN:
                 return False
-            held -= len(oldest.partitions)
             self.end(oldest.session_id)
         return True
+
+
+def _can_be_kept(asked: Iterable[AskedPartition]) -> bool:
+    return all(len(partition.key[0]) <= TOPIC_NAME_CHARACTERS_MAX for partition in asked)

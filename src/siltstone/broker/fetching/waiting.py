@@ -8,7 +8,7 @@ from siltstone.runtime.clock import Clock
 
 
 class NewsWatch:
-    """Over many partitions at once. ``bytes_missing``: what has to come before it is worth looking again."""
+    """Over many partitions at once. ``bytes_missing``: what has to become readable before it is worth looking again."""
 
     def __init__(self, bytes_missing: int) -> None:
         self._bytes_missing = bytes_missing
@@ -16,13 +16,18 @@ class NewsWatch:
         self._watched: list[tuple[Partition, Callable[[], None]]] = []
 
     def watch(self, partition: Partition) -> None:
-        seen_bytes, start_offset = partition.bytes_appended, partition.log_start_offset
+        offset, start_offset = partition.high_watermark, partition.log_start_offset
+        seen_bytes = 0
 
         def changed() -> None:
             nonlocal seen_bytes
-            self._bytes_missing -= partition.bytes_appended - seen_bytes
-            seen_bytes = partition.bytes_appended
-            if self._bytes_missing <= 0 or partition.is_closed or partition.log_start_offset != start_offset:
+            new_bytes = None if partition.is_closed else partition.cached_bytes(offset)
+            if new_bytes is None or partition.log_start_offset != start_offset:
+                self.ring()
+                return
+            self._bytes_missing -= new_bytes - seen_bytes
+            seen_bytes = new_bytes
+            if self._bytes_missing <= 0:
                 self.ring()
 
         partition.watch(changed)
@@ -35,12 +40,13 @@ class NewsWatch:
     def end(self) -> None:
         for partition, changed in self._watched:
             partition.unwatch(changed)
+        self._watched.clear()  # it and the callbacks hold each other
 
 
 async def wait_for_news(
     partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
 ) -> None:
-    """Until that many bytes were appended, a partition was trimmed or closed, or the time has passed."""
+    """Until that many bytes became readable, a partition was trimmed or closed, or the time has passed."""
     watch = NewsWatch(bytes_missing)
     timer = clock.call_after_ms(duration_ms, watch.ring)
     try:

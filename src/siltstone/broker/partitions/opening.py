@@ -8,13 +8,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from siltstone.broker.partitions.partition import Partition, PartitionStreams
+from siltstone.broker.partitions.partition import BatchKnowledge, Partition, PartitionStreams
 from siltstone.broker.partitions.producer_state import ProducerState
-from siltstone.broker.partitions.snapshot import PartitionSnapshot, decode_snapshot
+from siltstone.broker.partitions.snapshot import DamagedSnapshot, PartitionSnapshot, decode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
-from siltstone.metadata.entities import OwnerRange, PartitionMetadata, StreamMetadata
+from siltstone.metadata.entities import OwnerRange, PartitionMetadata, StreamMetadata, StreamState
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
@@ -22,8 +22,11 @@ from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.stream import Stream
 
-REPLAY_BYTES = 8 * 1024 * 1024
+REPLAY_BYTES = 4 * 1024 * 1024
 """Read at a time."""
+
+OPENINGS_SIDE_BY_SIDE = 16
+"""Partitions that are read at the same time: of a thousand opened together the memory would not hold what is read."""
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +47,19 @@ class PartitionOpening:
         self._settings = settings
         self._clock = clock
         self._on_snapshot_due = on_snapshot_due
+        self._side_by_side = asyncio.Semaphore(OPENINGS_SIDE_BY_SIDE)
 
     async def open(self, partition: PartitionMetadata) -> Partition:
         """Raises the refusals of OpenStream, EngineNotRunning, and what reading raises."""
         streams = await self._open_streams(partition)
         try:
-            producers, times = await self._recovered(streams)
+            async with self._side_by_side:
+                known = await self._recovered(streams)
         except BaseException:
             await self._engine.close_streams([streams.data, streams.meta])
             raise
         return Partition(
-            self._engine, streams, producers, times, self._clock,
-            lambda: self._owner_ranges(partition.data_stream_id),
+            self._engine, streams, known, self._clock, lambda: self._owner_ranges(partition.data_stream_id),
             self._settings.partition_snapshot_bytes, self._on_snapshot_due,
         )  # fmt: skip
 
@@ -76,45 +80,61 @@ class PartitionOpening:
         raise next(failure for failure in opened if isinstance(failure, BaseException))
 
     async def _open_stream(self, stream_id: int) -> Stream:
-        return await self._engine.open_stream(stream_id, next_epoch(self._metadata.image.streams[stream_id]))
+        return await self._engine.open_stream(
+            stream_id, epoch_to_open(self._metadata.image.streams[stream_id])
+        )
 
-    async def _recovered(self, streams: PartitionStreams) -> tuple[ProducerState, TimeIndex]:
-        snapshot = await self._newest_snapshot(streams.meta)
+    async def _recovered(self, streams: PartitionStreams) -> BatchKnowledge:
+        snapshot = await self._newest_snapshot(streams)
+        producers_max = self._settings.producers_per_partition_max
         if snapshot is None:
-            producers, times = ProducerState(self._settings.producers_per_partition_max), TimeIndex()
-            offset = streams.data.start_offset
+            known = BatchKnowledge(ProducerState(producers_max), TimeIndex(), streams.data.start_offset, 0)
         else:
             body = snapshot.body
-            producers = ProducerState(self._settings.producers_per_partition_max, body.producers)
-            times = TimeIndex(body.times, body.newest, interval_bytes=body.time_interval_bytes)
-            offset = max(streams.data.start_offset, snapshot.next_offset)
-        await self._replay(streams.data, offset, producers, times)
-        return producers, times
+            producers, times = ProducerState(producers_max, body.producers), TimeIndex(body.times)
+            known = BatchKnowledge(producers, times, snapshot.next_offset, 0)
+        await self._replay(streams.data, known)
+        known.times.trim(streams.data.start_offset)
+        return known
 
-    async def _newest_snapshot(self, meta: Stream) -> PartitionSnapshot | None:
+    async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:
+        meta = streams.meta
         if meta.start_offset == meta.next_offset:
             return None
         try:
             batches = await self._engine.read(meta, meta.next_offset - 1, 1)
-            return decode_snapshot(batches[0].payload)
+            return _of_this_log(decode_snapshot(batches[0].payload), streams.data.next_offset)
         except CorruptData as damage:
-            log.warning("partition of stream %d is read from its beginning: %s", meta.stream_id, damage)
+            log.warning(
+                "partition of stream %d is read from its beginning: %s", streams.data.stream_id, damage
+            )
             return None
 
-    async def _replay(self, data: Stream, offset: int, producers: ProducerState, times: TimeIndex) -> None:
+    async def _replay(self, data: Stream, known: BatchKnowledge) -> None:
         now_ms = self._clock.now_ms()
+        offset = max(data.start_offset, known.snapshot_offset)
         while offset < data.next_offset:
             for batch in await self._engine.read(data, offset, REPLAY_BYTES):
                 header = read_batch_header(batch.payload)
-                times.appended(
-                    header.max_timestamp_ms, batch.base_offset, batch.end_offset, len(batch.payload)
-                )
+                size_bytes = len(batch.payload)
+                known.bytes_since_snapshot += size_bytes
+                known.times.appended(header.max_timestamp_ms, batch.base_offset, batch.end_offset, size_bytes)
                 if header.producer_id >= 0 and not header.is_control:
                     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else NO_TIMESTAMP
-                    producers.appended(header, batch.base_offset, append_time_ms, now_ms)
+                    known.producers.appended(header, batch.base_offset, append_time_ms, now_ms)
                 offset = batch.end_offset
 
 
-def next_epoch(stream: StreamMetadata) -> int:
-    """The leader epoch a closed stream is opened under: one higher than ever before."""
-    return stream.epoch + 1
+def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:
+    """Raises DamagedSnapshot."""
+    if snapshot.next_offset > next_offset:
+        raise DamagedSnapshot(
+            f"a partition's snapshot reaches offset {snapshot.next_offset}, the partition {next_offset}"
+        )
+    return snapshot
+
+
+def epoch_to_open(stream: StreamMetadata) -> int:
+    """The leader epoch to open a stream under: one higher than ever before. One that was opened without our hearing
+    of it is taken over as it is; another node's is refused."""
+    return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1

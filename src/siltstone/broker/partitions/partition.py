@@ -20,6 +20,7 @@ from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.stream import Stream
 
 
@@ -36,15 +37,24 @@ class Appended(msgspec.Struct, frozen=True):
     durable: "asyncio.Future[int] | None"
 
 
+class BatchKnowledge(msgspec.Struct):
+    """What follows from the batches' headers. ``snapshot_offset``: how far the newest snapshot reaches;
+    ``bytes_since_snapshot``: what came after it."""
+
+    producers: ProducerState
+    times: TimeIndex
+    snapshot_offset: int
+    bytes_since_snapshot: int
+
+
 class Partition:
-    """Made by ``opening.open_partition``. ``owner_ranges`` gives what the metadata knows of its past."""
+    """Made by ``opening.PartitionOpening``. ``owner_ranges`` gives what the metadata knows of its past."""
 
     def __init__(
         self,
         engine: StreamEngine,
         streams: PartitionStreams,
-        producers: ProducerState,
-        times: TimeIndex,
+        known: BatchKnowledge,
         clock: Clock,
         owner_ranges: Callable[[], tuple[OwnerRange, ...]],
         snapshot_bytes: int,
@@ -53,14 +63,13 @@ class Partition:
         self._engine = engine
         self._data = streams.data
         self._meta = streams.meta
-        self._producers = producers
-        self._times = times
+        self._producers = known.producers
+        self._times = known.times
         self._clock = clock
         self._owner_ranges = owner_ranges
         self._snapshot_bytes = snapshot_bytes
-        self.bytes_appended = 0
-        self._bytes_since_snapshot = 0
-        self._snapshot_offset = streams.data.next_offset
+        self._bytes_since_snapshot = known.bytes_since_snapshot
+        self._snapshot_offset = known.snapshot_offset
         self._on_snapshot_due = on_snapshot_due
         self._in_flight: dict[int, asyncio.Future[int]] = {}
 
@@ -128,7 +137,7 @@ class Partition:
             self._data,
             admitted.batch,
             header.last_offset_delta + 1,
-            min(header.base_timestamp_ms, header.max_timestamp_ms),
+            _smallest_timestamp_ms(header),
             header.max_timestamp_ms,
         )
         self._account(header, base_offset, len(admitted.batch))
@@ -136,15 +145,17 @@ class Partition:
 
     def _account(self, header: BatchHeader, base_offset: int, size_bytes: int) -> None:
         self._times.appended(header.max_timestamp_ms, base_offset, self._data.next_offset, size_bytes)
-        self.bytes_appended += size_bytes
         self._bytes_since_snapshot += size_bytes
         if self._bytes_since_snapshot >= self._snapshot_bytes:
             self._bytes_since_snapshot = 0
             self._on_snapshot_due(self)
 
     def _answered_before(self, repeated: SequencedBatch) -> Appended:
-        """Like the first time; when that is still on its way to the disk, its fate is shared."""
+        """Like the first time; when that is still on its way to the disk, its fate is shared. Raises EngineNotRunning
+        when that never arrived: whether it stands, only recovery will tell."""
         durable = self._in_flight.get(repeated.base_offset)
+        if durable is None and repeated.base_offset >= self.high_watermark:
+            raise EngineNotRunning(f"the same batch failed at offset {repeated.base_offset}: ask again later")
         return Appended(repeated.base_offset, repeated.append_time_ms, durable)
 
     def _remember_in_flight(self, appended: Appended) -> None:
@@ -162,12 +173,20 @@ class Partition:
         """None when ``offset`` lies in objects."""
         return self._engine.read_cached(self._data, offset, bytes_max)
 
+    def cached_bytes(self, offset: int) -> int | None:
+        """From the batch that holds ``offset`` to the high watermark. None when some of it lies in objects only, or
+        ``offset`` was trimmed away."""
+        if offset < self.log_start_offset:
+            return None
+        return self._engine.cached_bytes(self._data, offset)
+
     async def wait_for(self, offset: int) -> None:
-        """Until the record at ``offset`` is durable. Raises what Stream.wait_for raises."""
-        await self._data.wait_for(offset)
+        """Until the record at ``offset`` is durable. Raises StreamHandleClosed, EngineNotRunning when it never will."""
+        while offset >= self.high_watermark:  # a partition that is closed meanwhile wakes who waits, once
+            await self._data.wait_for(offset)
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """``callback`` is called when there is more to read, or the partition is closed."""
+        """``callback`` is called when an offset moves, and when the partition is closed or fails."""
         self._data.watch(callback)
 
     def unwatch(self, callback: Callable[[], None]) -> None:
@@ -182,8 +201,9 @@ class Partition:
     # -- trim and snapshot -------------------------------------------------------------------------------
 
     async def trim(self, offset: int) -> None:
-        """Raises OffsetBeyondEnds."""
+        """Raises OffsetBeyondEnds. Whoever is cancelled here may leave the partition behind its metadata."""
         await self._engine.trim(self._data, offset)
+        self._times.trim(self.log_start_offset)
 
     def expire_producers(self, before_ms: int) -> None:
         self._producers.expire(before_ms)
@@ -194,15 +214,15 @@ class Partition:
 
     async def write_snapshot(self) -> None:
         """In the WAL it comes after the batches it tells of, so a snapshot never knows more than the log."""
-        self._snapshot_offset = self._data.next_offset
-        payload = encode_snapshot(PartitionSnapshot(self._snapshot_offset, self._snapshot_body()))
-        offset = await self._engine.append(self._meta, payload, 1)
-        await self._engine.trim(self._meta, offset)
+        covered = self._data.next_offset
+        body = SnapshotBody(tuple(self._producers.entries()), self._times.state)
+        written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
+        self._snapshot_offset = covered
+        await self._engine.trim(self._meta, await written)
 
-    def _snapshot_body(self) -> SnapshotBody:
-        return SnapshotBody(
-            tuple(self._producers.entries()),
-            self._times.entries,
-            self._times.newest,
-            self._times.interval_bytes,
-        )
+
+def _smallest_timestamp_ms(header: BatchHeader) -> int:
+    """As far as a header tells: the first record's, if times grow."""
+    if header.is_log_append_time:
+        return header.max_timestamp_ms
+    return min(header.base_timestamp_ms, header.max_timestamp_ms)

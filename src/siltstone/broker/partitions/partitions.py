@@ -3,23 +3,26 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.broker.partitions.opening import PartitionOpening, next_epoch
+from siltstone.broker.partitions.opening import PartitionOpening, epoch_to_open
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.commands import DeleteTopic
-from siltstone.metadata.entities import PartitionMetadata, StreamState
+from siltstone.metadata.entities import PartitionMetadata
+from siltstone.metadata.refusals import TopicNotExist
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
 from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.errors import EngineNotRunning
 
+T = TypeVar("T")
 PartitionKey = tuple[str, int]
 """Topic id and index."""
 
@@ -47,9 +50,10 @@ class Partitions:
         self._clock = clock
         self._open: dict[PartitionKey, Partition] = {}
         self._opening: dict[PartitionKey, asyncio.Future[Partition]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._deleting: dict[str, asyncio.Future[None]] = {}
         self._opener = PartitionOpening(engine, metadata, settings, clock, self._snapshot_due)
         self._tasks = TaskGroup("partitions", lambda _: None)
+        self._is_closed = False
 
     def start(self) -> None:
         self._tasks.start("expire-producers", self._expire_producers())
@@ -59,32 +63,22 @@ class Partitions:
         return self._open.get((topic_id, index))
 
     async def open(self, topic: Topic, index: int) -> Partition:
-        """Raises PartitionGone, EngineNotRunning, and what opening raises. Concurrent callers share one opening."""
+        """Raises PartitionGone, EngineNotRunning, and what opening raises. Concurrent callers share one opening; those
+        who come while the topic is being deleted learn how that ends."""
         key = (topic.id, index)
+        while (deletion := self._deleting.get(topic.id)) is not None:
+            await asyncio.wait((deletion,))
         if (partition := self._open.get(key)) is not None:
             return partition
         under_way = self._opening.get(key)
         if under_way is None:
-            under_way = self._opening[key] = asyncio.get_running_loop().create_future()
-            self._start("open", self._opened_into(key, under_way))
+            under_way = self._opening[key] = self._begin("open", self._opened_now(key))
+            under_way.add_done_callback(lambda _: self._opening.pop(key, None))
         return await asyncio.shield(under_way)
 
-    def _start(self, name: str, body: Coroutine[Any, Any, None]) -> None:
-        self._tasks.start(name, body)
-
-    async def _opened_into(self, key: PartitionKey, answer: "asyncio.Future[Partition]") -> None:
-        try:
-            async with self._lock_of(key[0]):
-                partition = self._open[key] = await self._opener.open(self._metadata_of(key))
-            answer.set_result(partition)
-        except asyncio.CancelledError:
-            answer.cancel()
-            raise
-        except Exception as failure:
-            answer.set_exception(failure)
-            answer.exception()  # seen, should nobody wait any more
-        finally:
-            self._opening.pop(key, None)
+    async def _opened_now(self, key: PartitionKey) -> Partition:
+        partition = self._open[key] = await self._opener.open(self._metadata_of(key))
+        return partition
 
     def _metadata_of(self, key: PartitionKey) -> PartitionMetadata:
         topic_id, index = key
@@ -93,36 +87,61 @@ class Partitions:
             raise PartitionGone(f"topic {topic_id} has no partition {index}: refresh the metadata")
         return topic.partitions[index]
 
-    def _lock_of(self, topic_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(topic_id, asyncio.Lock())
-
     def leader_epoch(self, topic: Topic, index: int) -> int:
         """The epoch it is open under, or will be when it is opened: what clients may be told either way."""
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
-        if stream is None:
-            return 0
-        is_being_opened = stream.state is StreamState.OPENED
-        return stream.epoch if is_being_opened else next_epoch(stream)
+        return 0 if stream is None else epoch_to_open(stream)
+
+    async def trim(self, partition: Partition, offset: int) -> None:
+        """Raises OffsetBeyondEnds."""
+        await asyncio.shield(self._begin("trim", partition.trim(offset)))
+
+    # -- work that is done to its end, whoever has stopped waiting for it ----------------------------------
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
+        """Raises EngineNotRunning once this is closed. Cancelled when it is closed meanwhile."""
+        if self._is_closed:
+            work.close()
+            raise EngineNotRunning("the broker is closing: ask again when it is back")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = self._tasks.start(name, _into(answer, work))
+        task.add_done_callback(lambda _: (work.close(), answer.cancel()))
+        return answer
 
     # -- topics that go ----------------------------------------------------------------------------------
 
     async def delete_topic(self, topic: Topic) -> None:
         """Raises the refusals of DeleteTopic. From then on its partitions are closed for everybody."""
-        async with self._lock_of(topic.id):
-            node_id, node_epoch = self._engine.node_id, self._engine.node_epoch
-            await self._metadata.execute(DeleteTopic(node_id, node_epoch, topic.id))
-            for index in range(topic.partition_count):
-                if (partition := self._open.pop((topic.id, index), None)) is not None:
-                    self._engine.forget_stream(partition.streams.data)
-                    self._engine.forget_stream(partition.streams.meta)
-        self._locks.pop(topic.id, None)
+        while (deletion := self._deleting.get(topic.id)) is not None:
+            await asyncio.wait((deletion,))
+        deletion = self._deleting[topic.id] = self._begin("delete", self._delete(topic.id))
+        deletion.add_done_callback(lambda _: self._deleting.pop(topic.id))
+        await asyncio.shield(deletion)
+
+    async def _delete(self, topic_id: str) -> None:
+        openings = [under_way for key, under_way in self._opening.items() if key[0] == topic_id]
+        if openings:
+            await asyncio.wait(openings)
+        try:
+            await self._metadata.execute(DeleteTopic(self._engine.node_id, self._engine.node_epoch, topic_id))
+        except TopicNotExist:  # it was deleted before, and who did it may not have heard of it
+            self._forget(topic_id)
+            raise
+        self._forget(topic_id)
+
+    def _forget(self, topic_id: str) -> None:
+        for key in [key for key in self._open if key[0] == topic_id]:
+            streams = self._open.pop(key).streams
+            self._engine.forget_stream(streams.data)
+            self._engine.forget_stream(streams.meta)
 
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def _snapshot_due(self, partition: Partition) -> None:
-        self._start("snapshot", self._write_snapshot(partition))
+        if not self._is_closed:  # then they are all written anyway
+            self._tasks.start("snapshot", self._write_snapshot(partition))
 
     async def _write_snapshot(self, partition: Partition) -> None:
         if partition.is_closed:
@@ -141,6 +160,7 @@ class Partitions:
 
     async def close(self) -> None:
         """Snapshots of what changed. The engine closes the streams."""
+        self._is_closed = True
         await self._tasks.cancel()
         due = [partition for partition in self._open.values() if partition.needs_snapshot]
         await asyncio.gather(*(self._write_snapshot(partition) for partition in due))
@@ -150,3 +170,11 @@ class Partitions:
             open=len(self._open),
             producers=sum(len(partition.producers) for partition in self._open.values()),
         )
+
+
+async def _into(answer: "asyncio.Future[T]", work: Coroutine[Any, Any, T]) -> None:
+    try:
+        answer.set_result(await work)
+    except Exception as failure:
+        answer.set_exception(failure)
+        answer.exception()  # seen, should nobody wait any more

@@ -18,7 +18,7 @@ from struct import Struct
 import msgspec
 
 from siltstone.broker.partitions.producer_state import ProducerEntry
-from siltstone.broker.partitions.time_index import TimeEntry
+from siltstone.broker.partitions.time_index import TimeIndexState
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
@@ -34,9 +34,7 @@ class DamagedSnapshot(CorruptData):
 
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     producers: tuple[ProducerEntry, ...]
-    times: tuple[TimeEntry, ...]
-    newest: TimeEntry
-    time_interval_bytes: int
+    times: TimeIndexState
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True):

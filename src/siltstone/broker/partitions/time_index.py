@@ -4,8 +4,7 @@ An entry (t, o) says: no record before offset o is younger than t. Both grow fro
 t < target tells that everything before its o is too old, however the producers' clocks jumped about.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
 from operator import attrgetter
 
 import msgspec
@@ -19,48 +18,69 @@ class TimeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int
 
 
+NOTHING_NEWEST = TimeEntry(NO_TIMESTAMP, -1)
+
 _timestamp = attrgetter("timestamp_ms")
+_offset = attrgetter("offset")
+
+
+class TimeIndexState(msgspec.Struct, frozen=True, array_like=True):
+    """All of an index, to be written down. ``bytes_since_entry``: appended after the last entry."""
+
+    entries: tuple[TimeEntry, ...] = ()
+    newest: TimeEntry = NOTHING_NEWEST
+    interval_bytes: int = TIME_INDEX_INTERVAL_BYTES
+    bytes_since_entry: int = 0
 
 
 class TimeIndex:
-    """``newest`` is the largest timestamp and the base offset of the first batch that has it."""
+    """``newest`` is the largest timestamp, and an offset in the first batch that has it. It may have been trimmed
+    away: then a scan finds the next, which ``renew_newest`` is told."""
 
     def __init__(
         self,
-        entries: Iterable[TimeEntry] = (),
-        newest: TimeEntry = TimeEntry(NO_TIMESTAMP, -1),  # noqa: B008
-        *,
-        interval_bytes: int = TIME_INDEX_INTERVAL_BYTES,
+        state: TimeIndexState = TimeIndexState(),  # noqa: B008
         entries_max: int = TIME_INDEX_ENTRIES_MAX,
     ) -> None:
-        self._entries = list(entries)
-        self.newest = newest
-        self.interval_bytes = interval_bytes
+        self._entries = list(state.entries)
+        self.newest = state.newest
+        self._interval_bytes = state.interval_bytes
+        self._bytes_since_entry = state.bytes_since_entry
         self._entries_max = entries_max
-        self._bytes_since_entry = 0
 
     @property
-    def entries(self) -> tuple[TimeEntry, ...]:
-        return tuple(self._entries)
+    def state(self) -> TimeIndexState:
+        return TimeIndexState(
+            tuple(self._entries), self.newest, self._interval_bytes, self._bytes_since_entry
+        )
 
     def appended(self, max_timestamp_ms: int, base_offset: int, end_offset: int, size_bytes: int) -> None:
         """A batch came to the end of the partition."""
         if max_timestamp_ms > self.newest.timestamp_ms:
             self.newest = TimeEntry(max_timestamp_ms, base_offset)
         self._bytes_since_entry += size_bytes
-        if self._bytes_since_entry >= self.interval_bytes:
+        if self._bytes_since_entry >= self._interval_bytes:
             self._bytes_since_entry = 0
-            self._add(TimeEntry(self.newest.timestamp_ms, end_offset))
+            self._add(end_offset)
 
     def scan_from(self, timestamp_ms: int) -> int:
         """An offset at or before the first record of that time or later. 0 when nothing is known."""
         position = bisect_left(self._entries, timestamp_ms, key=_timestamp)
         return self._entries[position - 1].offset if position else 0
 
-    def _add(self, entry: TimeEntry) -> None:
-        if self._entries and self._entries[-1].timestamp_ms == entry.timestamp_ms:
-            self._entries.pop()  # the new one says the same of more records
-        self._entries.append(entry)
+    def trim(self, start_offset: int) -> None:
+        """Forget what tells of records before ``start_offset`` only: they are gone."""
+        del self._entries[: bisect_right(self._entries, start_offset, key=_offset)]
+
+    def renew_newest(self, newest: TimeEntry) -> None:
+        """The largest timestamp of those that are left."""
+        self.newest = newest
+
+    def _add(self, offset: int) -> None:
+        timestamp_ms = self.newest.timestamp_ms
+        if self._entries and self._entries[-1].timestamp_ms >= timestamp_ms:
+            timestamp_ms = self._entries.pop().timestamp_ms  # the new one says the same of more records
+        self._entries.append(TimeEntry(timestamp_ms, offset))
         if len(self._entries) > self._entries_max:
             del self._entries[::2]
-            self.interval_bytes *= 2
+            self._interval_bytes *= 2

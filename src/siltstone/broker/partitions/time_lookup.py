@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.time_index import TimeEntry
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.model.record_batch import RecordBatch
 
@@ -31,30 +32,36 @@ async def offset_for_time(partition: Partition, timestamp_ms: int) -> TimedOffse
 
 
 async def offset_of_newest_time(partition: Partition) -> TimedOffset | None:
-    """The first record with the largest timestamp of all that are there."""
+    """The first record with the largest timestamp of all that are there. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
-    if newest.offset >= partition.log_start_offset:
-        await partition.wait_for(newest.offset)
-        batches = await partition.read(newest.offset, 1)
-        found = record_with_max_timestamp(batches[0].payload, partition.log_start_offset)
+    if newest.offset < partition.log_start_offset:
+        return await _newest_by_scan(partition)
+    await partition.wait_for(newest.offset)
+    async for batch in _batches(partition, newest.offset):
+        found = record_with_max_timestamp(batch.payload, partition.log_start_offset)
         if found is not None:
             return TimedOffset(*found)
-    return await _newest_by_scan(partition)
+    return None
 
 
 async def _newest_by_scan(partition: Partition) -> TimedOffset | None:
-    """The batch with the newest record was trimmed away, or part of it."""
+    """The newest record was trimmed away. Done once: the index is told what took its place."""
     newest: TimedOffset | None = None
-    async for batch in _batches(partition, partition.log_start_offset):
+    end = partition.log_start_offset
+    async for batch in _batches(partition, end):
+        end = batch.end_offset
         if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
             found = record_with_max_timestamp(batch.payload, partition.log_start_offset)
             newest = TimedOffset(*found) if found is not None else newest
+    is_all = end == partition.next_offset and partition.times.newest.offset < partition.log_start_offset
+    if newest is not None and is_all:
+        partition.times.renew_newest(TimeEntry(newest.timestamp_ms, newest.offset))
     return newest
 
 
 async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:
-    """From the batch that holds ``offset`` to the high watermark."""
-    while offset < partition.high_watermark:
-        for batch in await partition.read(max(offset, partition.log_start_offset), SCAN_BYTES):
+    """From the batch that holds ``offset`` to the high watermark. A trim meanwhile moves it on."""
+    while (offset := max(offset, partition.log_start_offset)) < partition.high_watermark:
+        for batch in await partition.read(offset, SCAN_BYTES):
             yield batch
             offset = batch.end_offset
