@@ -24,6 +24,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.refusals import (
     InvalidTopicName,
     PartitionCountNotLarger,
+    StreamNotClosed,
     StreamNotExist,
     TooManyPartitions,
     TopicAlreadyExists,
@@ -35,6 +36,7 @@ from siltstone.stream_engine.errors import (
     EngineNotRunning,
     EngineOverloaded,
     OffsetBeyondEnds,
+    StreamAlreadyOpen,
     StreamHandleClosed,
 )
 
@@ -84,6 +86,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     EngineOverloaded: ErrorCode.REQUEST_TIMED_OUT,
     EngineNotRunning: ErrorCode.KAFKA_STORAGE_ERROR,
     StreamHandleClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    StreamAlreadyOpen: ErrorCode.KAFKA_STORAGE_ERROR,
+    StreamNotClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     PartitionGone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     StreamNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     # by what the caller does next, for all others

@@ -14,6 +14,7 @@ import msgspec
 from siltstone.broker.answering import frame_of
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
+from siltstone.broker.partitions.admission import RecordRefused
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.request import Answer, CloseConnection
@@ -25,6 +26,7 @@ from siltstone.kafka_protocol.produce import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    RecordError,
     decode_produce_request,
     encode_produce_response,
 )
@@ -38,18 +40,22 @@ TOPIC_ID_VERSION = 13
 
 
 class Target(msgspec.Struct, gc=False):
-    """One partition of a request. ``appended`` or ``failure`` tells how it went."""
+    """One partition of a request. ``appended`` or ``error`` tells how it went. It holds no exception: the frames of its
+    traceback would hold the target again, and with it the request's bytes, for ever."""
 
     asked: ProducePartition
     topic: Topic | None
     partition: Partition | None
     appended: Appended | None = None
-    failure: BaseException | None = None
     error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    refused_record: int = -1
 
     def fail(self, failure: BaseException) -> None:
-        self.failure = failure
         self.error = error_code(failure)
+        self.error_message = error_message(failure)
+        if isinstance(failure, RecordRefused):
+            self.refused_record = failure.record
 
 
 class ProduceUnderWay:
@@ -125,14 +131,24 @@ class ProduceUnderWay:
 def _partition_row(target: Target) -> ProducedPartition:
     appended, partition = target.appended, target.partition
     if target.error is not ErrorCode.NONE or appended is None or partition is None:
-        message = error_message(target.failure) if target.failure is not None else None
-        return ProducedPartition(index=target.asked.index, error_code=target.error, error_message=message)
+        return ProducedPartition(
+            index=target.asked.index,
+            error_code=target.error,
+            error_message=target.error_message,
+            record_errors=_record_errors(target),
+        )
     return ProducedPartition(
         index=target.asked.index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=partition.log_start_offset,
     )
+
+
+def _record_errors(target: Target) -> list[RecordError]:
+    if target.refused_record < 0:
+        return []
+    return [RecordError(batch_index=target.refused_record, message=target.error_message)]
 
 
 class ProduceApi:

@@ -6,10 +6,21 @@ fields that the broker owns; only a topic with another ``compression.type`` has 
 
 from typing import TypeAlias
 
+import msgspec
+
 from siltstone.broker.topics.config_table import TopicConfig
+from siltstone.broker.topics.config_values import LONG_MAX
 from siltstone.kafka_protocol.batch_checks import check_batch
-from siltstone.kafka_protocol.batch_header import BatchHeader, patch_log_append_time, read_batch_header
+from siltstone.kafka_protocol.batch_errors import BatchTooLarge
+from siltstone.kafka_protocol.batch_header import (
+    BatchHeader,
+    patch_log_append_time,
+    patch_max_timestamp,
+    read_batch_header,
+)
+from siltstone.kafka_protocol.records.reading import open_batch, timestamp_of
 from siltstone.kafka_protocol.records.recompression import recompress
+from siltstone.kafka_protocol.records.skimming import skim_deltas
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.record_batch import NO_TIMESTAMP
@@ -26,23 +37,29 @@ class TransactionNotOpen(InvalidRequest):
     """The batch is part of a transaction, and there are none here."""
 
 
-class TimestampRefused(InvalidRequest):
+class RecordRefused(InvalidRequest):
+    """One record of the batch is to blame: ``record``, from 0."""
+
+    def __init__(self, text: str, record: int) -> None:
+        super().__init__(text)
+        self.record = record
+
+
+class TimestampRefused(RecordRefused):
     """A record's time is too far from the broker's."""
 
 
-class KeyMissing(InvalidRequest):
+class KeyMissing(RecordRefused):
     """The topic is compacted by key, and a record has none."""
 
 
-class Admitted:
-    """A batch that may be appended: checked, rewritten where the topic says so."""
+class Admitted(msgspec.Struct, frozen=True):
+    """A batch that may be appended: checked, rewritten where the topic says so. ``append_time_ms`` is -1 with
+    CreateTime."""
 
-    __slots__ = ("append_time_ms", "batch", "header")
-
-    def __init__(self, batch: WritableBuffer, header: BatchHeader, append_time_ms: int) -> None:
-        self.batch = batch
-        self.header = header
-        self.append_time_ms = append_time_ms
+    batch: WritableBuffer
+    header: BatchHeader
+    append_time_ms: int
 
 
 def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
@@ -51,37 +68,67 @@ def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_ver
     header = check_batch(records, config.max_message_bytes, zstd_allowed=produce_version >= ZSTD_VERSION)
     if header.is_transactional:
         raise TransactionNotOpen("this broker has no transactions: produce without transactional.id")
+    largest_ms = header.max_timestamp_ms
+    if config.validates_records:
+        largest_ms = validate_records(records).largest_timestamp_ms
+    if config.is_compacted and (missing := first_record_without_key(records)) is not None:
+        raise KeyMissing("One or more records have been rejected: the topic is compacted by key", missing)
+    append_time_ms = NO_TIMESTAMP
     if config.timestamp_type == LOG_APPEND_TIME:
+        append_time_ms = largest_ms = now_ms
         patch_log_append_time(records, now_ms)
         header = read_batch_header(records)
-    else:
-        _check_times(header, config, now_ms)
-    if config.is_compacted and (missing := first_record_without_key(records)) is not None:
-        raise KeyMissing(f"record {missing} has no key, and the topic is compacted by key")
-    if config.validates_records:
-        validate_records(records)
-    batch = _in_codec_of_topic(records, header, config)
-    append_time_ms = now_ms if config.timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
-    return Admitted(batch, header, append_time_ms)
+    elif _has_to_read_times(header, largest_ms, config, now_ms):
+        largest_ms = _largest_time_allowed(records, header, config, now_ms)
+    if largest_ms != header.max_timestamp_ms:
+        patch_max_timestamp(records, largest_ms)
+        header = read_batch_header(records)
+    if config.compression_codec is None or config.compression_codec == header.codec:
+        return Admitted(records, header, append_time_ms)
+    return _compressed_again(records, config, append_time_ms)
 
 
-def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    if header.max_timestamp_ms == NO_TIMESTAMP:
-        return
-    if header.max_timestamp_ms - now_ms > config.timestamp_after_max_ms:
-        raise TimestampRefused(
-            f"timestamp {header.max_timestamp_ms} is more than {config.timestamp_after_max_ms} ms ahead of the broker "
-            f"({now_ms}): correct the producer's clock, or raise message.timestamp.after.max.ms"
+def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig, now_ms: int) -> bool:
+    """The header tells the largest time, and of the others nothing; some clients leave it at -1."""
+    return (
+        largest_ms - now_ms > config.timestamp_after_max_ms
+        or config.timestamp_before_max_ms != LONG_MAX
+        or largest_ms == NO_TIMESTAMP != header.base_timestamp_ms
+    )
+
+
+def _largest_time_allowed(
+    records: WritableBuffer, header: BatchHeader, config: TopicConfig, now_ms: int
+) -> int:
+    """Raises TimestampRefused, MalformedRecords."""
+    largest_ms = NO_TIMESTAMP
+    for record, (delta, _) in enumerate(skim_deltas(*open_batch(records))):
+        timestamp_ms = timestamp_of(header, delta)
+        if timestamp_ms == NO_TIMESTAMP:
+            continue
+        if timestamp_ms - now_ms > config.timestamp_after_max_ms:
+            raise TimestampRefused(
+                f"timestamp {timestamp_ms} is more than {config.timestamp_after_max_ms} ms ahead of the broker "
+                f"({now_ms}): correct the producer's clock, or raise message.timestamp.after.max.ms",
+                record,
+            )
+        if now_ms - timestamp_ms > config.timestamp_before_max_ms:
+            raise TimestampRefused(
+                f"timestamp {timestamp_ms} is more than {config.timestamp_before_max_ms} ms behind the broker "
+                f"({now_ms}): raise message.timestamp.before.max.ms to take old records",
+                record,
+            )
+        largest_ms = max(largest_ms, timestamp_ms)
+    return largest_ms
+
+
+def _compressed_again(records: WritableBuffer, config: TopicConfig, append_time_ms: int) -> Admitted:
+    """It may have grown. Raises BatchTooLarge."""
+    assert config.compression_codec is not None
+    batch = recompress(records, config.compression_codec)
+    if len(batch) > config.max_message_bytes:
+        raise BatchTooLarge(
+            f"batch of {len(batch)} bytes once compressed as the topic wants; it takes {config.max_message_bytes} "
+            "(max.message.bytes)"
         )
-    if now_ms - min(header.base_timestamp_ms, header.max_timestamp_ms) > config.timestamp_before_max_ms:
-        raise TimestampRefused(
-            f"timestamp {header.base_timestamp_ms} is more than {config.timestamp_before_max_ms} ms behind the broker "
-            f"({now_ms}): raise message.timestamp.before.max.ms to take old records"
-        )
-
-
-def _in_codec_of_topic(records: WritableBuffer, header: BatchHeader, config: TopicConfig) -> WritableBuffer:
-    wanted = config.compression_codec
-    if wanted is None or wanted == header.codec:
-        return records
-    return recompress(records, wanted)
+    return Admitted(batch, read_batch_header(batch), append_time_ms)
