@@ -1,0 +1,64 @@
+"""DescribeGroups."""
+
+import pytest
+
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from support.consumer_bytes import subscription
+from support.group_client import GROUP, GroupClient, commit_request, stable_group
+from support.groups_world import GroupsWorld, run
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_stable_group_shows_everything(version: int) -> None:
+    async def story(world: GroupsWorld) -> None:
+        (first,) = await stable_group(world, "first", instance="desk")
+        (group,) = (await world.ask(DescribeGroupsRequest(groups=[GROUP]), version)).groups
+        assert (group.error_code, group.group_id, group.group_state) == (0, GROUP, "Stable")
+        assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+        (member,) = group.members
+        assert (member.member_id, member.client_id, member.client_host) == (
+            first.member_id,
+            "first",
+            "/10.0.0.1",
+        )
+        assert bytes(member.member_metadata) == subscription("flights")
+        assert bytes(member.member_assignment) == first.assignment
+        assert member.group_instance_id == ("desk" if version >= 4 else None)
+
+    run(story)
+
+
+def test_during_a_rebalance_no_protocol_is_elected() -> None:
+    async def story(world: GroupsWorld) -> None:
+        await stable_group(world, "first")
+        await GroupClient(world, "second").begin_join()
+        (group,) = (await world.ask(DescribeGroupsRequest(groups=[GROUP]), 5)).groups
+        assert (group.group_state, group.protocol_type, group.protocol_data) == (
+            "PreparingRebalance",
+            "consumer",
+            "",
+        )
+        assert {bytes(member.member_metadata) for member in group.members} == {b""}
+
+    run(story)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(False, -(2**31)), (True, 0b101001000)])
+def test_operations_are_told_when_asked_for(asked: bool, expected: int) -> None:
+    async def story(world: GroupsWorld) -> None:
+        await world.ask(commit_request(1), 8)
+        request = DescribeGroupsRequest(groups=[GROUP, "nobody"], include_authorized_operations=asked)
+        known, unknown = (await world.ask(request, 6)).groups
+        assert known.authorized_operations == expected
+        assert unknown.authorized_operations == -(2**31)
+
+    run(story)
+
+
+def test_a_simple_group_is_empty_and_of_no_type() -> None:
+    async def story(world: GroupsWorld) -> None:
+        await world.ask(commit_request(1), 8)
+        (group,) = (await world.ask(DescribeGroupsRequest(groups=[GROUP]), 5)).groups
+        assert (group.group_state, group.protocol_type, group.members) == ("Empty", "", [])
+
+    run(story)

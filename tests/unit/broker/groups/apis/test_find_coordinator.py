@@ -1,0 +1,55 @@
+"""FindCoordinator: this node for groups, a clear end for transactions."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from support.groups_world import context
+
+
+def find(version: int, key_type: int, *keys: str) -> list[Any]:
+    request = (
+        FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+        if version >= 4
+        else FindCoordinatorRequest(key_type=key_type, key=keys[0])
+    )
+    sent = decode(FindCoordinatorRequest, version, encode(request, version))
+    response = asyncio.run(handle_find_coordinator(7, context(version), sent))
+    received = decode(FindCoordinatorResponse, version, encode(response, version))
+    return list(received.coordinators) if version >= 4 else [received]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_groups_are_here_under_the_address_of_the_listener(version: int) -> None:
+    (found,) = find(version, 0, "readers")
+    assert (found.node_id, found.host, found.port) == (7, "broker.example", 9092)
+    assert found.error_code == ErrorCode.NONE
+
+
+def test_several_keys_are_answered_each() -> None:
+    assert [found.key for found in find(4, 0, "one", "two", "")] == ["one", "two", ""]
+    assert find(4, 0) == []
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_transactional_producers_fail_at_once_and_are_told_why(version: int) -> None:
+    (found,) = find(version, 1, "my-transaction")
+    expected = (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version < 4 else ErrorCode.UNSUPPORTED_VERSION
+    )
+    assert found.error_code == expected
+    assert (
+        "Transactions are not supported" in found.error_message and "transactional.id" in found.error_message
+    )
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+
+
+@pytest.mark.parametrize("key_type", [2, 3, -1])
+def test_there_are_no_other_kinds(key_type: int) -> None:
+    (found,) = find(6, key_type, "key")
+    assert found.error_code == ErrorCode.INVALID_REQUEST and found.node_id == -1
