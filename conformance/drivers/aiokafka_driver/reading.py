@@ -30,6 +30,7 @@ async def earliest_latest(scenario: Scenario) -> None:
         partition = TopicPartition(topic, 0)
         late.assign([partition])
         await late.seek_to_end(partition)
+        same("the end", await late.position(partition), 10)
         await nothing_comes(late)
         await asked(scenario, "fill", topic=topic, count=5, first=10)
         same("from the latest", values_of(await read(late, 5)), values(0, range(10, 15)))

@@ -28,6 +28,7 @@ def earliest_latest(scenario: Scenario) -> None:
         partition = TopicPartition(topic, 0)
         late.assign([partition])
         late.seek_to_end(partition)
+        same("the end", late.position(partition), 10)
         nothing_comes(late)
         scenario.ask("fill", topic=topic, count=5, first=10)
         same("from the latest", values_of(read(late, 5)), values(0, range(10, 15)))

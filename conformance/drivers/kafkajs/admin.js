@@ -123,7 +123,7 @@ const deleteRecords = scenario => withAdmin(scenario, async admin => {
   same('watermarks', [low, high], ['5', '10'])
   const beyond = await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '11' }] }).then(
     () => 'done', error => error.message)
-  holds(`beyond the end: ${beyond}`, beyond.includes('not within the range of offsets'))
+  holds(`beyond the end: ${beyond}`, beyond !== 'done')
 })
 
 const listOffsets = scenario => withAdmin(scenario, async admin => {
@@ -140,6 +140,7 @@ module.exports = {
   lacks: { incremental_alter: 'kafkajs has only the older alterConfigs' },
   partly: {
     group_offsets: 'kafkajs cannot delete single offsets',
+    delete_records: 'kafkajs does not tell why records cannot be deleted',
     list_offsets: 'kafkajs has no max timestamp',
   },
 }

@@ -31,13 +31,15 @@ const ask = (name, details = {}) => {
   return asking
 }
 
+const REFUSALS = ['KafkaJSServerDoesNotSupportApiKey', 'KafkaJSGroupCoordinatorNotFound']
+
 // The broker's no: kafkajs puts its errors into errors of its own.
 const refusal = error => {
   for (let inner = error; inner; inner = inner.cause || inner.originalError) {
     if (inner.name === 'KafkaJSAggregateError') return refusal(inner.errors[0])
     if (inner.name === 'KafkaJSProtocolError') return `${inner.type}: ${inner.message}`
     if (inner.name === 'KafkaJSCreateTopicError' || inner.name === 'KafkaJSDeleteGroupsError') return `${inner.type}: ${inner.message}`
-    if (inner.name === 'KafkaJSServerDoesNotSupportApiKey') return `${inner.name}: ${inner.message}`
+    if (REFUSALS.includes(inner.name)) return `${inner.name}: ${inner.message}`
   }
   return null
 }

@@ -80,9 +80,10 @@ const gathering = (scenario, { group = '', topics, fromBeginning = true, autoCom
   const start = async () => {
     await consumer.connect()
     await consumer.subscribe({ topics, fromBeginning })
-    const joined = new Promise(resolve => consumer.on(consumer.events.GROUP_JOIN, resolve))
+    let fetches = 0
+    consumer.on(consumer.events.FETCH, () => fetches++)
     await consumer.run({ autoCommit, eachMessage })
-    await Promise.race([joined, pause(SECONDS_MAX * 1000).then(() => { throw new Mismatch('the group was not joined') })])
+    await until('the first fetch', () => fetches > 0) // now it has its place in each partition
   }
   return { consumer, got, start, stop: () => consumer.disconnect() }
 }
