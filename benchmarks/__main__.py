@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import append_large, append_small, cold_read, compaction, kafka, planning
+from benchmarks import append_large, append_small, cold_read, compaction, kafka, kafka_network, planning
 from benchmarks.support.report import Row, show
 
 BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "c": (compaction.TITLE, compaction.run),
     "d": (cold_read.TITLE, cold_read.run),
     "e": (planning.TITLE, planning.run),
+    "f": (kafka_network.TITLE, kafka_network.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

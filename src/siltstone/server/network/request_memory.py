@@ -3,7 +3,8 @@
 When they reach the limit, a connection that asks to read on waits in line; a frame may still be received where memory
 is allocated already (``Connection`` sees to that). Requests that are whole will be answered, and give back what they
 hold. But if everything is held by frames that are not, nothing would move again: then one of them at a time, the
-finisher, may grow to its end. So at most one largest frame is held beyond the limit, and what one read brings.
+finisher, may grow to its end. So at most one largest frame is held beyond the limit, and what one read brings and
+begins.
 """
 
 import asyncio
