@@ -10,6 +10,14 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frame, encode_frame_header
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.footer import Footer, decode_footer, encode_footer
+from siltstone.object_formats.identity import (
+    LogIdentity,
+    StoreIdentity,
+    decode_log_identity,
+    decode_store_identity,
+    encode_log_identity,
+    encode_store_identity,
+)
 from siltstone.object_formats.wal_segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -66,6 +74,22 @@ def test_wal_segment_v1():
     assert [record.batch for record in decode_records(records, 2**35)] == [BATCHES[0], BATCHES[2]]
     written = encode_segment_header(header) + groups_bytes([[BATCHES[0]], [BATCHES[2]]], 2**35)
     assert written == stored
+
+
+STORE_ID = "00112233445566778899aabbccddeeff"
+
+
+def test_log_identity_v1():
+    stored = golden("log_identity_v1")
+    identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4)
+    assert decode_log_identity(stored) == identity
+    assert encode_log_identity(identity) == stored
+
+
+def test_store_identity_v1():
+    stored = golden("store_identity_v1")
+    assert decode_store_identity(stored) == StoreIdentity(STORE_ID)
+    assert encode_store_identity(StoreIdentity(STORE_ID)) == stored
 
 
 def test_every_golden_file_is_tested():

@@ -22,6 +22,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep import sweep
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_store.store_marker import MARKER_KEY
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
 from support.crash_payload import describe
@@ -158,6 +159,7 @@ def assert_bucket_is_exact(context: MaintenanceContext) -> None:
     objects = context.metadata.image.objects.values()
     assert all(each.state is ObjectState.COMMITTED for each in objects)
     bucket = context.buckets.store(0)
-    assert {each.key for each in bucket.list()} == {object_key(each.object_id) for each in objects}
+    expected = {object_key(each.object_id) for each in objects} | {MARKER_KEY}
+    assert {each.key for each in bucket.list()} == expected
     assert list(bucket.list_multipart()) == []
     assert not check(context).findings

@@ -17,6 +17,7 @@ from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.report import CompactionReport
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
+from siltstone.object_store.store_marker import MARKER_KEY
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings import StoreSettings
 from siltstone.stream_engine.stream import Stream
@@ -155,10 +156,11 @@ def test_t35_leak(tmp_path: Path, compacts_before_deleting: bool) -> None:
     sweep_after(settings, hours=1)
     assert_bucket_is_exact(settings)
     with open_store(settings) as store:
-        assert list(store.buckets.store(0).list()) == []
+        assert [each.key for each in store.buckets.store(0).list()] == [MARKER_KEY]
         image = store.metadata.image
         assert (dict(image.streams), dict(image.objects)) == ({}, {})
-    assert [path for path in (settings.folder / "bucket").rglob("*") if path.is_file()] == []
+    files = [path for path in (settings.folder / "bucket").rglob("*") if path.is_file()]
+    assert files == [settings.folder / "bucket" / MARKER_KEY]
 
 
 async def delete_streams(settings: StoreSettings, history: History) -> None:

@@ -22,7 +22,7 @@ class ChanceLog:
         self._late: list[tuple[bytes, int]] = []
 
     def append(self, entry: bytes, expected_version: int) -> int:
-        self._land_late()
+        self.land_late()
         if not self._fails():
             return self.log.append(entry, expected_version)
         match self._rng.choice(["busy", "lost", "done", "late"]):
@@ -35,7 +35,7 @@ class ChanceLog:
         raise AppendUncertain("the answer was lost")
 
     def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
-        self._land_late()
+        self.land_late()
         self._maybe_unavailable()
         return self.log.read_after(version, limit)
 
@@ -59,7 +59,7 @@ class ChanceLog:
     def calm(self) -> None:
         self.fault_rate = 0.0
         self._outage_left = 0
-        self._land_late(always=True)
+        self.land_late(always=True)
 
     def _fails(self) -> bool:
         """Sometimes so often in a row that the client gives up."""
@@ -75,7 +75,7 @@ class ChanceLog:
         if self._fails():
             raise LogUnavailable("busy")
 
-    def _land_late(self, *, always: bool = False) -> None:
+    def land_late(self, *, always: bool = False) -> None:
         if self._late and (always or self._rng.random() < 0.5):
             late, self._late = self._late, []
             for entry, version in late:

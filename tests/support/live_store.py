@@ -19,6 +19,7 @@ from siltstone.maintenance.sweep import SweepReport, sweep
 from siltstone.metadata.entities import JobMetadata
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.object_store.store_marker import MARKER_KEY
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import Node, Store, open_node, open_store
 from siltstone.server.settings import SETTINGS_FILE, StoreSettings, load_settings
@@ -200,7 +201,8 @@ def assert_bucket_is_exact(settings: StoreSettings) -> None:
         objects = store.metadata.image.objects.values()
         assert all(each.state is ObjectState.COMMITTED for each in objects)
         bucket = store.buckets.store(0)
-        assert {each.key for each in bucket.list()} == {object_key(each.object_id) for each in objects}
+        expected = {object_key(each.object_id) for each in objects} | {MARKER_KEY}
+        assert {each.key for each in bucket.list()} == expected
         assert list(bucket.list_multipart()) == []
         assert check(store.context).findings == ()
 

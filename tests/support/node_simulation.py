@@ -20,6 +20,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.rewriting import stores as tasks_stores
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import MetadataLog
@@ -34,6 +35,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.engine_state import EngineState
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.settings import EngineSettings
+from siltstone.stream_engine.wal.ownership import WalLost
 from support.chance_log import ChanceLog
 from support.engine_world import SMALL, FreezableCalls, Node, World
 from support.faulty_store import FaultyStore
@@ -211,7 +213,33 @@ class NodeSimulation:
             raise PowerLost
 
     async def _open(self) -> Node:
+        if self.rng.random() < 0.15 and (node := await self._open_with_another_log()) is not None:
+            return node
         return await self._patiently(lambda: self.world.open(self.settings, calls=self._calls))
+
+    async def _open_with_another_log(self) -> Node | None:
+        """An empty folder instead of the one there was: refused as long as streams are open, and nothing is lost by it;
+        after a good end it takes the place of the old one."""
+        another = self.world.folder / f"another-{self.counts.get('another log', 0)}"
+        self.count("another log")
+        self.log.land_late(always=True)  # what the last life asked for and has not happened yet
+        left_open = self._streams_are_open()
+        try:
+            node = await self._patiently(
+                lambda: self.world.open(self.settings, calls=self._calls, wal=another)
+            )
+        except WalLost:
+            assert left_open, "refused, and nothing is open"
+            self.count("another log refused")
+            return None
+        assert not left_open, "streams are open, and what was acknowledged may be in the old log"
+        self.world.wal_folder = another
+        return node
+
+    def _streams_are_open(self) -> bool:
+        """Asked of the log itself, which does not fail."""
+        image = MetadataClient(self.log.log, self.world.clock, self.rng).image
+        return any(stream.state is StreamState.OPENED for stream in image.streams.values())
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(200):

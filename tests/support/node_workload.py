@@ -254,12 +254,11 @@ class Workload:
             return None
         body = self._drop_topic(node, both)
         for one in both:
+            one.may_be_deleted = True  # from now on, so that nothing is begun with it before this runs
             body = self._used(one, body)
         return body
 
     async def _drop_topic(self, node: Node, both: list[ModelStream]) -> None:
-        for stream in both:
-            stream.may_be_deleted = True
         topic_id = both[0].topic_id
         assert topic_id is not None
         await node.metadata.execute(DeleteTopic(node.engine.node_id, node.engine.node_epoch, topic_id))

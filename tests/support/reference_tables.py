@@ -29,6 +29,8 @@ REASONS = {
     "With all three, acknowledged records survive the end of the process.",
     "read.block_cache_bytes_max": "Blocks read from objects, kept for the next reader.",
     "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
+    "engine.wal.lost_epoch": "A start that is refused because the log is not the one this node last used names a life; "
+    "to give up what only that life's log held, name it here once. 0: nothing is given up.",
     "engine.wal.sync_interval_ms": "Only for `every-interval`: what a power failure may cost.",
 }
 PLACE_REASONS = {

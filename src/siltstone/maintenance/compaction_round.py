@@ -6,6 +6,7 @@ from typing import overload
 
 import msgspec
 
+from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
 from siltstone.maintenance.committing import check_sources, commit
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.planning.plan import CompactionPlan
@@ -64,6 +65,7 @@ class CompactionRound:
 
     def carry_out(self) -> RoundOutcome:
         context, plan = self._context, self._plan
+        refuse_bucket_of_another_store(context, self._bucket_id)
         store = context.buckets.store(self._bucket_id)
         # The plan is older than the job: another driver may have been at work in between.
         check_sources(context.metadata.refresh(), plan.compacted_ids)

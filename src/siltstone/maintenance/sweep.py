@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
@@ -110,6 +111,7 @@ def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetada
 
 def _delete(context: MaintenanceContext, bucket_id: int, objects: Sequence[ObjectMetadata]) -> None:
     assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
+    refuse_bucket_of_another_store(context, bucket_id)
     store = context.buckets.store(bucket_id)
     store.delete([object_key(metadata.object_id) for metadata in objects])
 
@@ -129,6 +131,7 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
             continue
         store = context.buckets.store(bucket_id)
         try:
+            refuse_bucket_of_another_store(context, bucket_id)
             uploads = list(store.list_multipart())
         except SiltstoneError as trouble:
             _pass_over(bucket_id, trouble, passed_over)

@@ -75,12 +75,14 @@ def next_image(image: MetadataImage, records: Iterable[Record]) -> MetadataImage
 
 
 def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
+    standing = draft.nodes.get(record.node_id)
     draft.nodes[record.node_id] = NodeMetadata(
         node_id=record.node_id,
         node_epoch=record.node_epoch,
         incarnation=record.incarnation,
         failover=record.failover,
         wal_location=record.wal_location,
+        log_epoch=0 if standing is None else standing.log_epoch,
     )
 
 
@@ -92,6 +94,9 @@ def _stream_created(draft: ImageDraft, record: StreamCreated) -> None:
 def _stream_opened(draft: ImageDraft, record: StreamOpened) -> None:
     stream = draft.streams[record.stream_id]
     draft.streams[record.stream_id] = stream_life.opened(stream, record.epoch, record.node_id)
+    node = draft.nodes[record.node_id]
+    if node.log_epoch != node.node_epoch:
+        draft.nodes[record.node_id] = replace(node, log_epoch=node.node_epoch)
 
 
 def _stream_closed(draft: ImageDraft, record: StreamClosed) -> None:

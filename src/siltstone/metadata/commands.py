@@ -24,12 +24,18 @@ class RegisterNode(Command[NodeRegistration], frozen=True):
 
     ``incarnation`` is a random token of this start: repeating the command with it changes nothing, and two
     starts at once cannot end with the same epoch. ``failover`` replays a dead node's WAL on its behalf.
+
+    ``log_epoch`` is the node epoch that the log in hand was last used under, 0 for one never used: with streams still
+    open, one below NodeMetadata.log_epoch is refused, unless that is the ``lost_log_epoch`` that somebody has given
+    up. None: there is no log to look at.
     """
 
     node_id: int
     incarnation: str
     wal_location: str
     failover: bool = False
+    log_epoch: int | None = None
+    lost_log_epoch: int = 0
 
 
 class CreateStream(Command[int], frozen=True):

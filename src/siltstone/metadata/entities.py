@@ -69,11 +69,15 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """``log_epoch``: the node epoch under which it last opened a stream, and so may have acknowledged what only its
+    write-ahead log holds; 0 before the first."""
+
     node_id: int
     node_epoch: int
     incarnation: str
     failover: bool
     wal_location: str
+    log_epoch: int = 0
 
 
 class JobState(IntEnum):

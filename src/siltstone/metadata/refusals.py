@@ -129,3 +129,14 @@ class StreamOfTopic(Refusal, InvalidRequest):
     """The stream is a partition's: it is deleted with its topic, not by itself."""
 
     code = "STREAM_OF_TOPIC"
+
+
+class NodeLogBehind(Refusal, InvalidRequest):
+    """The write-ahead log that the node begins with is not the one its last life appended to, and streams are still
+    open: what only that one holds would be lost. ``log_epoch`` is that life's."""
+
+    code = "NODE_LOG_BEHIND"
+
+    def __init__(self, message: str, log_epoch: int) -> None:
+        super().__init__(message)
+        self.log_epoch = log_epoch

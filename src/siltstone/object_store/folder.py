@@ -15,11 +15,9 @@ from stat import S_ISREG
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.folder_files import (
     DurableDirectories,
-    opened,
     os_errors_translated,
     read_at,
-    sync_directory,
-    write_at,
+    write_reserved,
 )
 from siltstone.object_store.folder_keys import TEMPORARY, path_of_key, status_of, summary_of, walk
 from siltstone.object_store.folder_multipart import FolderUploads
@@ -34,6 +32,7 @@ from siltstone.object_store.port import (
 )
 from siltstone.object_store.receipts import checked_part_number
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.durable_files import opened, sync_directory
 from siltstone.runtime.randomness import Random, random_token
 
 
@@ -147,7 +146,7 @@ class FolderStore:
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
-                write_at(descriptor, buffers, 0)
+                write_reserved(descriptor, buffers, 0)
                 os.fdatasync(descriptor)
             yield temporary
         finally:

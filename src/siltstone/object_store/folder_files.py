@@ -1,6 +1,5 @@
-"""Durable files: gathered writes, exact reads, directory entries that survive a power cut, errors in the port's words.
-
-Nothing here knows keys or uploads. Read ``folder`` next.
+"""Files of an object folder: reserved writes, exact reads, directories that survive a power cut, errors in the port's
+words. Nothing here knows keys or uploads. Below: ``runtime.durable_files``; next: ``folder``.
 """
 
 import errno
@@ -9,18 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from siltstone.model.buffers import Buffers
+from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.model.limits import KIB
 from siltstone.object_store.port import StoreDenied, StoreTransient
-
-FILE_MODE = 0o666
-"""Less the umask: Spark executors of another user read what the broker wrote when the umask lets them."""
+from siltstone.runtime.durable_files import sync_directory, write_at
 
 RESERVED_BYTES_MIN = 256 * KIB
 """Below this the reservation costs what it saves."""
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-_GATHER_MAX = os.sysconf("SC_IOV_MAX")
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EBUSY, errno.ESTALE}
 
 
@@ -36,25 +32,10 @@ def os_errors_translated(action: str) -> Iterator[None]:
         raise StoreDenied(f"{action}: {error.strerror}; check the folder and its permissions") from error
 
 
-@contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def write_at(descriptor: int, buffers: Buffers, position: int) -> int:
+def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:
     """All buffers, one after another from the position on, none copied. The bytes written."""
-    pending = [memoryview(buffer) for buffer in buffers if buffer]
-    _reserve(descriptor, position, sum(len(buffer) for buffer in pending))
-    start, first = position, 0
-    while first < len(pending):
-        written = os.pwritev(descriptor, pending[first : first + _GATHER_MAX], position)
-        position += written
-        first = _skip(pending, first, written)
-    return position - start
+    _reserve(descriptor, position, total_bytes(buffers))
+    return write_at(descriptor, buffers, position)
 
 
 def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
@@ -66,16 +47,6 @@ def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
     except OSError as error:
         if error.errno not in _NOT_RESERVABLE:
             raise
-
-
-def _skip(pending: list[memoryview], first: int, written: int) -> int:
-    """The buffer to go on with; one written in part keeps its rest."""
-    while first < len(pending) and written >= len(pending[first]):
-        written -= len(pending[first])
-        first += 1
-    if written:
-        pending[first] = pending[first][written:]
-    return first
 
 
 def read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
@@ -100,11 +71,6 @@ def copy_at(source: int, target: int, source_position: int, target_position: int
             break
         copied += count
     return copied
-
-
-def sync_directory(path: Path) -> None:
-    with opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)
 
 
 class DurableDirectories:

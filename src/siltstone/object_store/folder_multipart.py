@@ -15,11 +15,12 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.folder_files import DurableDirectories, copy_at, opened, sync_directory, write_at
+from siltstone.object_store.folder_files import DurableDirectories, copy_at, write_reserved
 from siltstone.object_store.folder_keys import UPLOADS, path_of_key
 from siltstone.object_store.keys import SEGMENT_BYTES_MAX, InvalidKey, checked_key
 from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart, UploadNotFound
 from siltstone.object_store.receipts import size_of_parts
+from siltstone.runtime.durable_files import opened, sync_directory
 
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}\.([^./][^/]*)")
 
@@ -44,7 +45,7 @@ class FolderUploads:
         self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
     ) -> UploadedPart:
         with self._opened(upload) as target:
-            size_bytes = write_at(target, buffers, position)
+            size_bytes = write_reserved(target, buffers, position)
             os.fdatasync(target)
         return UploadedPart(part_number, position, size_bytes)
 

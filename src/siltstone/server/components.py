@@ -6,7 +6,6 @@ Maintenance needs no node (DESIGN rule 10): ``open_store`` opens the metadata an
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,16 +15,16 @@ import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log
 from siltstone.metadata.store.port import LogNotFound
+from siltstone.metadata.store_identity import put_store_id
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.server.bucket_claims import claim_buckets
 from siltstone.server.settings import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
@@ -44,16 +43,8 @@ READ_THREADS = 8
 """Requests to a bucket wait for the network more than they compute."""
 
 
-KEYS_LOOKED_AT = 1_000
-"""One request. Our keys begin with two hexadecimal digits, so other programs' rarely come before them."""
-
-
 class StoreNotFound(InvalidRequest):
     """There is no store in the place that was named; only a node, or the demo, makes one."""
-
-
-class BucketOfAnotherStore(InvalidRequest):
-    """The bucket holds objects and the metadata has never named one: new ones would take the place of those."""
 
 
 class Store:
@@ -124,19 +115,6 @@ def open_buckets(settings: StoreSettings, *, create: bool) -> Buckets:
     return Buckets.open(settings.buckets, settings.retry)
 
 
-def _refuse_objects_of_another_store(settings: StoreSettings, buckets: Buckets, image: MetadataImage) -> None:
-    """Ids begin at 0 in every store. Metadata without any is new, or takes the place of metadata that was lost."""
-    if image.next_object_id:
-        return
-    for bucket_id, url in buckets.urls.items():
-        for summary in islice(buckets.store(bucket_id).list(), KEYS_LOOKED_AT):
-            if object_id_of_key(summary.key) is not None:
-                raise BucketOfAnotherStore(
-                    f"{url} holds objects of a store and the metadata in {settings.metadata} knows none: restore the "
-                    "metadata, or give this store a bucket or a prefix of its own"
-                )
-
-
 class Node(msgspec.Struct, frozen=True):
     """A running node, and what it is made of."""
 
@@ -159,8 +137,8 @@ async def running_node(
 async def open_node(
     settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
 ) -> AsyncIterator[Node]:
-    """A node that has recovered. Makes the store if there is none. Leaving commits everything. Raises WalInUse and
-    whatever ``open_engine`` raises."""
+    """A node that has recovered. Makes the store if there is none. Leaving commits everything. Raises WalInUse,
+    BucketOfAnotherStore and whatever ``open_engine`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         metadata_calls = _pool(opened, "metadata", METADATA_THREADS)
@@ -170,7 +148,8 @@ async def open_node(
         buckets = await upload_calls.run(lambda: open_buckets(settings, create=True))
         opened.callback(buckets.close)
         metadata = await _start_metadata(opened, settings, metadata_calls, clock, rng)
-        await upload_calls.run(lambda: _refuse_objects_of_another_store(settings, buckets, metadata.image))
+        await metadata.execute(put_store_id(rng))
+        await upload_calls.run(lambda: claim_buckets(buckets, metadata.image))
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read
         )

@@ -1,7 +1,7 @@
 """Opening an engine: register the node, upload what its WAL still holds, close what it had open, begin.
 
 The WAL is locked by whoever made it before the node is registered, so a second process on the same folder is
-turned away without fencing the first.
+turned away without fencing the first. So is one on another folder, as long as streams are open (``wal.ownership``).
 """
 
 import asyncio
@@ -10,7 +10,9 @@ from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, RegisterNode
 from siltstone.metadata.entities import NodeRegistration, StreamMetadata
-from siltstone.metadata.refusals import StreamFenced
+from siltstone.metadata.refusals import NodeLogBehind, StreamFenced
+from siltstone.metadata.store_identity import put_store_id
+from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.wal_segment import DamagedWal
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.stream_engine.components import EngineComponents
@@ -20,6 +22,12 @@ from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
+from siltstone.stream_engine.wal.ownership import (
+    NEVER_USED,
+    log_epoch_of,
+    lost,
+    refuse_records_of_an_older_life,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +35,42 @@ log = logging.getLogger(__name__)
 async def open_engine(
     components: EngineComponents, settings: EngineSettings, rng: Random, wal_location: str
 ) -> StreamEngine:
-    """A running engine. Raises DamagedWal, the refusals of RegisterNode and of commits, EngineNotRunning."""
-    registration = await components.metadata.execute(
-        RegisterNode(settings.node_id, random_token(rng), wal_location)
-    )
+    """A running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, the refusals of RegisterNode
+    and of commits, EngineNotRunning."""
+    store_id = (await components.metadata.execute(put_store_id(rng))).decode()
+    registration = await _register(components, settings, random_token(rng), store_id, wal_location)
     await _recover(components, settings, registration)
+    await components.wal.claim(LogIdentity(store_id, settings.node_id, registration.node_epoch))
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
     await engine.start()
     return engine
+
+
+async def _register(
+    components: EngineComponents, settings: EngineSettings, incarnation: str, store_id: str, wal_location: str
+) -> NodeRegistration:
+    log_epoch = await log_epoch_of(components.wal, store_id, settings.node_id, wal_location)
+    command = RegisterNode(
+        settings.node_id,
+        incarnation,
+        wal_location,
+        log_epoch=log_epoch,
+        lost_log_epoch=settings.wal.lost_epoch,
+    )
+    try:
+        registration = await components.metadata.execute(command)
+    except NodeLogBehind as behind:
+        raise lost(behind, log_epoch, wal_location) from behind
+    expected = components.metadata.image.nodes[settings.node_id].log_epoch
+    if registration.opened_streams and log_epoch < expected:
+        log.warning(
+            "the write-ahead log of life %d is given up: %d streams go on where they were committed",
+            expected,
+            len(registration.opened_streams),
+        )
+        if log_epoch != NEVER_USED:
+            await refuse_records_of_an_older_life(components.wal, wal_location)
+    return registration
 
 
 async def _recover(

@@ -27,14 +27,21 @@ class WalSync(StrEnum):
 
 
 class WalSettings(msgspec.Struct, frozen=True):
+    """``lost_epoch``: which life's log is given up; a start that is refused for want of it names it. 0: none."""
+
     sync: WalSync = WalSync.EVERY_GROUP
     sync_interval_ms: int = 50
     segment_bytes: int = limits.WAL_SEGMENT_BYTES
     capacity_bytes: int = limits.WAL_CAPACITY_BYTES
     group_bytes_max: int = limits.WAL_GROUP_BYTES_MAX
+    lost_epoch: int = 0
 
     def __post_init__(self) -> None:
-        _refuse_below_one("wal", self)
+        _refuse_below_one("wal", self, but="lost_epoch")
+        if self.lost_epoch < 0:
+            raise InvalidSetting(
+                f"wal.lost_epoch is {self.lost_epoch}: it must be 0, or the life that was named"
+            )
         if self.capacity_bytes < 2 * self.segment_bytes:
             raise InvalidSetting(
                 f"wal.capacity_bytes ({self.capacity_bytes}) must hold two segments ({self.segment_bytes} each)"
@@ -86,11 +93,11 @@ class ReadSettings(msgspec.Struct, frozen=True):
             )
 
 
-def _refuse_below_one(section: str, settings: "WalSettings | UploadSettings") -> None:
+def _refuse_below_one(section: str, settings: "WalSettings | UploadSettings", but: str = "") -> None:
     """Zero uploads side by side, or a block sealed at age zero, would hang or spin."""
     for name in settings.__struct_fields__:
         value = getattr(settings, name)
-        if isinstance(value, int) and value < 1:
+        if isinstance(value, int) and value < 1 and name != but:
             raise InvalidSetting(f"{section}.{name} is {value}: it must be at least 1")
 
 

@@ -14,6 +14,15 @@ from siltstone.object_formats.batch_frame import DamagedFrame, decode_frame, dec
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_index
 from siltstone.object_formats.block_join import join_blocks
 from siltstone.object_formats.footer import FOOTER_BYTES, DamagedFooter, Footer, decode_footer, encode_footer
+from siltstone.object_formats.identity import (
+    DamagedIdentity,
+    LogIdentity,
+    StoreIdentity,
+    decode_log_identity,
+    decode_store_identity,
+    encode_log_identity,
+    encode_store_identity,
+)
 from siltstone.object_formats.object_ranges import ranges_of_entries
 from siltstone.object_formats.wal_segment import (
     DamagedWal,
@@ -255,3 +264,26 @@ def test_index_round_trip_of_extreme_fields(rows):
         for stream, position, size in sorted({row[0]: row for row in rows}.values())
     ]
     assert list(BlockIndex(encode_index(entries))) == entries
+
+
+TOKENS = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
+LOG_IDENTITIES = st.builds(
+    LogIdentity, TOKENS | st.text(max_size=10), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)
+)
+
+
+@given(LOG_IDENTITIES, TOKENS)
+def test_identities_round_trip(identity, store_id):
+    assert decode_log_identity(encode_log_identity(identity)) == identity
+    assert decode_store_identity(encode_store_identity(StoreIdentity(store_id))) == StoreIdentity(store_id)
+
+
+@given(LOG_IDENTITIES, st.data())
+def test_rule_8_an_identity_that_is_cut_flipped_or_goes_on_is_damaged(identity, data):
+    whole = encode_log_identity(identity)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    flipped = bytearray(whole)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    for wrong in (whole[:at], bytes(flipped), whole + data.draw(st.binary(min_size=1, max_size=3))):
+        with pytest.raises(DamagedIdentity):
+            decode_log_identity(wrong)

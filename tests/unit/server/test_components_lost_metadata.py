@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.components import BucketOfAnotherStore, open_store, running_node
+from siltstone.maintenance.checking.check import check
+from siltstone.maintenance.checking.findings import FindingKind
+from siltstone.maintenance.sweep import sweep
+from siltstone.metadata.commands import DeleteStream
+from siltstone.model.limits import GRACE_PERIOD_MS
+from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.port import ObjectSummary, StoreTransient
+from siltstone.object_store.store_marker import MARKER_KEY, BucketOfAnotherStore
+from siltstone.runtime.clock import ManualClock
+from siltstone.server.components import open_store, running_node
 from siltstone.server.settings import StoreSettings, load_settings
 
 
@@ -19,9 +28,15 @@ def objects(bucket: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in bucket.rglob("*") if path.is_file()}
 
 
-def test_a_node_whose_metadata_was_lost_does_not_begin_anew_over_its_objects(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_node_whose_metadata_was_lost_does_not_begin_anew_over_its_objects(
+    tmp_path: Path, is_marked: bool
+) -> None:
+    """Not in a bucket from before there were markers, either."""
     settings = load_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
+    if not is_marked:
+        (tmp_path / "bucket" / MARKER_KEY).unlink()
     before = objects(tmp_path / "bucket")
     (tmp_path / "metadata.sqlite").unlink()
     for _ in range(2):
@@ -45,3 +60,87 @@ def test_what_other_programs_keep_in_the_bucket_does_not_matter(tmp_path: Path) 
     (tmp_path / "bucket").mkdir()
     (tmp_path / "bucket" / "00-notes.txt").write_text("not ours")
     asyncio.run(append_one(load_settings(tmp_path, environment={})))
+
+
+def test_two_stores_that_begin_in_one_empty_bucket_at_once(tmp_path: Path) -> None:
+    """Neither has an object yet: only the marker tells them apart."""
+    bucket = {"buckets.0": (tmp_path / "bucket").as_uri()}
+    first, second = (load_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
+
+    async def begin_within() -> None:
+        async with running_node(first) as engine:
+            with pytest.raises(BucketOfAnotherStore, match="a bucket or a prefix of its own"):
+                await append_one(second)
+            stream = await engine.open_stream(await engine.create_stream(), 0)
+            await engine.append(stream, b"first", 1)
+
+    asyncio.run(begin_within())
+    with open_store(first) as store:
+        assert len(store.metadata.image.objects) == 1
+
+
+def test_a_bucket_from_before_there_were_markers_is_taken_by_the_store_that_knows_its_objects(
+    tmp_path: Path,
+) -> None:
+    settings = load_settings(tmp_path, environment={})
+    asyncio.run(append_one(settings))
+    (tmp_path / "bucket" / MARKER_KEY).unlink()
+    asyncio.run(append_one(settings))
+    assert (tmp_path / "bucket" / MARKER_KEY).is_file()
+
+
+def test_the_whole_store_may_be_moved(tmp_path: Path) -> None:
+    asyncio.run(append_one(load_settings(tmp_path / "here", environment={})))
+    (tmp_path / "here").rename(tmp_path / "there")
+    there = load_settings(tmp_path / "there", environment={})
+    asyncio.run(append_one(there))
+    with open_store(there) as store:
+        assert len(store.metadata.image.objects) == 2
+        assert check(store.context).is_clean
+
+
+def test_a_setting_that_names_another_store_s_bucket(tmp_path: Path) -> None:
+    """A node does not begin, a sweep passes the bucket over, a check says so; nothing of the other store is touched."""
+    one, other = (load_settings(tmp_path / name, environment={}) for name in "ab")
+    for settings in (one, other):
+        asyncio.run(append_one(settings))
+    before = objects(tmp_path / "b" / "bucket")
+    wrong = load_settings(
+        tmp_path / "a", environment={}, flags={"buckets.0": (tmp_path / "b" / "bucket").as_uri()}
+    )
+    with pytest.raises(BucketOfAnotherStore):
+        asyncio.run(append_one(wrong))
+    clock = ManualClock()
+    with open_store(wrong, clock=clock) as store:
+        for stream in store.metadata.image.streams.values():
+            store.metadata.execute(DeleteStream(0, 1, stream.stream_id, stream.epoch))
+        clock.advance_ms(GRACE_PERIOD_MS)
+        (passed_over,) = sweep(store.context).passed_over
+        assert "belongs to store" in passed_over
+        kinds = {finding.kind for finding in check(store.context).findings}
+        assert FindingKind.BUCKET_OF_ANOTHER_STORE in kinds
+    assert objects(tmp_path / "b" / "bucket") == before
+
+
+def test_a_store_that_has_worked_begins_while_its_bucket_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = load_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
+    refused = StoreTransient("out of reach")
+
+    def refuse(*_: object) -> ObjectSummary:
+        raise refused
+
+    async def begin() -> None:
+        async with running_node(settings):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "head", refuse)
+        with pytest.raises(StoreTransient):
+            asyncio.run(begin())
+    asyncio.run(append_one(settings))
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "head", refuse)
+        asyncio.run(begin())
+    assert "whose bucket 0 is was not looked up" in caplog.text

@@ -20,9 +20,9 @@ from siltstone.stream_engine.errors import (
     StreamHandleClosed,
 )
 from siltstone.stream_engine.stream import Stream
-from siltstone.stream_engine.wal import segment_file
 from support.case_names import name_of
 from support.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
+from support.wal_disk import put_disk_in
 
 
 def run(tmp_path, scenario, settings=SMALL) -> None:
@@ -80,7 +80,7 @@ def test_rule_1_the_answer_comes_when_the_log_is_synced_and_the_batch_stands_in_
                 os.fdatasync(descriptor)
                 synced.append(stream.next_offset)
 
-        monkeypatch.setattr(segment_file, "os", WatchedOs())
+        put_disk_in(monkeypatch, WatchedOs())
         for offset in range(20):
             synced.clear()
             answer = node.engine.append(stream, b"x" * 100, 1)
@@ -577,7 +577,7 @@ def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes_after
         node = await world.open()
         stream = await node.new_stream()
         assert await node.append(stream, b"before") == 0
-        monkeypatch.setattr(segment_file, "os", FullDisk())
+        put_disk_in(monkeypatch, FullDisk())
         waiter = asyncio.ensure_future(stream.wait_for(1))
         answers = [node.engine.append(stream, b"lost", 1) for _ in range(3)]
         for answer in answers:

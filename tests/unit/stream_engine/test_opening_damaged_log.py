@@ -8,6 +8,8 @@ import pytest
 
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.object_formats.wal_segment import DamagedWal
+from siltstone.stream_engine.wal.ownership import WalOfAnotherStore
+from siltstone.stream_engine.wal.segment_directory import IDENTITY_FILE
 from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World
 
 APPENDS = 12
@@ -30,12 +32,12 @@ def segments(world: World) -> list[Path]:
     return sorted(world.wal_folder.glob("*.wal"))
 
 
-async def refused_twice(world: World, reason: str) -> None:
+async def refused_twice(world: World, reason: str, kind: type[Exception] = DamagedWal) -> None:
     """And nothing of the log is gone after it: who starts a node again and again does no harm."""
     before = {path: path.read_bytes() for path in segments(world)}
     assert len(before) > 2
     for _ in range(2):
-        with pytest.raises(DamagedWal, match=reason):
+        with pytest.raises(kind, match=reason):
             await world.open()
     assert {path: path.read_bytes() for path in segments(world)} == before
 
@@ -63,12 +65,17 @@ def test_rule_1_segments_that_changed_names_are_not_taken_for_a_torn_log(tmp_pat
     asyncio.run(main())
 
 
-def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path):
+@pytest.mark.parametrize("has_identity", [True, False])
+def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path, has_identity):
+    """By its identity; and by what its records say when that is gone too."""
+
     async def main() -> None:
         world = World(tmp_path)
         await crashed(world)
+        if not has_identity:
+            (world.wal_folder / IDENTITY_FILE).unlink()
         world.log = MemoryLog()
-        await refused_twice(world, "another store's")
+        await refused_twice(world, "another store's", WalOfAnotherStore if has_identity else DamagedWal)
 
     asyncio.run(main())
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator, Sequence
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.store_identity import store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key
+from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
+from siltstone.object_store.store_marker import MARKER_KEY, marked_store_id
 
 
 def check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
@@ -37,8 +40,27 @@ def _judge_objects(
     summaries: Sequence[ObjectSummary], bucket_id: int, image: MetadataImage, store: ObjectStore
 ) -> Iterator[Finding]:
     for summary in summaries:
-        if (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
+        if summary.key == MARKER_KEY:
+            yield from _judge_marker(store, bucket_id, image)
+        elif (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
             yield finding
+
+
+def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> Iterator[Finding]:
+    try:
+        marked = marked_store_id(store)
+    except DamagedIdentity as damage:
+        yield _of_marker(f"bucket {bucket_id}: {damage}")
+        return
+    if marked != store_id_of(image):
+        yield _of_marker(
+            f"bucket {bucket_id} belongs to store {marked}, this is store {store_id_of(image)}: "
+            "the settings name the wrong bucket, or the metadata is another store's"
+        )
+
+
+def _of_marker(text: str) -> Finding:
+    return Finding(FindingKind.BUCKET_OF_ANOTHER_STORE, text, key=MARKER_KEY)
 
 
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:

@@ -2,10 +2,10 @@
 
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.entities import NodeRegistration, StreamMetadata, StreamState
+from siltstone.metadata.entities import NodeMetadata, NodeRegistration, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import NodeRegistered
-from siltstone.metadata.refusals import NodeEpochNotExist
+from siltstone.metadata.refusals import NodeEpochNotExist, NodeLogBehind
 
 FIRST_NODE_EPOCH = 1
 
@@ -18,6 +18,8 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
     opened = opened_streams(view, command.node_id)
     if node is not None and node.incarnation == command.incarnation:
         return Decision((), NodeRegistration(command.node_id, node.node_epoch, opened))
+    if node is not None and opened:
+        _check_log(node, command)
     epoch = FIRST_NODE_EPOCH if node is None else node.node_epoch + 1
     record = NodeRegistered(
         node_id=command.node_id,
@@ -27,6 +29,16 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
         wal_location=node.wal_location if node is not None and command.failover else command.wal_location,
     )
     return Decision((record,), NodeRegistration(command.node_id, epoch, opened))
+
+
+def _check_log(node: NodeMetadata, command: RegisterNode) -> None:
+    """Before the epoch is raised: whoever comes with the wrong folder fences nobody."""
+    if command.log_epoch is None or command.log_epoch >= node.log_epoch:
+        return
+    if command.lost_log_epoch != node.log_epoch:
+        raise NodeLogBehind(
+            f"node {node.node_id} left streams open in its life {node.log_epoch}", log_epoch=node.log_epoch
+        )
 
 
 def opened_streams(view: ImageView, node_id: int) -> tuple[StreamMetadata, ...]:

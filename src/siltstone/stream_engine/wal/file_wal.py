@@ -12,6 +12,7 @@ from pathlib import Path
 
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.wal_segment import (
     RECORD_HEADER_BYTES,
     RECORD_OVERHEAD_BYTES,
@@ -57,6 +58,17 @@ class FileWriteAheadLog:
         self._tasks = TaskGroup("wal", self._failed)
         self._timer = TaskGroup("wal", self._failed)
         self._appends = self._groups = self._syncs = self._bytes_written = 0
+
+    # -- whose it is -------------------------------------------------------------------------------------
+
+    async def identity(self) -> LogIdentity | None:
+        return await self._calls.run(self._segments.identity)
+
+    async def is_empty(self) -> bool:
+        return await self._calls.run(self._segments.is_empty)
+
+    async def claim(self, identity: LogIdentity) -> None:
+        await self._calls.run(self._segments.claim, identity)
 
     # -- a former life -----------------------------------------------------------------------------------
 

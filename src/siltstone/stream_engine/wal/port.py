@@ -11,6 +11,7 @@ import msgspec
 
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.wal_segment import WalRecord
 
 
@@ -43,6 +44,18 @@ class WalStatistics(msgspec.Struct, frozen=True):
 
 
 class WriteAheadLog(Protocol):
+    async def identity(self) -> LogIdentity | None:
+        """Whose log it is, and which life's. None for one that nobody has used. Raises DamagedIdentity."""
+        ...
+
+    async def is_empty(self) -> bool:
+        """Whether there is nothing to recover."""
+        ...
+
+    async def claim(self, identity: LogIdentity) -> None:
+        """From here on it is that life's. Durable when it returns."""
+        ...
+
     def recover(self) -> AsyncIterator[list[WalRecord]]:
         """What a former life left, in order. Raises DamagedWal when acknowledged records are not whole."""
         ...

@@ -1,6 +1,7 @@
 """The directory of a node's segments: names, the lock, using trimmed segments again, scanning.
 
     LOCK                            held while a process has the log open
+    identity.json                   whose log it is, and which life's (``object_formats.identity``)
     <first position, 20 digits>.wal a segment of the log
     <number>.spare                  a trimmed segment of this life of the log, to be used again
 
@@ -13,6 +14,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from siltstone.object_formats.identity import (
+    DamagedIdentity,
+    LogIdentity,
+    decode_log_identity,
+    encode_log_identity,
+)
 from siltstone.object_formats.wal_segment import (
     SEGMENT_HEADER_BYTES,
     DamagedWal,
@@ -21,9 +28,11 @@ from siltstone.object_formats.wal_segment import (
     decode_records,
     decode_segment_header,
 )
+from siltstone.runtime.durable_files import replace_file, sync_directory
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
-from siltstone.stream_engine.wal.segment_file import SegmentFile, sync_directory
+from siltstone.stream_engine.wal.segment_file import SegmentFile
 
+IDENTITY_FILE = "identity.json"
 SPARES_MAX = 4
 """Trimmed segments kept for use again: what one committed cache block of default size frees, and some."""
 
@@ -37,6 +46,25 @@ class SegmentDirectory:
         self._spare_number = 0
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(directory / "LOCK")
+
+    # -- whose it is -------------------------------------------------------------------------------------
+
+    def identity(self) -> LogIdentity | None:
+        """Raises DamagedIdentity."""
+        path = self._directory / IDENTITY_FILE
+        try:
+            return decode_log_identity(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except DamagedIdentity as damage:
+            raise DamagedIdentity(f"{path}: {damage}; restore it, or delete it if you are sure") from damage
+
+    def is_empty(self) -> bool:
+        return not self._segment_paths()
+
+    def claim(self, identity: LogIdentity) -> None:
+        """The file is there whole, as it was before, or as it is to be."""
+        replace_file(self._directory / IDENTITY_FILE, encode_log_identity(identity))
 
     # -- a former life -----------------------------------------------------------------------------------
 

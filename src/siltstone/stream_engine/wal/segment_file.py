@@ -7,11 +7,9 @@ before costs least of all, so trimmed segments are used again (``segment_directo
 import os
 from pathlib import Path
 
-from siltstone.model.buffers import Buffer, Buffers, total_bytes
+from siltstone.model.buffers import Buffers
 from siltstone.object_formats.wal_segment import SegmentHeader, encode_segment_header
-
-IOV_MAX = 1024
-"""Buffers in one vectored write: the limit of Linux."""
+from siltstone.runtime.durable_files import write_at
 
 
 class SegmentFile:
@@ -34,39 +32,10 @@ class SegmentFile:
         return self._at + record_bytes <= self.size_bytes
 
     def write(self, buffers: Buffers) -> None:
-        for first in range(0, len(buffers), IOV_MAX):
-            self._write_fully(buffers[first : first + IOV_MAX])
+        self._at += write_at(self._descriptor, buffers, self._at)
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-    def _write_fully(self, buffers: Buffers) -> None:
-        wanted = total_bytes(buffers)
-        written = os.pwritev(self._descriptor, buffers, self._at)
-        self._at += written
-        if written < wanted:
-            self._write_fully(_remainder(buffers, written))
-
-
-def _remainder(buffers: Buffers, written: int) -> list[Buffer]:
-    """What is left of a gather list after its first ``written`` bytes."""
-    rest: list[Buffer] = []
-    for buffer in buffers:
-        if written >= len(buffer):
-            written -= len(buffer)
-        else:
-            rest.append(memoryview(buffer)[written:])
-            written = 0
-    return rest
-
-
-def sync_directory(directory: Path) -> None:
-    """Make names in the directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,10 +5,13 @@ from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.sweep import sweep
 from siltstone.metadata.commands import CommitUpload
 from siltstone.metadata.store.port import LogUnavailable
+from siltstone.metadata.store_identity import put_store_id
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import object_key
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectSummary, StoreDenied, StoreTransient
+from siltstone.object_store.store_marker import MARKER_KEY, mark
+from siltstone.runtime.randomness import seeded_randomness
 from support.batches import batch
 from support.maintained_store import MaintainedStore
 
@@ -212,3 +215,26 @@ def test_a_key_that_this_store_would_not_write_hides_no_other_finding(key: str) 
     findings = check_bucket(world.context, 0)
     assert [each.kind for each in findings] == [FindingKind.FOREIGN_KEY] * 2
     assert key in kinds(findings)
+
+
+@pytest.mark.parametrize(
+    ("marker", "texts"),
+    [
+        (None, []),
+        ("own", []),
+        ("f" * 32, [f"bucket 0 belongs to store {'f' * 32}, this is store "]),
+        ("damaged", [f"bucket 0: {MARKER_KEY} in "]),
+    ],
+)
+def test_the_marker_of_the_bucket_is_no_foreign_key_and_has_to_be_this_store_s(
+    marker: str | None, texts: list[str]
+) -> None:
+    world = MaintainedStore()
+    own = world.metadata.execute(put_store_id(seeded_randomness(1))).decode()
+    if marker == "damaged":
+        world.store.put(MARKER_KEY, [b"{}"])
+    elif marker is not None:
+        mark(world.store, own if marker == "own" else marker)
+    findings = check_bucket(world.context, 0)
+    assert [each.text[: len(text)] for each, text in zip(findings, texts, strict=True)] == texts
+    assert all(each.kind is FindingKind.BUCKET_OF_ANOTHER_STORE for each in findings)

@@ -9,9 +9,9 @@ from siltstone.object_formats.wal_segment import RECORD_OVERHEAD_BYTES, DamagedW
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
-from siltstone.stream_engine.wal import segment_file
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode, WalWriteFailed
 from support.batches import batch
+from support.wal_disk import put_disk_in
 from support.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
 
 RECORD_BYTES = RECORD_OVERHEAD_BYTES + 100
@@ -50,7 +50,7 @@ class WatchedOs:
 @pytest.fixture
 def disk(monkeypatch):
     watched = WatchedOs()
-    monkeypatch.setattr(segment_file, "os", watched)
+    put_disk_in(monkeypatch, watched)
     return watched
 
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from siltstone.stream_engine.wal import segment_file
 from support.engine_world import settled
 from support.losing_disk import LosingDisk, PowerLost
+from support.wal_disk import put_disk_in
 from support.wal_node import WalNode, recovered_offsets
 
 SEEDS_OF_UNSYNCED_HEADERS = (524, 615, 822, 830, 834, 975)
@@ -20,7 +20,7 @@ def test_power_that_fails_at_any_call_to_the_disk(tmp_path, monkeypatch, seed):
     """Segments are rolled, trimmed and used again, so that stale records lie under the new ones."""
     rng = Random(seed)
     disk = LosingDisk(rng)
-    monkeypatch.setattr(segment_file, "os", disk)
+    put_disk_in(monkeypatch, disk)
     calls_left = rng.randint(1, 120)
 
     def count_down():

@@ -1,0 +1,61 @@
+"""Whether the log in a folder is the one a node needs: what the last life acknowledged may be nowhere else.
+
+The folder carries an identity (``object_formats.identity``) with the epoch of the life that last began to append to it;
+the metadata remember the epoch of the life that last opened a stream. The first is never behind the second in the
+folder that was used, and always in any other. It matters only while streams are still open: a life that ended well has
+committed everything, and the next may begin in an empty folder.
+"""
+
+from siltstone.metadata.refusals import NodeLogBehind
+from siltstone.model.errors import InvalidRequest
+from siltstone.stream_engine.wal.port import WalOfAnotherNode, WriteAheadLog
+
+NEVER_USED = 0
+"""Below every node epoch: a folder that nobody has used."""
+
+
+class WalOfAnotherStore(InvalidRequest):
+    """The log in this place belongs to another store."""
+
+
+class WalLost(InvalidRequest):
+    """The log in this place is not the one that the node last used, and what that one holds is nowhere else."""
+
+
+async def log_epoch_of(wal: WriteAheadLog, store_id: str, node_id: int, location: str) -> int:
+    """Raises WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
+    identity = await wal.identity()
+    if identity is None:
+        return NEVER_USED
+    if identity.store_id != store_id:
+        if await wal.is_empty():
+            return NEVER_USED
+        raise WalOfAnotherStore(
+            f"the write-ahead log in {location} is another store's ({identity.store_id}, this is {store_id}): "
+            "give each store its own folder, and restore the metadata if they were lost"
+        )
+    if identity.node_id != node_id:
+        raise WalOfAnotherNode(
+            f"the write-ahead log in {location} belongs to node {identity.node_id}, this is node {node_id}: "
+            "give each node its own write-ahead log folder"
+        )
+    return identity.node_epoch
+
+
+def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
+    """What a person is told."""
+    found = f"was last used by its life {log_epoch}" if log_epoch else "was never used by it"
+    return WalLost(
+        f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder it had. If that is "
+        f"lost for good, with what only it held, start once with engine.wal.lost_epoch={behind.log_epoch}"
+    )
+
+
+async def refuse_records_of_an_older_life(wal: WriteAheadLog, location: str) -> None:
+    """For a loss that was accepted. What an older life left was committed, or given up, long ago, and does not go on
+    where the streams are now."""
+    if not await wal.is_empty():
+        raise WalLost(
+            f"the write-ahead log in {location} holds records of an older life of this node: move the folder away, and "
+            "start without it"
+        )

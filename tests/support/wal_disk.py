@@ -1,0 +1,12 @@
+"""Another operating system for what writes the files of a write-ahead log."""
+
+import pytest
+
+from siltstone.runtime import durable_files
+from siltstone.stream_engine.wal import segment_file
+
+
+def put_disk_in(monkeypatch: pytest.MonkeyPatch, disk: object) -> None:
+    """``disk`` has what it changes of ``os``, and passes the rest on."""
+    monkeypatch.setattr(segment_file, "os", disk)
+    monkeypatch.setattr(durable_files, "os", disk)

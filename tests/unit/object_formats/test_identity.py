@@ -1,0 +1,54 @@
+import pytest
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.object_formats.identity import (
+    DamagedIdentity,
+    LogIdentity,
+    StoreIdentity,
+    decode_log_identity,
+    decode_store_identity,
+    encode_log_identity,
+    encode_store_identity,
+)
+
+STORE_ID = "00112233445566778899aabbccddeeff"
+LOG = LogIdentity(STORE_ID, 3, 7)
+STORE = StoreIdentity(STORE_ID)
+
+
+def test_a_person_can_read_it() -> None:
+    assert encode_log_identity(LOG).startswith(
+        b'{"kind":"log","format":1,"store_id":"%s","node_id":3,"node_epoch":7,"crc32c":"' % STORE_ID.encode()
+    )
+    assert encode_log_identity(LOG).endswith(b'"}\n')
+
+
+def sealed(body: bytes) -> bytes:
+    return b'%s,"crc32c":"%08x"}\n' % (body[:-1], crc32c([body]))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "no line of an identity"),
+        (b"{}\n", "no line of an identity"),
+        (encode_log_identity(LOG)[:-1], "no line of an identity"),
+        (encode_log_identity(LOG) * 2, "no line of an identity"),
+        (encode_log_identity(LOG).replace(b'"node_epoch":7', b'"node_epoch":8'), "checksum"),
+        (encode_store_identity(STORE), "a bucket's identity"),
+        (sealed(b'{"kind":"log","format":2,"store_id":"a","node_id":0,"node_epoch":1}'), "format 2"),
+        (sealed(b'{"kind":"log","format":1,"store_id":"a","node_id":0}'), "cannot be read"),
+        (sealed(b'{"kind":"tape","format":1}'), "cannot be read"),
+        (sealed(b"{not json}"), "cannot be read"),
+    ],
+)
+def test_rule_8_what_is_no_identity_of_a_log_is_named(data: bytes, reason: str) -> None:
+    with pytest.raises(DamagedIdentity, match=reason):
+        decode_log_identity(data)
+
+
+def test_rule_8_what_is_no_identity_of_a_bucket_is_named() -> None:
+    with pytest.raises(DamagedIdentity, match="a log's identity"):
+        decode_store_identity(encode_log_identity(LOG))
+    with pytest.raises(DamagedIdentity, match="no line of an identity"):
+        decode_store_identity(b"")
