@@ -14,7 +14,7 @@ from typing import Self
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.event_loop import run
-from siltstone.server.kafka_node import running_kafka_node
+from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings import load_settings
 
@@ -55,6 +55,7 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._failure: BaseException | None = None
+        self._node: KafkaNode | None = None
         self._bootstrap_servers: str | None = None
 
     def __repr__(self) -> str:
@@ -99,13 +100,19 @@ class Broker:
             self.stop()
             raise failure
 
+    def flush(self) -> None:
+        """Returns when everything acknowledged so far is in objects, where Spark finds it. Raises BrokerNotRunning."""
+        if self._loop is None or self._node is None:
+            raise BrokerNotRunning("this broker is not running: there is nothing to flush")
+        asyncio.run_coroutine_threadsafe(self._node.node.engine.flush(), self._loop).result()
+
     def stop(self) -> None:
         """Everything that was acknowledged is committed first. Idempotent."""
         if self._thread is not None:
             if self._loop is not None and self._stopping is not None and self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-        self._thread = self._loop = self._stopping = self._bootstrap_servers = None
+        self._thread = self._loop = self._stopping = self._node = self._bootstrap_servers = None
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
@@ -131,6 +138,7 @@ class Broker:
         flags = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {}), **self._settings}
         settings = load_settings(self.folder, flags=flags)
         async with running_kafka_node(settings, parse_addresses([f"127.0.0.1:{self._port}"])) as node:
+            self._node = node
             address = node.listeners.listeners[0]
             self._bootstrap_servers = f"{address.advertised_host}:{address.advertised_port}"
             self._ready.set()

@@ -1,6 +1,6 @@
 """``siltstone demo``: the steps in order."""
 
-import asyncio
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -17,12 +17,24 @@ from siltstone.cli.compacting.runners import (
 )
 from siltstone.cli.demo.choosing import busiest_and_quiet
 from siltstone.cli.demo.figures import Figures, measure
-from siltstone.cli.demo.flights import Flight, StreamName, batches_of, flights_file, read_flights
-from siltstone.cli.demo.loading import LoadReport, load
+from siltstone.cli.demo.flights import (
+    FLIGHTS_TOPIC,
+    LATE_TOPIC,
+    Flight,
+    flights_file,
+    read_flights,
+)
+from siltstone.cli.demo.kafka_client import (
+    FlightProducer,
+    GroupReading,
+    create_topics,
+    refuse_without_client,
+)
 from siltstone.cli.demo.place import demo_folder
 from siltstone.cli.demo.report import chart, figures_table
 from siltstone.cli.demo.story import COLUMNS_MAX, Story
 from siltstone.cli.demo.thresholds import write_settings
+from siltstone.cli.demo.trickle import Trickle
 from siltstone.cli.demo.verifying import verify
 from siltstone.cli.failures import Failure
 from siltstone.cli.output import results
@@ -32,9 +44,12 @@ from siltstone.maintenance.compaction import compact
 from siltstone.model.objects import ObjectState
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.embedded import Broker
+from siltstone.server.settings import StoreSettings, load_settings
 
 MISMATCHES_SHOWN_MAX = 5
+PARTITIONS = {FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}
+GROUP_MEMBERS = 2
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -43,10 +58,13 @@ class Stage(msgspec.Struct, frozen=True):
     settings: StoreSettings
     story: Story
     clock: Clock
+    broker: Broker
+    producer: FlightProducer
     flights: list[Flight]
-    loaded: LoadReport
-    watched: dict[StreamName, int]
-    """The streams whose reading is counted."""
+
+    @property
+    def records(self) -> int:
+        return sum(len(flight.topics) for flight in self.flights)
 
 
 @click.command("demo")
@@ -57,7 +75,9 @@ class Stage(msgspec.Struct, frozen=True):
     help="Where to make the store; it stays there.",
 )
 @click.option("--keep", is_flag=True, help="Keep the temporary folder that is used without --store.")
-@click.option("--flights", "count", type=click.IntRange(min=1), metavar="N", help="Only the first N flights.")
+@click.option(
+    "--flights", "count", type=click.IntRange(min=100), metavar="N", help="Only about N flights of the year."
+)
 @click.option(
     "--runner",
     type=click.Choice(RUNNERS),
@@ -67,55 +87,90 @@ class Stage(msgspec.Struct, frozen=True):
 )
 @click.option("--master", metavar="URL", default=LOCAL_MASTER, show_default=True, help="The Spark master.")
 def demo(store: Path | None, keep: bool, count: int | None, runner: str, master: str) -> None:
-    """Fill a store with the flights of 2013, compact it on Spark, read everything back.
+    """A Kafka broker, a year of flights, and a compaction on Spark while the last of them arrive.
 
-    Every flight that left New York City in 2013 is appended to the stream of its carrier and airport, durable in a
-    write-ahead log before the answer, and uploaded in stream set objects. Then compaction makes few objects of many,
-    every record is compared with its source, and a chart shows what that bought. Exit status 1 if any record differs.
+    confluent-kafka, an ordinary Kafka client, produces every flight that left New York City in 2013, keyed by the tail
+    number of its plane. Spark compacts what the broker has uploaded while December is still being produced. A consumer
+    group reads everything back, every record is compared with its source, and a chart shows what compaction bought.
+    Exit status 1 if any record differs.
     """
     story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
+    refuse_without_client()
     check_runner(runner)  # before the store is there, not after a minute's work
     with demo_folder(store, keep=keep) as folder:
-        stage = _fill(folder, story, file, count)
-        before = _count(stage, "Before compaction: what reading costs")
-        _compact(stage, runner, master)
-        after = _count(stage, "After compaction: the same reads, cold again")
-        is_right = _verify(stage)
-        story.step("What compaction bought")
-        story.show(figures_table(before, after))
-        story.show(chart(before, after))
+        is_right = _play(folder, story, file, count, runner, master)
         if not is_right:
             raise Failure
-        _what_next(stage, folder, is_kept=keep or store is not None)
+        _what_next(story, folder, is_kept=keep or store is not None)
 
 
-def _fill(folder: Path, story: Story, file: Path, count: int | None) -> Stage:
-    clock = SystemClock()
+def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str) -> bool:
     story.title(
-        "Siltstone demo", "The flights that left New York City in 2013, from append to compacted objects."
+        "Siltstone demo", "The flights that left New York City in 2013, through a Kafka broker and Spark."
     )
     story.step("Read the data")
     flights = read_flights(file, count)
-    batches = list(batches_of(flights))
-    streams = len({batch.stream for batch in batches})
-    story.done(f"{counted(len(flights), 'flight')}, {counted(streams, 'stream')} (carrier and airport), "
-               f"{counted(len(batches), 'batch', 'batches')}")  # fmt: skip
-    story.step("Append it in time order")
-    story.note(f"store: {folder}")
-    settings = write_settings(folder, batches)
-    with story.progress("appending") as on_progress:
-        loaded = asyncio.run(load(settings, batches, clock, on_progress))
-    story.done(f"{counted(loaded.appends, 'append')} acknowledged in {seconds_words(loaded.seconds)}, each durable "
-               f"in the write-ahead log first: {counted(loaded.syncs, 'fdatasync')}")  # fmt: skip
-    watched = {name: loaded.streams[name] for name in busiest_and_quiet(flights)}
-    return Stage(settings, story, clock, flights, loaded, watched)
+    planes = len({flight.tail_number for flight in flights})
+    late = sum(flight.is_late for flight in flights)
+    story.done(f"{counted(len(flights), 'flight')} of {counted(planes, 'plane')}, "
+               f"{late:,} of them three hours late or more")  # fmt: skip
+    settings = write_settings(folder, flights)
+    clock = SystemClock()
+    began_ms = clock.monotonic_ms()
+    story.step("Start a broker")
+    with Broker(folder) as broker:
+        started_ms = clock.monotonic_ms() - began_ms
+        story.done(f"a Kafka broker on {broker.bootstrap_servers} after {seconds_words(started_ms / 1000)}")
+        story.note(f"store: {folder}")
+        create_topics(broker.bootstrap_servers, PARTITIONS)
+        stage = Stage(settings, story, clock, broker, FlightProducer(broker.bootstrap_servers), flights)
+        before, after = _produce_and_compact(stage, runner, master)
+        is_right = _consume(stage)
+    is_clean = _check(stage)
+    story.step("What compaction bought")
+    story.show(figures_table(before, after))
+    story.show(chart(before, after))
+    return is_right and is_clean
+
+
+def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figures, Figures]:
+    december = [flight for flight in stage.flights if flight.is_of_december]
+    _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])
+    stage.broker.flush()
+    before = _count(stage, "Before compaction: what reading costs")
+    trickle = Trickle(stage.producer, december, stage.clock)
+    producing = threading.Thread(target=trickle.run)
+    producing.start()
+    try:
+        _compact(stage, runner, master)
+    finally:
+        trickle.hurry()
+        producing.join()
+    trickle.raise_failure()
+    stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, the slowest day "
+                     f"acknowledged after {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
+    stage.broker.flush()
+    return before, _count(stage, "After compaction: the same reads, cold again, December included")
+
+
+def _produce(stage: Stage, flights: list[Flight]) -> None:
+    story = stage.story
+    story.step("Produce January to November with confluent-kafka, keyed by tail number")
+    began_ms = stage.clock.monotonic_ms()
+    with story.progress("producing") as on_progress:
+        stage.producer.produce(flights, on_progress)
+    seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
+    story.done(f"{counted(stage.producer.acknowledged, 'record')} acknowledged in {seconds_words(seconds)}, each one "
+               "durable in the write-ahead log first")  # fmt: skip
 
 
 def _count(stage: Stage, text: str) -> Figures:
     story = stage.story
     story.step(text)
-    figures = asyncio.run(measure(stage.settings, stage.watched))
+    with open_store(stage.settings) as store:
+        watched = busiest_and_quiet(store.metadata.image)
+    figures = measure(stage.settings, watched)
     kinds = (
         (figures.stream_set_objects, "stream set object"),
         (figures.stream_objects, "stream object"),
@@ -131,7 +186,8 @@ def _count(stage: Stage, text: str) -> Figures:
 
 def _compact(stage: Stage, runner_name: str, master: str) -> None:
     story = stage.story
-    story.step(f"Compact on {'Spark' if runner_name == SPARK else 'threads of this process'}")
+    where = "Spark" if runner_name == SPARK else "threads of this process"
+    story.step(f"Compact on {where}, while December is produced")
     began_ms = stage.clock.monotonic_ms()
     if runner_name != IN_PROCESS:
         story.note(f"starting Spark, {master}: the JVM takes some seconds")
@@ -147,20 +203,32 @@ def _compact(stage: Stage, runner_name: str, master: str) -> None:
             )
     story.done(f"{counted(report.objects_before, 'object')} became {report.objects_after:,} in "
                f"{counted(report.iterations, 'task')}, {seconds_words(report.seconds)}")  # fmt: skip
-    story.done(f"{size_words(report.bytes_read)} read in {counted(report.read_requests, 'request')}")
-    story.done(f"{size_words(report.bytes_written)} written in {counted(report.write_requests, 'request')}")
+    story.done(f"{size_words(report.bytes_read)} read in {counted(report.read_requests, 'request')}, "
+               f"{size_words(report.bytes_written)} written in {report.write_requests:,}")  # fmt: skip
     story.done(f"peak memory of a process that ran a task: {size_words(report.peak_memory_bytes)}")
 
 
-def _verify(stage: Stage) -> bool:
+def _consume(stage: Stage) -> bool:
     story = stage.story
-    story.step("Read every record back and compare it with the source")
-    with story.progress("reading") as on_progress:
-        found = asyncio.run(verify(stage.settings, stage.loaded.streams, stage.flights, on_progress))
+    story.step(f"Consume everything with a group of {GROUP_MEMBERS}, and compare")
+    reading = GroupReading(stage.broker.bootstrap_servers, PARTITIONS, stage.clock)
+    began_ms = stage.clock.monotonic_ms()
+    with story.progress("consuming") as on_progress:
+        consumed = reading.read(stage.records, GROUP_MEMBERS, on_progress)
+    seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
+    story.done(f"{counted(len(consumed), 'record')} consumed in {seconds_words(seconds)}")
+    found = verify(stage.flights, consumed)
     tell = story.wrong if found.mismatches else story.done
-    tell(f"{found.records_equal:,} of {len(stage.flights):,} records are as in the source")
+    tell(
+        f"{found.records_equal:,} of {found.records_expected:,} records are as in the source, in order for every plane"
+    )
     for mismatch in found.mismatches[:MISMATCHES_SHOWN_MAX]:
         story.wrong(str(mismatch))
+    return not found.mismatches
+
+
+def _check(stage: Stage) -> bool:
+    story = stage.story
     with open_store(stage.settings) as store:
         report = check(store.context)
         waiting = len(store.metadata.image.destroyed)
@@ -170,18 +238,26 @@ def _verify(stage: Stage) -> bool:
     if waiting:
         story.note(f"{counted(waiting, 'replaced object')} left to siltstone maintain sweep, which deletes "
                    "when no reader can need them (after 10 min)")  # fmt: skip
-    return not found.mismatches and report.is_clean
+    return report.is_clean
 
 
-def _what_next(stage: Stage, folder: Path, *, is_kept: bool) -> None:
-    story = stage.story
-    with open_store(stage.settings) as store:
-        objects = store.metadata.image.objects.values()
-        newest = max(held.object_id for held in objects if held.state is ObjectState.COMMITTED)
+def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
     story.step("Try next")
     place = str(folder) if is_kept else "./siltstone-data"
     if not is_kept:
         story.note("the temporary store is removed now; make one that stays:")
         story.command(f"siltstone demo --store {place}")
-    for command in ("streams", f"inspect {newest} --blocks", "check", "maintain sweep"):
+    for command in (
+        "serve",
+        "streams",
+        f"inspect {_newest_object(folder)} --blocks",
+        "check",
+        "maintain sweep",
+    ):
         story.command(f"siltstone {command} --store {place}")
+
+
+def _newest_object(folder: Path) -> int:
+    with open_store(load_settings(folder, environment={})) as store:
+        objects = store.metadata.image.objects.values()
+        return max(held.object_id for held in objects if held.state is ObjectState.COMMITTED)

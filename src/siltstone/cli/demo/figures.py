@@ -1,19 +1,26 @@
 """What a store costs its readers: objects, index entries, and the requests that reading a stream takes.
 
-Requests are not estimated: a node with empty caches reads the stream, and the bucket counts what it is asked.
+Requests are not estimated: a reader with empty caches reads the stream, and the bucket counts what it is asked. It
+needs no node, so the broker goes on beside it.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.cli.demo.flights import StreamName
-from siltstone.cli.demo.reading import read_whole_stream
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.object_index import read_index
-from siltstone.server.components import Store, open_node, open_store
+from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.clock import SystemClock
+from siltstone.server.components import Store, open_store
 from siltstone.server.settings import StoreSettings
+from siltstone.stream_engine.reading.committed_reader import CommittedReader
+
+FETCH_BYTES = MIB
+"""What a consumer's fetch usually asks for."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -24,16 +31,16 @@ class Figures(msgspec.Struct, frozen=True):
     stream_objects: int
     size_bytes: int
     index_entries: int
-    holding: dict[StreamName, int]
-    requests: dict[StreamName, int]
+    holding: dict[str, int]
+    requests: dict[str, int]
 
     @property
     def objects(self) -> int:
         return self.stream_set_objects + self.stream_objects
 
 
-async def measure(settings: StoreSettings, streams: Mapping[StreamName, int]) -> Figures:
-    """``streams``: those to be read, each by a node of its own."""
+def measure(settings: StoreSettings, streams: Mapping[str, int]) -> Figures:
+    """``streams``: those to be read, each by a reader of its own."""
     with open_store(settings) as store:
         image = store.metadata.image
         committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
@@ -42,7 +49,7 @@ async def measure(settings: StoreSettings, streams: Mapping[StreamName, int]) ->
             for name, stream_id in streams.items()
         }
         index_entries = sum(_index_entries(store, held) for held in committed)
-    requests = {name: await count_requests(settings, stream_id) for name, stream_id in streams.items()}
+    requests = {name: asyncio.run(count_requests(settings, stream_id)) for name, stream_id in streams.items()}
     stream_objects = sum(held.kind is ObjectKind.STREAM_OBJECT for held in committed)
     return Figures(
         stream_set_objects=len(committed) - stream_objects,
@@ -60,9 +67,25 @@ def _index_entries(store: Store, held: ObjectMetadata) -> int:
 
 
 async def count_requests(settings: StoreSettings, stream_id: int) -> int:
-    """GETs of one cold read of the whole stream, and of nothing else: the node is new."""
-    async with open_node(settings) as node:
-        before = node.buckets.statistics()
-        async for _ in read_whole_stream(node, stream_id):
-            pass
-        return (node.buckets.statistics() - before).requests_of("get_range")
+    """GETs of one cold read of all that is committed of the stream, and of nothing else."""
+    with open_store(settings) as store:
+        calls = ThreadedCalls("demo-read", 4)
+        reader = CommittedReader(
+            store.buckets, lambda: store.metadata.image, lambda: asyncio.to_thread(store.metadata.refresh),
+            calls, SystemClock(), settings.read,
+        )  # fmt: skip
+        before = store.buckets.statistics()
+        try:
+            await _read_whole_stream(reader, store, stream_id)
+        finally:
+            await reader.close()
+            calls.close()
+        return (store.buckets.statistics() - before).requests_of("get_range")
+
+
+async def _read_whole_stream(reader: CommittedReader, store: Store, stream_id: int) -> None:
+    stream = store.metadata.image.streams[stream_id]
+    offset = stream.start_offset
+    while offset < stream.end_offset:
+        batches = await reader.read(stream_id, offset, stream.end_offset, FETCH_BYTES)
+        offset = batches[-1].end_offset

@@ -1,0 +1,45 @@
+"""Records that go on arriving while something else happens: a day's flights at a time, each day acknowledged."""
+
+import threading
+from collections.abc import Sequence
+from itertools import groupby
+
+from siltstone.cli.demo.flights import Flight
+from siltstone.cli.demo.kafka_client import FlightProducer
+from siltstone.model.limits import HOUR_MS
+from siltstone.runtime.clock import Clock
+
+PAUSE_SECONDS = 0.2
+"""Between two days, so that a month takes about as long as Spark's start and a compaction of little data."""
+
+
+class Trickle:
+    """``run`` in a thread; ``hurry`` makes it go on without pauses."""
+
+    def __init__(self, producer: FlightProducer, flights: Sequence[Flight], clock: Clock) -> None:
+        self._producer = producer
+        self._flights = flights
+        self._clock = clock
+        self._hurry = threading.Event()
+        self._failure: Exception | None = None
+        self.slowest_seconds = 0.0
+
+    def run(self) -> None:
+        try:
+            for _, day in groupby(self._flights, key=lambda flight: flight.departure_ms // (24 * HOUR_MS)):
+                self._produce(list(day))
+                self._hurry.wait(PAUSE_SECONDS)
+        except Exception as failure:
+            self._failure = failure
+
+    def _produce(self, day: Sequence[Flight]) -> None:
+        began_ms = self._clock.monotonic_ms()
+        self._producer.produce(day, lambda _, __: None)
+        self.slowest_seconds = max(self.slowest_seconds, (self._clock.monotonic_ms() - began_ms) / 1000)
+
+    def hurry(self) -> None:
+        self._hurry.set()
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
