@@ -8,7 +8,6 @@ import pytest
 
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
@@ -153,16 +152,6 @@ def test_item_04_a_tagged_field_with_its_default_is_left_out(connection: RawConn
 
     rows_end = 4 + 2 + 1 + len(ANNOUNCED) * 7
     assert frame[rows_end:] == bytes(4) + b"\x00"  # throttle time, and no tagged field
-
-
-def test_item_04_tagged_fields_are_written_in_ascending_order(address: Address, topic: RawTopic) -> None:
-    """kio writes them so, and has to make the same bytes."""
-    with OracleCheckedConnection(address, kio_reads) as connection:
-        request = fetch_request(topic, {0: 0}, current_leader_epoch=1_000_000)
-        (row,) = fetched_rows(connection.ask(request, 16))
-
-    assert row.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert row.current_leader.leader_id >= 0
 
 
 # -- 5: request headers --------------------------------------------------------------------------------------

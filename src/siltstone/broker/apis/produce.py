@@ -224,7 +224,7 @@ class ProduceApi:
     def _append(self, target: Target, version: int) -> None:
         topic, partition = target.topic, target.partition
         if topic is None or partition is None or partition.is_closed:
-            target.error = _unknown_topic(version)
+            target.error = _what_is_unknown(target, version)
         elif topic.is_internal:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
@@ -258,5 +258,9 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
     return None
 
 
-def _unknown_topic(version: int) -> ErrorCode:
-    return ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_ID_VERSION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _what_is_unknown(target: Target, version: int) -> ErrorCode:
+    """The id, where there are ids, unless it is that of a topic which lacks the partition."""
+    lacks_partition = target.topic is not None and target.partition is None
+    if version >= TOPIC_ID_VERSION and not lacks_partition:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
