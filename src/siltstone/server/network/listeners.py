@@ -15,6 +15,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.connections import Admission, Connections
+from siltstone.server.network.open_files import allow_connections
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.sockets import bind_sockets
@@ -69,6 +70,7 @@ class Listeners:
         """Let clients in. Raises CannotListen, unless they are bound already."""
         if not self._bound:
             await self.bind()
+        allow_connections(self._settings.max_connections)
         self._tasks.start("inspect-connections", self._connections.inspect_for_ever())
         loop = asyncio.get_running_loop()
         while self._bound:  # a socket that a server has is the server's to close
@@ -83,7 +85,7 @@ class Listeners:
         self._parts.store_line.room_made()
 
     async def close(self, time_limit_ms: float | None = None) -> None:
-        """Finish what was begun, then abort. May be called more than once."""
+        """Finish what was begun, then abort; who is cancelled here aborts at once. May be called more than once."""
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -95,6 +97,7 @@ class Listeners:
             await self._connections.wait_until_gone()
         finally:
             timer.cancel()
+            self._connections.abort()
             await self._tasks.cancel()
 
     def _close_sockets(self) -> None:

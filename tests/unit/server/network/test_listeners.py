@@ -403,6 +403,24 @@ def test_closing_waits_no_longer_than_its_time_limit(run: Run) -> None:
     run(scenario())
 
 
+def test_who_does_not_want_to_wait_cancels_the_close(run: Run) -> None:
+    async def scenario() -> None:
+        async with Server(handler_of_futures()) as server:
+            client = await server.connect()
+            client.send(framed(b"1"))
+            await server.until(lambda: len(server.handler.begun) == 1)
+            closing = asyncio.ensure_future(server.listeners.close())
+            for _ in range(50):
+                await asyncio.sleep(0)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            assert await client.end() == b""
+            assert server.count(CloseReason.SHUTDOWN) == 1
+
+    run(scenario())
+
+
 def test_the_store_may_say_that_it_has_room(run: Run) -> None:
     """Without any other event, and before the next inspection."""
 
