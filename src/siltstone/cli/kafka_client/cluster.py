@@ -56,12 +56,15 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        self._entrance = None
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
 
     # -- connections
 
     def entrance(self) -> Connection:
-        """A connection to the first broker of --bootstrap that answers. Raises what ``open_connection`` does."""
+        """A connection to the first broker of --bootstrap that answers, for questions: on those of ``broker`` requests
+        may be under way. Raises what ``open_connection`` does."""
         if self._entrance is None:
             self._entrance = self._first_that_answers()
         return self._entrance
@@ -70,19 +73,13 @@ class Cluster:
         failures: list[SiltstoneError] = []
         for address in self._bootstrap:
             try:
-                return self._connect(address)
+                return open_connection(address)
             except (Unavailable, NotKafka) as failure:
                 failures.append(failure)
         if len(failures) == 1:
             raise failures[0]
         tried = ", ".join(map(str, self._bootstrap))
         raise BrokerNotThere(f"none of {tried} answers; the last: {failures[-1]}") from failures[-1]
-
-    def _connect(self, address: Address) -> Connection:
-        connection = self._connections.get(address)
-        if connection is None:
-            connection = self._connections[address] = open_connection(address)
-        return connection
 
     def broker(self, node_id: int) -> Connection:
         """Raises what ``open_connection`` does, telling where the address came from."""
@@ -93,8 +90,10 @@ class Cluster:
             raise KafkaNotReady(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not there now: try again"
             )
+        if address in self._connections:
+            return self._connections[address]
         try:
-            return self._connect(address)
+            connection = self._connections[address] = open_connection(address)
         except BrokerNotThere as missing:
             if address in self._bootstrap:
                 raise
@@ -102,6 +101,7 @@ class Cluster:
                 f"the cluster says that broker {node_id} is at {address}, and there is nobody: check its "
                 "advertised_listeners"
             ) from missing
+        return connection
 
     @property
     def broker_ids(self) -> list[int]:
