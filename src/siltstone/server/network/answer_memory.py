@@ -36,10 +36,6 @@ class AnswerMemory:
         self.bytes_used -= self._unread.pop(writer, 0)
         self.line.room_made()
 
-    def leave(self, writer: Writer) -> None:
-        self.line.leave(writer)
-        self.forget(writer)
-
     def refresh(self) -> None:
         """What was taken since: the event loop tells only when nearly all is."""
         for writer in self._unread:

@@ -104,8 +104,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(CloseReason.PEER if exc is None else CloseReason.LOST, repr(exc))
         self._pipeline.abandon()
-        self._reader.discard()
         self._charge(0, 0)
+        self._parts.answer_memory.forget(self)
         self._on_gone(self)
         try:
             self._parts.handler.connection_closed(self._context)
@@ -293,15 +293,18 @@ class Connection(asyncio.BufferedProtocol):
             self.close_reason = reason
             log.log(_LEVELS.get(reason, logging.DEBUG), "%s closed: %s %s", self, reason, detail)
             self._note_progress(self._parts.now_ms)
-            self._leave_lines()
-            self._pipeline.finish()
+            self._let_go()
             self._transport.close()
         if at_once:
             self._transport.abort()
 
-    def _leave_lines(self) -> None:
+    def _let_go(self) -> None:
+        """Of all but answers that wait to be taken, which count until they are."""
+        self._pipeline.finish()
+        self._reader.discard()
+        self._charge(self._pipeline.held_bytes, 0)
         self._parts.store_line.leave(self)
-        self._parts.answer_memory.leave(self)
+        self._parts.answer_memory.line.leave(self)
         self._parts.request_memory.leave(self)
 
     def _close_for(self, failure: BaseException) -> None:

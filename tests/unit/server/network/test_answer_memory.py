@@ -83,9 +83,9 @@ def test_who_leaves_is_neither_counted_nor_called() -> None:
         gone, slow = Writer(), Writer(unread=90)
         memory.note(slow)
         memory.line.admits(gone)
-        memory.leave(gone)
-        memory.leave(slow)
-        memory.leave(slow)
+        memory.line.leave(gone)
+        memory.forget(slow)
+        memory.forget(slow)
         await turns()
         assert memory.bytes_used == 0
         assert not gone.went_on

@@ -714,6 +714,26 @@ def test_who_is_being_closed_has_the_same_time_to_take_its_answers() -> None:
     asyncio.run(run())
 
 
+def test_while_it_is_being_closed_only_its_unread_answers_count() -> None:
+    async def run() -> None:
+        def handle(_: ConnectionContext, frame: memoryview) -> list[bytes]:
+            if frame == b"bad":
+                raise CloseConnection("bad")
+            return [bytes(MIB)]
+
+        world = NetworkWorld(Handler(handle))
+        client = world.connect()
+        client.takes_answers = False
+        client.feed(framed(b"fetch", b"bad") + framed(bytes(MIB))[:10_000])
+        assert client.is_closing and not client.is_gone
+        assert world.statistics().unread_answer_bytes == MIB
+        assert world.statistics().request_bytes_in_flight == 0
+        client.lose()
+        assert world.statistics().unread_answer_bytes == 0
+
+    asyncio.run(run())
+
+
 # -- the node closes
 
 
