@@ -1,0 +1,280 @@
+"""A partition is opened with what it knew when it was closed, however that came about."""
+
+import pytest
+
+from siltstone.broker.partitions.opening import epoch_to_open
+from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
+from siltstone.broker.partitions.time_index import TimeIndexState
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_table import parse_topic_configs
+from siltstone.metadata import stream_life
+from siltstone.metadata.commands import OpenStream, RegisterNode
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.refusals import StreamFenced
+from siltstone.model.errors import Unavailable
+from support.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
+from support.engine_world import settled
+from support.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced, timed_batch
+from support.partition_state import ReadOffsets, knowledge
+
+PLAIN = parse_topic_configs({})
+
+
+async def fill(world: BrokerWorld, topic, rounds: int = 3, first: int = 0) -> None:
+    """Three batches a round, of five records: two producers, times that jump about, and one batch of nobody."""
+    client = world.client()
+    for number in range(first, first + rounds):
+        for batch in (
+            sequenced(1, 2 * number, 2),
+            sequenced(2, number, 1, timestamp_ms=NOW_MS - 10 * number),
+            timed_batch(NOW_MS + 5, NOW_MS - 7),
+        ):
+            assert row_of(await client.ask(produce_request(topic, batch))).error_code == 0
+
+
+async def reopened(world: BrokerWorld, topic):
+    """The partition, and where its data was read for that."""
+    reads = ReadOffsets(world.parts.engine)
+    partition = await world.partition(topic)
+    return partition, reads.of(partition.streams.data.stream_id)
+
+
+def test_after_a_clean_end_nothing_is_read_again():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        before = knowledge(world.opened(topic))
+        await world.restart()
+        partition, reads = await reopened(world, topic)
+        assert knowledge(partition) == before
+        assert reads == []
+        assert [entry.seen_ms for entry in partition.producers.entries()] == [NOW_MS, NOW_MS]
+
+    in_broker_world(scenario)
+
+
+def test_item_24_after_a_crash_everything_is_known_again():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        before = knowledge(world.opened(topic))
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert knowledge(partition) == before
+        assert reads == [(0, 9)]
+
+    in_broker_world(scenario)
+
+
+def test_what_was_read_again_after_a_crash_is_written_down_at_the_next_clean_end():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        before = knowledge(world.opened(topic))
+        await world.crash()
+        await world.partition(topic)
+        await world.restart()
+        partition, reads = await reopened(world, topic)
+        assert (knowledge(partition), reads) == (before, [])
+
+    in_broker_world(scenario)
+
+
+def test_after_a_crash_only_what_came_after_the_snapshot_is_read():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        await world.restart()
+        await fill(world, topic, rounds=1, first=3)
+        before = knowledge(world.opened(topic))
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert knowledge(partition) == before
+        assert reads == [(15, 3)]
+
+    in_broker_world(scenario)
+
+
+def test_a_snapshot_is_written_after_so_many_bytes_of_however_many_lives():
+    async def scenario(world):
+        topic = await world.topic()
+        partition = await world.partition(topic)
+        meta = partition.streams.meta
+        client = world.client()
+        await client.ask(produce_request(topic, batch_of(value_bytes=600)))
+        assert meta.next_offset == 0
+        await world.crash()
+        partition = await world.partition(topic)
+        client = world.client()
+        await client.ask(produce_request(topic, batch_of(value_bytes=600)))
+        await settled()
+        meta = partition.streams.meta
+        assert (meta.start_offset, meta.next_offset) == (0, 1)
+        for _ in range(3):
+            await client.ask(produce_request(topic, batch_of(value_bytes=600)))
+        await settled()
+        assert (meta.start_offset, meta.next_offset) == (1, 2)  # the one before is gone
+        assert world.parts.metadata.image.streams[meta.stream_id].start_offset == 1
+
+    in_broker_world(scenario, BrokerSettings(partition_snapshot_bytes=1_200))
+
+
+def test_a_partition_without_news_is_not_written_down():
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        await world.restart()
+        await world.partition(topic)
+        await fill(world, topic, rounds=1)
+        await world.restart()
+        await world.partition(topic)
+        await world.restart()
+        partition = await world.partition(topic)
+        assert partition.streams.meta.next_offset == 1
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"no snapshot",
+        encode_snapshot(PartitionSnapshot(10**6, SnapshotBody((), TimeIndexState()))),
+    ],
+    ids=["damaged", "of another log"],
+)
+def test_a_snapshot_that_cannot_be_used_costs_reading_all(payload, caplog):
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        partition = world.opened(topic)
+        before = knowledge(partition)
+        await world.parts.engine.append(partition.streams.meta, payload, 1)
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert (knowledge(partition), reads) == (before, [(0, 9)])
+        assert "is read from its beginning" in caplog.text
+
+    in_broker_world(scenario)
+
+
+def test_what_was_trimmed_is_not_read_again():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        partition = world.opened(topic)
+        await world.parts.partitions.trim(partition, 10)
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert reads == [(10, 3)]
+        ends = knowledge(partition)[2]
+        assert ends == (10, 15, 15)
+        assert all(entry.offset > 10 for entry in partition.times.state.entries)
+
+    in_broker_world(scenario)
+
+
+def test_a_snapshot_older_than_the_trim_is_used_from_there_on():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic, rounds=1)
+        await world.restart()
+        await world.partition(topic)
+        await fill(world, topic, rounds=2, first=1)
+        await world.parts.partitions.trim(world.opened(topic), 12)
+        before = knowledge(world.opened(topic))
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert reads == [(12, 2)]
+        assert knowledge(partition)[2] == before[2]
+
+    in_broker_world(scenario)
+
+
+def test_item_24_control_batches_are_nobodys_sequences():
+    async def scenario(world):
+        topic = await world.topic()
+        partition = await world.partition(topic)
+        marker = batch_of(producer_id=5, producer_epoch=0, attributes=0x30)
+        await partition.append_own(marker)
+        await world.crash()
+        assert len((await world.partition(topic)).producers) == 0
+
+    in_broker_world(scenario)
+
+
+def test_item_24_repetitions_with_the_brokers_time_keep_it_over_a_crash():
+    async def scenario(world):
+        topic = await world.topic(message_timestamp_type="LogAppendTime")
+        await world.client().ask(produce_request(topic, sequenced(1, 0)))
+        await world.pass_ms(1_000)
+        await world.crash()
+        partition = await world.partition(topic)
+        again = partition.append(sequenced(1, 0), topic.config, 13)
+        assert (again.base_offset, again.append_time_ms, again.durable) == (0, NOW_MS, None)
+
+    in_broker_world(scenario)
+
+
+def test_item_18_each_opening_has_the_next_epoch_and_tells_it_beforehand():
+    async def scenario(world):
+        topic = await world.topic()
+        for epoch in range(3):
+            assert world.parts.partitions.leader_epoch(topic, 0) == epoch
+            assert (await world.partition(topic)).leader_epoch == epoch
+            assert world.parts.partitions.leader_epoch(topic, 0) == epoch
+            await world.restart()
+
+    in_broker_world(scenario)
+
+
+def test_a_stream_opened_without_our_hearing_of_it_is_taken_over():
+    async def scenario(world):
+        topic = await world.topic()
+        data, meta = topic.metadata.partitions[0].data_stream_id, topic.metadata.partitions[0].meta_stream_id
+        command = OpenStream(NODE_ID, world.parts.node_epoch, data, 0)
+        await world.parts.metadata.execute(command)
+        partition = await world.partition(topic)
+        assert (partition.leader_epoch, partition.streams.meta.stream_id) == (0, meta)
+        await world.client().ask(produce_request(topic, batch_of()))
+
+    in_broker_world(scenario)
+
+
+def test_item_13_a_partition_that_another_node_has_open_is_refused():
+    async def scenario(world):
+        topic = await world.topic()
+        other = await world.parts.metadata.execute(RegisterNode(8, "other", "wal"))
+        data = topic.metadata.partitions[0].data_stream_id
+        await world.parts.metadata.execute(OpenStream(8, other.node_epoch, data, 3))
+        with pytest.raises(StreamFenced):
+            await world.partition(topic)
+        streams = world.parts.metadata.image.streams
+        assert streams[topic.metadata.partitions[0].meta_stream_id].state is StreamState.CLOSED
+
+    in_broker_world(scenario)
+
+
+def test_an_opening_that_fails_gives_the_streams_back_and_may_be_tried_again():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        await world.restart()
+        world.calls.fail(READ, Unavailable("the bucket does not answer"))
+        with pytest.raises(Unavailable):
+            await world.partition(topic)
+        assert world.parts.partitions.opened(topic.id, 0) is None
+        streams = world.parts.metadata.image.streams.values()
+        assert all(stream.state is StreamState.CLOSED for stream in streams)
+        world.calls.before_call = lambda _: None
+        assert (await world.partition(topic)).next_offset == 15
+
+    in_broker_world(scenario)
+
+
+def test_the_epoch_to_open_a_stream_under():
+    stream = stream_life.created(1, {})
+    assert epoch_to_open(stream) == 0
+    stream = stream_life.opened(stream, 4, NODE_ID)
+    assert epoch_to_open(stream) == 4
+    assert epoch_to_open(stream_life.closed(stream)) == 5
