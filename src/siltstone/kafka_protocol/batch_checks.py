@@ -1,6 +1,7 @@
 """What a broker refuses in a producer's batch by its header alone, before anything is written.
 
-The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
+The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch;
+but for one: more records than fit are refused here, since otherwise a header alone takes two thousand million offsets.
 Their order matters for the answer: what the CRC covers is judged only once the CRC holds, since a flipped bit is to
 be sent again and a wrong field is not. The rules that need the records themselves are in ``records.validating``.
 """
@@ -32,6 +33,10 @@ from siltstone.kafka_protocol.batch_header import (
     refuse_wrong_length,
 )
 from siltstone.model.buffers import Buffer
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
+
+RECORD_BYTES_MIN = 7
+"""Of a record that is all null and empty: each of its fields takes a byte."""
 
 _JUDGED_BITS = CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT
 
@@ -64,6 +69,9 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
         )
     if header.attributes & _JUDGED_BITS:
         _refuse_attributes(header, zstd_allowed)
+    records_bytes = DECOMPRESSED_BATCH_BYTES_MAX if header.codec else len(buffer) - BATCH_HEADER_BYTES
+    if header.record_count * RECORD_BYTES_MIN > records_bytes:
+        raise RecordCountWrong(f"{header.record_count} records in {records_bytes} bytes: fewer fit")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise SequenceMissing(
             f"sequence {header.base_sequence} of producer {header.producer_id}; it starts at 0"

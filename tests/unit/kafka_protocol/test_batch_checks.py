@@ -148,3 +148,19 @@ def test_the_causes_are_of_two_kinds():
         issubclass(error, CorruptData) for error in (TruncatedBatch, BatchLengthWrong, BatchChecksumWrong)
     )
     assert all(issubclass(error, InvalidRequest) for error in (NotOneBatch, OffsetNotZero, BatchTooLarge))
+
+
+def test_more_records_than_fit_are_refused_by_the_header_alone():
+    """Each takes seven bytes at least."""
+    fitting = (len(BATCH) - 61) // 7
+    assert checked(with_header(BATCH, record_count=fitting, last_offset_delta=fitting - 1))
+    for count in (fitting + 1, 2**31 - 1):
+        with pytest.raises(RecordCountWrong, match="fewer fit"):
+            checked(with_header(BATCH, record_count=count, last_offset_delta=count - 1))
+
+
+def test_of_compressed_records_no_more_may_be_claimed_than_are_ever_decompressed():
+    batch = build_batch(RECORDS, compression=Codec.LZ4)
+    assert checked(with_header(batch, record_count=1_000_000, last_offset_delta=999_999))
+    with pytest.raises(RecordCountWrong, match="fewer fit"):
+        checked(with_header(batch, record_count=2**31 - 1, last_offset_delta=2**31 - 2))
