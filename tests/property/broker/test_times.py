@@ -1,5 +1,5 @@
-"""Look-ups by time on a partition, against a plain list of records: whatever times producers gave, whatever was trimmed,
-thinned and written down in between."""
+"""Look-ups by time on a partition, against a plain list of records: whatever times producers gave, whatever was
+trimmed, thinned and written down in between."""
 
 import asyncio
 from collections.abc import Sequence
