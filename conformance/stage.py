@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from conformance.brokers.broker import Broker
 from conformance.raw_broker import stored_batches
@@ -38,15 +38,24 @@ class Stage:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
         self._admin.create_topics([new])[topic].result(_SECONDS_MAX)
         deadline = time.monotonic() + _SECONDS_MAX
-        while not self._is_led(topic, partitions):
+        while not self._is_ready(topic, partitions):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} has no leaders after {_SECONDS_MAX} s")
+                raise TimeoutError(f"{topic} is not there after {_SECONDS_MAX} s")
             time.sleep(0.02)
 
-    def _is_led(self, topic: str, partitions: int) -> bool:
-        """What was created is not at once known to every part of a broker."""
+    def _is_ready(self, topic: str, partitions: int) -> bool:
+        """What was created is not at once known to every part of a broker: Apache Kafka tells the leader of a partition
+        before it has it, takes a producer's second batch when it has refused the first, and refuses that ever after."""
         found = self._admin.list_topics(topic, _SECONDS_MAX).topics[topic].partitions
-        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+        if len(found) < partitions or any(each.leader < 0 for each in found.values()):
+            return False
+        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in found}
+        try:
+            for answer in self._admin.list_offsets(asked).values():
+                answer.result(_SECONDS_MAX)
+        except KafkaException:
+            return False
+        return True
 
     def fill(
         self,
