@@ -13,10 +13,14 @@ from siltstone.cli.check import check
 from siltstone.cli.compact import compact
 from siltstone.cli.demo.command import demo
 from siltstone.cli.failures import debugging, exit_status, failure_line
+from siltstone.cli.groups.command import groups
 from siltstone.cli.inspect_object import inspect
 from siltstone.cli.maintain import maintain
+from siltstone.cli.produce.command import produce
 from siltstone.cli.serve import serve
 from siltstone.cli.streams import streams
+from siltstone.cli.tail.command import tail
+from siltstone.cli.topics.command import topics
 
 
 class Commands(click.Group):
@@ -48,15 +52,17 @@ def cli(context: click.Context) -> None:
     \b
     Begin with:   siltstone demo --store ./siltstone-data
     then look at: siltstone streams, siltstone inspect 35, siltstone check
+    A broker:     siltstone serve; then siltstone topics, produce, tail, groups
 
     A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
-    Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.
+    Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning. A broker is
+    an address (--bootstrap, or SILTSTONE_BOOTSTRAP), ours or any other of Kafka's kind.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-for command in (demo, serve, streams, inspect, compact, maintain, check):
+for command in (demo, serve, topics, groups, produce, tail, streams, inspect, compact, maintain, check):
     cli.add_command(command)
 
 

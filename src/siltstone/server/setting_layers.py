@@ -12,8 +12,10 @@ import msgspec
 from siltstone.server.setting_tree import ENVIRONMENT_PREFIX, environment_name
 from siltstone.server.setting_values import SettingRefused
 
-NOT_SETTINGS = frozenset({"SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_JAVA", "SILTSTONE_DEBUG"})
-"""Variables with our prefix that choose a store, a Java, or how failures are shown."""
+NOT_SETTINGS = frozenset({
+    "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
+})  # fmt: skip
+"""Variables with our prefix that choose a store, a broker, a Java, or how failures are shown."""
 
 
 class Layer(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ import msgspec
 from siltstone.cli.kafka_client.cluster import Cluster
 from siltstone.cli.kafka_client.failures import (
     GroupUnknown,
-    KafkaRefusal,
     refusal,
     refuse_error,
 )
@@ -197,13 +196,12 @@ def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicParti
             refuse_error(partition.error_code, f"group {group_id}, {topic.name}-{partition.partition_index}")
 
 
-def delete_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[KafkaRefusal]:
-    """Each by itself; what could not be deleted is told."""
-    refused: list[KafkaRefusal] = []
+def delete_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, str]:
+    """Each by itself; those that were not deleted, and why."""
+    refused: dict[str, str] = {}
     for node_id, theirs in cluster.coordinators_of(group_ids).items():
         request = DeleteGroupsRequest(groups_names=theirs)
         for result in cluster.broker(node_id).call(request, DeleteGroupsResponse).results:
             if result.error_code:
-                why = refusal(result.error_code, f"group {result.group_id}")
-                refused.append(why if isinstance(why, KafkaRefusal) else KafkaRefusal(why.code, str(why)))
+                refused[result.group_id] = str(refusal(result.error_code, f"group {result.group_id}"))
     return refused

@@ -5,7 +5,6 @@ from difflib import get_close_matches
 
 from siltstone.cli.kafka_client.cluster import Cluster
 from siltstone.cli.kafka_client.failures import (
-    KafkaRefusal,
     PartitionUnknown,
     TopicUnknown,
     refusal,
@@ -105,12 +104,13 @@ def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bo
     refuse_error(result.error_code, f"topic {name}", result.error_message)
 
 
-def delete_topics(cluster: Cluster, names: Sequence[str]) -> list[KafkaRefusal]:
-    """Each by itself; what could not be deleted is told."""
+def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
+    """Each by itself; those that were not deleted, and why."""
     topics = [DeleteTopicState(name=name) for name in names]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=CHANGE_TIME_LIMIT_MS)
     results = cluster.ask(request, DeleteTopicsResponse).responses
-    refused = [refusal(r.error_code, f"topic {r.name}", r.error_message) for r in results if r.error_code]
-    return [
-        each if isinstance(each, KafkaRefusal) else KafkaRefusal(each.code, str(each)) for each in refused
-    ]
+    return {
+        result.name or "": str(refusal(result.error_code, f"topic {result.name}", result.error_message))
+        for result in results
+        if result.error_code
+    }

@@ -8,6 +8,7 @@ travels alone, since a broker that knows nothing of a producer takes any sequenc
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from siltstone.cli.kafka_client.cluster import Cluster
 from siltstone.cli.kafka_client.connection import Connection
@@ -115,7 +116,16 @@ class Delivery:
                 else:
                     failures.append(_failure(batch, result))
         for failure in sorted(failures, key=lambda failure: isinstance(failure, KafkaNotReady)):
+            if isinstance(failure, RecordsRefused):
+                self._hear_the_rest()
             raise failure
+
+    def _hear_the_rest(self) -> None:
+        """How far it got is told truly: what is still under way may well be taken."""
+        for connection, under_way in self._under_way.items():
+            with suppress(Unavailable, RecordsRefused):
+                while under_way:
+                    self._receive(connection)
 
     def _acknowledge(self, batch: OutgoingBatch, result: PartitionProduceResponse) -> None:
         del self._unacknowledged[batch.number]

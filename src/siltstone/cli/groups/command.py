@@ -1,0 +1,37 @@
+"""``siltstone groups``: the list, and what can be done with consumer groups."""
+
+import click
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.groups.delete import delete
+from siltstone.cli.groups.describe import describe
+from siltstone.cli.groups.listing import group_rows, groups_table
+from siltstone.cli.groups.reset import reset
+from siltstone.cli.output import print_json, results
+
+
+@click.group(invoke_without_command=True)
+@cluster_options
+@click.pass_context
+def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None:
+    """List the consumer groups of a broker; show, move and delete them.
+
+    The lag is how many offsets a group has not read, over all partitions it has read before.
+    """
+    if context.invoked_subcommand is None:
+        list_groups(choice, as_json)
+
+
+def list_groups(choice: ClusterChoice, as_json: bool) -> None:
+    with choice.open() as cluster:
+        rows = group_rows(cluster)
+    if as_json:
+        print_json({"groups": rows})
+    elif not rows:
+        results().print("There are no consumer groups.")
+    else:
+        results().print(groups_table(rows))
+
+
+for command in (describe, reset, delete):
+    groups.add_command(command)

@@ -1,0 +1,25 @@
+"""``siltstone groups delete GROUP …``."""
+
+import click
+
+from siltstone.cli.asking import confirm, yes_option
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.deleting import tell_deleted
+from siltstone.cli.kafka_client.groups import delete_groups, find_groups
+
+
+@click.command()
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@yes_option
+@cluster_options
+def delete(choice: ClusterChoice, group_ids: tuple[str, ...], is_answered: bool, as_json: bool) -> None:
+    """Delete groups: how far they have read is forgotten.
+
+    Only groups without members. Asks first at a terminal; elsewhere --yes is needed.
+    """
+    group_ids = tuple(dict.fromkeys(group_ids))
+    with choice.open() as cluster:
+        find_groups(cluster, group_ids)
+        confirm(f"Forget how far {', '.join(group_ids)} has read?", is_answered=is_answered)
+        refused = delete_groups(cluster, group_ids)
+    tell_deleted(group_ids, refused, as_json)

@@ -1,0 +1,123 @@
+"""``siltstone groups describe GROUP``."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.escaping import cell
+from siltstone.cli.groups.lag import PartitionLag, end_offsets
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.groups import Group, Member, committed_offsets, find_group
+from siltstone.cli.output import facts, print_json, results, table
+from siltstone.cli.words import count_words, counted
+
+
+class GroupPartition(msgspec.Struct, frozen=True):
+    """``member`` None: nobody reads it now."""
+
+    where: PartitionLag
+    member: Member | None
+
+
+@click.command()
+@click.argument("group_id", metavar="GROUP")
+@cluster_options
+def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
+    """Show a group: its members, and how far it has read each partition.
+
+    The lag is the number of offsets from the committed one to the end.
+    """
+    with choice.open() as cluster:
+        group = find_group(cluster, group_id)
+        rows = _rows(cluster, group)
+        coordinator = cluster.address_of(group.coordinator)
+    if as_json:
+        print_json(_as_json(group, rows))
+        return
+    results().print(_facts(group, rows, coordinator))
+    if rows:
+        results().print("", _partitions_table(rows), sep="\n")
+    if idle := [member for member in group.members or () if not member.partitions]:
+        results().print("", _idle_table(idle), sep="\n")
+
+
+def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
+    committed = committed_offsets(cluster, [group.group_id])[group.group_id]
+    readers = {key: member for member in group.members or () for key in member.partitions}
+    keys = sorted(committed.keys() | readers.keys())
+    ends = end_offsets(cluster, keys)
+    return [
+        GroupPartition(PartitionLag(key, committed.get(key), ends.get(key)), readers.get(key)) for key in keys
+    ]
+
+
+def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> RenderableType:
+    return facts(
+        group=cell(group.group_id),
+        state=group.state.lower(),
+        members="not told by this broker" if group.members is None else counted(len(group.members), "member"),
+        assignor=cell(group.assignor) if group.assignor else None,
+        coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
+        lag=counted(sum(row.where.lag or 0 for row in rows), "record"),
+    )
+
+
+def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
+    shown = table("topic", ">partition", ">committed", ">end", ">lag", "member", "host")
+    for row in rows:
+        where = row.where
+        shown.add_row(
+            cell(where.key.topic),
+            str(where.key.partition),
+            _number(where.committed),
+            "gone" if where.end_offset is None else count_words(where.end_offset),
+            _number(where.lag),
+            cell(row.member.name) if row.member else "-",
+            cell(row.member.host) if row.member else "-",
+        )
+    return shown
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else count_words(number)
+
+
+def _idle_table(members: Sequence[Member]) -> RenderableType:
+    shown = table("member without a partition", "host")
+    for member in members:
+        shown.add_row(cell(member.name), cell(member.host))
+    return shown
+
+
+def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "members": None if group.members is None else [_member_json(member) for member in group.members],
+        "partitions": [
+            {
+                "topic": row.where.key.topic,
+                "partition": row.where.key.partition,
+                "committed_offset": row.where.committed,
+                "end_offset": row.where.end_offset,
+                "lag": row.where.lag,
+                "member": row.member.member_id if row.member else None,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _member_json(member: Member) -> dict[str, object]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.host,
+        "partitions": member.partitions,
+    }

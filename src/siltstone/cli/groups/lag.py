@@ -1,0 +1,51 @@
+"""How far a group is behind: per partition, and in all."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.failures import KafkaRefusal
+from siltstone.cli.kafka_client.offsets import LATEST, offsets_at
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+
+
+class PartitionLag(msgspec.Struct, frozen=True):
+    """``committed`` None: the group has not said how far it is; ``end_offset`` None: the topic is gone."""
+
+    key: TopicPartition
+    committed: int | None
+    end_offset: int | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end_offset is None:
+            return None
+        return max(0, self.end_offset - self.committed)
+
+
+def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Of those that exist: a group remembers topics that were deleted."""
+    wanted = set(partitions)
+    try:
+        return (
+            {key: found.offset for key, found in offsets_at(cluster, wanted, LATEST).items()}
+            if wanted
+            else {}
+        )
+    except KafkaRefusal:
+        known = _known(cluster, wanted)
+        return (
+            {key: found.offset for key, found in offsets_at(cluster, known, LATEST).items()} if known else {}
+        )
+
+
+def _known(cluster: Cluster, wanted: set[TopicPartition]) -> set[TopicPartition]:
+    topics = cluster.learn(sorted({key.topic for key in wanted}))
+    there = {TopicPartition(t.name or "", p.partition_index) for t in topics for p in t.partitions}
+    return wanted & there
+
+
+def total_lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+    rows = (PartitionLag(key, offset, ends.get(key)) for key, offset in committed.items())
+    return sum(row.lag or 0 for row in rows)

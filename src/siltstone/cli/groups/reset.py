@@ -1,0 +1,106 @@
+"""``siltstone groups reset GROUP``."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.escaping import cell
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.groups import Group, commit_offsets, committed_offsets, find_group
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.cli.kafka_client.topics import find_topics, partitions_of
+from siltstone.cli.output import print_json, remarks, results, table
+from siltstone.cli.positions import parse_position
+from siltstone.cli.resolving import resolve
+from siltstone.cli.words import count_words, counted
+from siltstone.model.errors import InvalidRequest
+
+
+class GroupInUse(InvalidRequest):
+    """A group with members says itself how far it has read."""
+
+
+class ResetRow(msgspec.Struct, frozen=True):
+    """``before`` None: the group had no offset there."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+@click.command()
+@click.argument("group_id", metavar="GROUP")
+@click.option("--topic", "topics", multiple=True, required=True, metavar="NAME", help="Which; repeatable.")
+@click.option(
+    "--to",
+    "to",
+    required=True,
+    metavar="POSITION",
+    help="earliest, latest, an offset, 2013-07-01T12:30, 2h (ago).",
+)
+@click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
+              help="Only this one; repeatable.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@cluster_options
+def reset(
+    choice: ClusterChoice,
+    group_id: str,
+    topics: tuple[str, ...],
+    to: str,
+    numbers: tuple[int, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Move a group: the next record it reads.
+
+    Only while the group has no members. An offset outside a partition stands for its nearer end; a time for the first
+    record of that time or later.
+    """
+    with choice.open() as cluster:
+        position = parse_position(to, "--to", cluster.clock.now_ms())
+        _refuse_members(find_group(cluster, group_id))
+        found = find_topics(cluster, list(dict.fromkeys(topics)))
+        partitions = [key for topic in found for key in partitions_of(topic, numbers)]
+        targets = {key: where.offset for key, where in resolve(cluster, partitions, position).items()}
+        rows = _rows(cluster, group_id, targets)
+        if not dry_run:
+            commit_offsets(cluster, group_id, targets)
+    if as_json:
+        print_json({"group": group_id, "dry_run": dry_run, "partitions": rows})
+        return
+    results().print(_table(rows))
+    if dry_run:
+        remarks().print("Nothing was changed.")
+
+
+def _refuse_members(group: Group) -> None:
+    if not group.is_empty:
+        members = "members" if group.members is None else counted(len(group.members), "member")
+        raise GroupInUse(
+            f"group {group.group_id} is {group.state.lower()} and has {members}: stop them first"
+        )
+
+
+def _rows(cluster: Cluster, group_id: str, targets: dict[TopicPartition, int]) -> list[ResetRow]:
+    before = committed_offsets(cluster, [group_id])[group_id]
+    return [
+        ResetRow(key.topic, key.partition, before.get(key), after) for key, after in sorted(targets.items())
+    ]
+
+
+def _table(rows: Sequence[ResetRow]) -> RenderableType:
+    shown = table("topic", ">partition", ">before", ">after", ">change")
+    for row in rows:
+        change = "-" if row.before is None else f"{row.after - row.before:+,}"
+        shown.add_row(
+            cell(row.topic),
+            str(row.partition),
+            "-" if row.before is None else count_words(row.before),
+            count_words(row.after),
+            change,
+        )
+    return shown

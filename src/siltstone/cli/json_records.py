@@ -1,0 +1,130 @@
+"""A record as one line of JSON: what ``tail --format json`` writes, ``produce --format json`` reads. Pure.
+
+======================  ==========================================================================================
+member                  meaning
+======================  ==========================================================================================
+``topic``               written only
+``partition``           read too: where the record goes, instead of where its key says
+``offset``              written only
+``timestamp``           milliseconds since 1970; read too
+``key``, ``value``      a text, or null; when reading, anything else stands for its own JSON text
+``key_base64`` …        instead, for bytes that are no UTF-8
+``headers``             a list of ``{"name", "value"}`` or ``{"name", "value_base64"}``; when reading, also an object
+======================  ==========================================================================================
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Wrong
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from siltstone.cli.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_protocol.records.record import Record, RecordHeader
+from siltstone.model.buffers import Buffer
+from siltstone.model.errors import InvalidRequest
+
+_KNOWN = frozenset({
+    "topic", "partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers",
+})  # fmt: skip
+_TIMESTAMP_MAX = 2**63 - 1
+
+
+class LineRefused(InvalidRequest):
+    """A line of the input is no record."""
+
+
+def written_record(topic: str, partition: int, record: Record) -> bytes:
+    """Without the end of the line."""
+    document: dict[str, object] = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        **_written_bytes("key", record.key),
+        **_written_bytes("value", record.value),
+    }
+    if record.headers:
+        document["headers"] = [
+            {"name": _written_name(name), **_written_bytes("value", value)} for name, value in record.headers
+        ]
+    return msgspec.json.encode(document)
+
+
+def _written_name(name: str) -> str:
+    """JSON has no bytes: those that are no UTF-8 become the sign for that."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _written_bytes(name: str, data: Buffer | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: str(data, "utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(data).decode()}
+
+
+def read_record(line: bytes, number: int) -> OutgoingRecord:
+    """Raises LineRefused."""
+    try:
+        document = msgspec.json.decode(line)
+    except msgspec.DecodeError as failure:
+        raise LineRefused(f"line {number} is no JSON: {failure}") from failure
+    if not isinstance(document, dict):
+        raise LineRefused(f'line {number}: write a JSON object such as {{"key": "k", "value": "v"}}')
+    if unknown := document.keys() - _KNOWN:
+        raise LineRefused(
+            f"line {number}: {min(unknown)!r} is unknown; known are {', '.join(sorted(_KNOWN))}"
+        )
+    return OutgoingRecord(
+        line=number,
+        key=_read_bytes(document, "key", number),
+        value=_read_bytes(document, "value", number),
+        headers=_read_headers(document.get("headers"), number),
+        timestamp_ms=_whole_number(document, "timestamp", _TIMESTAMP_MAX, number),
+        partition=_whole_number(document, "partition", 2**31 - 1, number),
+    )
+
+
+def _read_bytes(document: Mapping[str, Any], name: str, number: int) -> bytes | None:
+    encoded = document.get(f"{name}_base64")
+    if encoded is not None:
+        if name in document or not isinstance(encoded, str):
+            raise LineRefused(f"line {number}: give {name} or {name}_base64, the latter as a text")
+        try:
+            return b64decode(encoded, validate=True)
+        except Base64Wrong as wrong:
+            raise LineRefused(f"line {number}: {name}_base64 is no base 64: {wrong}") from wrong
+    value = document.get(name)
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def _read_headers(headers: object, number: int) -> tuple[RecordHeader, ...]:
+    if headers is None:
+        return ()
+    if isinstance(headers, dict):
+        headers = [{"name": name, "value": value} for name, value in headers.items()]
+    if not isinstance(headers, list):
+        raise LineRefused(f'line {number}: headers are an object or a list of {{"name": …, "value": …}}')
+    return tuple(_read_header(header, number) for header in headers)
+
+
+def _read_header(header: object, number: int) -> RecordHeader:
+    if not isinstance(header, dict) or not isinstance(header.get("name"), str):
+        raise LineRefused(f'line {number}: a header is an object such as {{"name": "n", "value": "v"}}')
+    return header["name"], _read_bytes(header, "value", number)
+
+
+def _whole_number(document: Mapping[str, Any], name: str, largest: int, number: int) -> int | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
+        raise LineRefused(
+            f"line {number}: {name} is {value!r}; it has to be a whole number from 0 to {largest}"
+        )
+    return value

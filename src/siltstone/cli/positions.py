@@ -1,0 +1,81 @@
+"""Places in a partition as people write them: ``earliest``, ``latest``, an offset, a time. Pure.
+
+A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless it says otherwise: ``…Z``, ``…+02:00``), ``10min`` or
+``2h ago`` (that long ago), or ``@1372636800000`` (milliseconds since 1970).
+"""
+
+import re
+from datetime import UTC, datetime
+from enum import Enum
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+
+_DURATION = re.compile(r"(\d+) ?(ms|s|min|h|d)(?: ago)?")
+_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_OFFSET_MAX = 2**63 - 1
+
+
+class NoPosition(InvalidRequest):
+    """The text names no place in a partition."""
+
+
+class Anchor(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """``value``: the offset, or the time in ms since 1970."""
+
+    anchor: Anchor
+    value: int = -1
+
+
+def parse_position(text: str, option: str, now_ms: int) -> Position:
+    """Raises NoPosition."""
+    word = text.strip().lower()
+    if word in (Anchor.EARLIEST.value, Anchor.LATEST.value):
+        return Position(Anchor(word))
+    if word.isascii() and word.isdigit():
+        return Position(Anchor.OFFSET, _at_most(int(word), _OFFSET_MAX, text, option))
+    time_ms = _time_ms(word, now_ms)
+    if time_ms is None:
+        raise NoPosition(
+            f"{option} {text!r}: write earliest, latest, an offset, or a time such as 2013-07-01T12:30 or 10min"
+        )
+    return Position(Anchor.TIME, time_ms)
+
+
+def parse_time_ms(text: str, option: str, now_ms: int) -> int:
+    """Raises NoPosition."""
+    time_ms = _time_ms(text.strip().lower(), now_ms)
+    if time_ms is None:
+        raise NoPosition(
+            f"{option} {text!r}: write a time such as 2013-07-01T12:30, 2h ago or @1372636800000"
+        )
+    return time_ms
+
+
+def _at_most(number: int, largest: int, text: str, option: str) -> int:
+    if number > largest:
+        raise NoPosition(f"{option} {text!r}: an offset is at most {largest}")
+    return number
+
+
+def _time_ms(word: str, now_ms: int) -> int | None:
+    if match := _DURATION.fullmatch(word):
+        return max(0, now_ms - int(match[1]) * _UNITS_MS[match[2]])
+    if word.startswith("@") and word[1:].isascii() and word[1:].isdigit():
+        return min(int(word[1:]), _OFFSET_MAX)
+    if word.isdigit():
+        return None  # 20130701 would be a date in a short form, and is more likely an offset
+    try:
+        told = datetime.fromisoformat(word.upper())
+    except ValueError:
+        return None
+    moment = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    return max(0, round(moment.timestamp() * 1000))

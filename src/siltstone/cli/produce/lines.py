@@ -1,0 +1,90 @@
+"""A line of text becomes a record. Pure."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from siltstone.cli.json_records import LineRefused, read_record
+from siltstone.cli.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_protocol.records.record import RecordHeader
+from siltstone.model.errors import InvalidRequest
+
+TEXT, JSON = "text", "json"
+FORMATS = (TEXT, JSON)
+
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\0": "\0", "\\\\": "\\"}
+
+
+class NoHeader(InvalidRequest):
+    """What should be NAME=VALUE is not."""
+
+
+class LineRules(msgspec.Struct, frozen=True, kw_only=True):
+    """``key``: of every record. ``separator``: what stands between key and value; b"" for lines without keys.
+    ``headers``: of every record, before its own. ``empty_is_null``: an empty value deletes."""
+
+    line_format: str = TEXT
+    separator: bytes = b""
+    key: bytes | None = None
+    headers: tuple[RecordHeader, ...] = ()
+    partition: int | None = None
+    empty_is_null: bool = False
+
+
+def line_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
+    """Line and its number → record. Raises LineRefused."""
+    return _json_reader(rules) if rules.line_format == JSON else _text_reader(rules)
+
+
+def _text_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
+    def read(line: bytes, number: int) -> OutgoingRecord:
+        key, value = rules.key, line
+        if rules.separator:
+            key, separator, value = line.partition(rules.separator)
+            if not separator:
+                raise LineRefused(f"line {number} has no {_shown(rules.separator)} between a key and a value")
+        return OutgoingRecord(
+            line=number,
+            key=key,
+            value=None if rules.empty_is_null and not value else value,
+            headers=rules.headers,
+            partition=rules.partition,
+        )
+
+    return read
+
+
+def _json_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
+    def read(line: bytes, number: int) -> OutgoingRecord:
+        record = read_record(line, number)
+        return msgspec.structs.replace(
+            record,
+            key=record.key if record.key is not None else rules.key,
+            value=None if rules.empty_is_null and not record.value else record.value,
+            headers=rules.headers + record.headers,
+            partition=record.partition if rules.partition is None else rules.partition,
+        )
+
+    return read
+
+
+def parse_separator(text: str) -> bytes:
+    """With ``\\t`` and the like as shells hand them over."""
+    for written, meant in _ESCAPES.items():
+        text = text.replace(written, meant)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _shown(separator: bytes) -> str:
+    return repr(separator.decode("utf-8", "replace"))
+
+
+def parse_headers(texts: Iterable[str]) -> tuple[RecordHeader, ...]:
+    """Raises NoHeader."""
+    headers: list[RecordHeader] = []
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise NoHeader(f"--header {text!r}: write NAME=VALUE")
+        headers.append((name, value.encode("utf-8", "surrogateescape")))
+    return tuple(headers)

@@ -1,0 +1,1 @@
+"""``siltstone tail``: ``following`` takes records from the broker, ``formats`` writes them down."""

@@ -1,0 +1,169 @@
+"""``siltstone tail TOPIC``."""
+
+import os
+import sys
+from collections.abc import Iterator
+from itertools import chain
+
+import click
+import msgspec
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.failures import INTERRUPTED, Failure
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.cli.kafka_client.topics import find_topic, partitions_of
+from siltstone.cli.output import remarks
+from siltstone.cli.positions import Position, parse_position
+from siltstone.cli.resolving import resolve
+from siltstone.cli.tail.following import Following, Found
+from siltstone.cli.tail.formats import FORMATS, JSON, TEXT, Columns, Writer, record_writer
+from siltstone.cli.tail.sink import ReaderGone, Sink
+
+LAST_DEFAULT = 10
+
+
+class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``position`` None: the last ``last`` records."""
+
+    topic: str
+    numbers: tuple[int, ...]
+    position: Position | None
+    last: int
+    until_end: bool
+    limit: int | None
+
+
+@click.command()
+@click.argument("topic", metavar="TOPIC")
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Begin with the last N records of the topic [{LAST_DEFAULT}].",
+)
+@click.option(
+    "--from",
+    "from_",
+    metavar="POSITION",
+    help="Begin elsewhere: earliest, latest, an offset, 2013-07-01T12:30, 2h (ago).",
+)
+@click.option("--until-end", is_flag=True, help="Stop where the topic ends now, instead of waiting for more.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option(
+    "--partition",
+    "numbers",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only this one; repeatable.",
+)
+@click.option(
+    "--format",
+    "line_format",
+    type=click.Choice(FORMATS),
+    default=TEXT,
+    help="Safe text (the default), one JSON object a line, or the exact bytes of the values.",
+)
+@click.option("--timestamps", is_flag=True, help="Show when (UTC).")
+@click.option("--offsets", is_flag=True, help="Show where: partition:offset.")
+@click.option("--key", is_flag=True, help="Show the key.")
+@click.option("--headers", is_flag=True, help="Show the headers.")
+@click.option("--all", "all_columns", is_flag=True, help="Show all four.")
+@cluster_options  # fmt: skip
+def tail(
+    choice: ClusterChoice,
+    topic: str,
+    last: int | None,
+    from_: str | None,
+    until_end: bool,
+    limit: int | None,
+    numbers: tuple[int, ...],
+    line_format: str,
+    timestamps: bool,
+    offsets: bool,
+    key: bool,
+    headers: bool,
+    all_columns: bool,
+    as_json: bool,
+) -> None:
+    """Show the records of a topic as they come, beginning with the last ones.
+
+    Ctrl-C ends it. Columns are separated by tabs; what a terminal would obey is escaped, so that a record is always one
+    line. Each partition is in order; between partitions there is none.
+    """
+    if last is not None and from_ is not None:
+        raise click.UsageError("--last and --from: say one place to begin.")
+    columns = Columns(
+        timestamps=timestamps or all_columns, offsets=offsets or all_columns, key=key or all_columns,
+        headers=headers or all_columns,
+    )  # fmt: skip
+    write = record_writer(JSON if as_json else line_format, columns, in_colour=_in_colour())
+    with choice.open() as cluster:
+        position = None if from_ is None else parse_position(from_, "--from", cluster.clock.now_ms())
+        settings = TailSettings(
+            topic=topic, numbers=numbers, position=position, last=LAST_DEFAULT if last is None else last,
+            until_end=until_end, limit=limit,
+        )  # fmt: skip
+        try:
+            _show(settings, cluster, write)
+        except ReaderGone:
+            return
+        except KeyboardInterrupt as interrupted:
+            raise Failure(INTERRUPTED) from interrupted
+
+
+def _in_colour() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:
+    """Raises ReaderGone, and what following raises."""
+    sink = Sink()
+    for found in _found(settings, cluster):
+        if found is None:
+            sink.flush()
+        else:
+            sink.write(write(*found))
+    sink.flush()
+
+
+def _found(settings: TailSettings, cluster: Cluster) -> Iterator[Found | None]:
+    partitions = partitions_of(find_topic(cluster, settings.topic), settings.numbers)
+    following = Following(cluster, _remark)
+    last, positions, ends = _beginning(settings, cluster, partitions, following)
+    left = settings.limit
+    if not last and not settings.until_end:
+        _hint(settings)
+    for found in chain(last, following.records(positions, ends if settings.until_end else None)):
+        if left is not None and found is not None:
+            left -= 1
+        yield found
+        if left == 0:
+            return
+
+
+def _beginning(
+    settings: TailSettings, cluster: Cluster, partitions: list[TopicPartition], following: Following
+) -> tuple[list[Found], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """What is shown first, where each partition goes on, and where it ends now."""
+    if settings.position is None:
+        last, ends = following.last(partitions, settings.last)
+        return last, ends, ends
+    resolved = resolve(cluster, partitions, settings.position)
+    return (
+        [],
+        {key: where.offset for key, where in resolved.items()},
+        {key: where.ends.end_offset for key, where in resolved.items()},
+    )
+
+
+def _remark(text: str) -> None:
+    remarks().print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _hint(settings: TailSettings) -> None:
+    """Somebody who sits before an empty screen should know that it works."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        remarks().print(f"Waiting for records of {settings.topic}; Ctrl-C ends.", style="dim", markup=False)

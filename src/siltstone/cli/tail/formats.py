@@ -1,0 +1,92 @@
+"""A record as a line on stdout. Pure.
+
+=====  =============================================================================================
+text   columns with tabs between them, everything shown safely: a record is always one line
+json   ``json_records``: everything, one object a line
+raw    the exact bytes of the value, and the end of a line; null is an empty line
+=====  =============================================================================================
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from siltstone.cli.escaping import shown, shown_bytes
+from siltstone.cli.json_records import written_record
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.model.buffers import Buffer
+
+TEXT, JSON, RAW = "text", "json", "raw"
+FORMATS = (TEXT, JSON, RAW)
+
+NULL = "<null>"
+_PLAIN = "\x1b[0m"
+_DIM, _CYAN, _GREEN, _YELLOW = "\x1b[2m", "\x1b[36m", "\x1b[32m", "\x1b[33m"
+
+Writer = Callable[[TopicPartition, Record], bytes]
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line of text has before the value."""
+
+    timestamps: bool = False
+    offsets: bool = False
+    key: bool = False
+    headers: bool = False
+
+
+def record_writer(line_format: str, columns: Columns, *, in_colour: bool) -> Writer:
+    """The record as a whole line, with its end."""
+    if line_format == RAW:
+        return lambda _, record: bytes(record.value or b"") + b"\n"
+    if line_format == JSON:
+        return lambda where, record: written_record(where.topic, where.partition, record) + b"\n"
+    paint = _painted if in_colour else _unpainted
+    return lambda where, record: ("\t".join(_cells(where, record, columns, paint)) + "\n").encode()
+
+
+def _cells(
+    where: TopicPartition, record: Record, columns: Columns, paint: Callable[[str, str], str]
+) -> list[str]:
+    cells: list[str] = []
+    if columns.timestamps:
+        cells.append(paint(moment_words(record.timestamp_ms), _DIM))
+    if columns.offsets:
+        cells.append(paint(f"{where.partition}:{record.offset}", _CYAN))
+    if columns.key:
+        cells.append(_bytes_cell(record.key, _GREEN, paint))
+    if columns.headers:
+        cells.append(paint(_headers_words(record), _YELLOW))
+    cells.append(_bytes_cell(record.value, "", paint))
+    return cells
+
+
+def _bytes_cell(data: Buffer | None, colour: str, paint: Callable[[str, str], str]) -> str:
+    return paint(NULL, _DIM) if data is None else paint(shown_bytes(data), colour)
+
+
+def _headers_words(record: Record) -> str:
+    return " ".join(
+        f"{shown(name)}={NULL if value is None else shown_bytes(value)}" for name, value in record.headers
+    )
+
+
+def _painted(text: str, colour: str) -> str:
+    return f"{colour}{text}{_PLAIN}" if colour and text else text
+
+
+def _unpainted(text: str, _: str) -> str:
+    return text
+
+
+def moment_words(timestamp_ms: int) -> str:
+    """UTC to the millisecond; always as wide."""
+    if timestamp_ms < 0:
+        return f"{'-':23}"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms:23}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03}"

@@ -1,0 +1,93 @@
+"""``siltstone topics configure NAME key=value …``."""
+
+from collections.abc import Iterable, Mapping
+
+import click
+from rich.console import RenderableType
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.escaping import cell
+from siltstone.cli.kafka_client.configs import TopicConfig, change_configs, topic_configs
+from siltstone.cli.kafka_client.topics import add_partitions, find_topic
+from siltstone.cli.output import print_json, remarks, results, table
+from siltstone.cli.topics.assignments import parse_assignments
+from siltstone.model.errors import InvalidRequest
+
+PARTITIONS = "partitions"
+
+
+class NothingToChange(InvalidRequest):
+    """Neither a configuration nor a number of partitions was given."""
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option("--remove", multiple=True, metavar="KEY", help="Back to the broker's value; repeatable.")
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions, up to N in all.")
+@click.option("--dry-run", is_flag=True, help="Only ask the broker whether it could be done.")
+@cluster_options
+def configure(
+    choice: ClusterChoice,
+    name: str,
+    assignments: tuple[str, ...],
+    remove: tuple[str, ...],
+    partitions: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Change configurations of a topic, or add partitions.
+
+    All changes are made, or none. With more partitions, keys go to other partitions than before.
+    """
+    assigned = parse_assignments(assignments, "configure")
+    if not assigned and not remove and partitions is None:
+        raise NothingToChange(
+            "nothing to change: give KEY=VALUE, --remove KEY or --partitions N; "
+            f"siltstone topics describe {name} --all shows what there is"
+        )
+    touched = [*assigned, *remove]
+    with choice.open() as cluster:
+        topic = find_topic(cluster, name)
+        before = topic_configs(cluster, [name])[name]
+        if touched:
+            change_configs(cluster, name, assigned, remove, validate_only=dry_run or partitions is not None)
+        if partitions is not None:
+            add_partitions(cluster, name, partitions, validate_only=dry_run)
+        if touched and partitions is not None and not dry_run:
+            change_configs(cluster, name, assigned, remove)
+        after = before if dry_run else topic_configs(cluster, [name])[name]
+    changes = _changes(touched, before, after, assigned if dry_run else {})
+    if partitions is not None:
+        changes[PARTITIONS] = (str(len(topic.partitions)), str(partitions))
+    if as_json:
+        rows = [{"name": key, "before": old, "after": new} for key, (old, new) in changes.items()]
+        print_json({"topic": name, "dry_run": dry_run, "changes": rows})
+        return
+    results().print(_changes_table(changes))
+    if dry_run:
+        remarks().print("The broker would do that; nothing was changed.")
+
+
+def _changes(
+    names: Iterable[str],
+    before: Mapping[str, TopicConfig],
+    after: Mapping[str, TopicConfig],
+    expected: Mapping[str, str],
+) -> dict[str, tuple[str | None, str | None]]:
+    """``expected``: what a dry run would have made of it."""
+    return {
+        name: (_value(before, name), expected[name] if name in expected else _value(after, name))
+        for name in names
+    }
+
+
+def _value(configs: Mapping[str, TopicConfig], name: str) -> str | None:
+    return configs[name].value if name in configs else None
+
+
+def _changes_table(changes: Mapping[str, tuple[str | None, str | None]]) -> RenderableType:
+    shown = table("configuration", "before", "after")
+    for name, (before, after) in changes.items():
+        shown.add_row(cell(name), cell(before or "-"), cell(after or "-"))
+    return shown

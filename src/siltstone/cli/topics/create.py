@@ -1,0 +1,61 @@
+"""``siltstone topics create NAME``."""
+
+import click
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.kafka_client.failures import KafkaRefusal
+from siltstone.cli.kafka_client.topics import create_topic
+from siltstone.cli.output import print_json, results
+from siltstone.cli.topics.assignments import parse_assignments
+from siltstone.cli.topics.topic_ids import written_topic_id
+from siltstone.cli.words import counted
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), metavar="N", help="How many [the broker's num.partitions]."
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Such as cleanup.policy=compact; repeatable.",
+)
+@click.option("--if-missing", is_flag=True, help="Say nothing if the topic is there already.")
+@cluster_options
+def create(
+    choice: ClusterChoice,
+    name: str,
+    partitions: int | None,
+    configs: tuple[str, ...],
+    if_missing: bool,
+    as_json: bool,
+) -> None:
+    """Make a topic."""
+    assigned = parse_assignments(configs, "--config")
+    with choice.open() as cluster:
+        try:
+            made = create_topic(cluster, name, partitions, assigned)
+        except KafkaRefusal as refusal:
+            if if_missing and refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                _say(as_json, {"name": name, "made": False}, f"{name} is there already.")
+                return
+            raise
+    document = {
+        "name": name,
+        "made": True,
+        "topic_id": written_topic_id(made.topic_id),
+        "partitions": made.num_partitions,
+    }
+    of_partitions = f", {counted(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
+    _say(as_json, document, f"Made {name}{of_partitions}.")
+
+
+def _say(as_json: bool, document: dict[str, object], sentence: str) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        results().print(sentence, markup=False)

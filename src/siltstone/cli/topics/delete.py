@@ -1,0 +1,37 @@
+"""``siltstone topics delete NAME …``."""
+
+import click
+
+from siltstone.cli.asking import confirm, yes_option
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.deleting import tell_deleted
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.offsets import ends_of
+from siltstone.cli.kafka_client.topics import delete_topics, find_topics
+from siltstone.cli.topics.listing import led_partitions
+from siltstone.cli.words import counted
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@yes_option
+@cluster_options
+def delete(choice: ClusterChoice, names: tuple[str, ...], is_answered: bool, as_json: bool) -> None:
+    """Delete topics with all their records, for good.
+
+    Asks first at a terminal; elsewhere --yes is needed. Unless all of them are there, none is deleted.
+    """
+    names = tuple(dict.fromkeys(names))
+    with choice.open() as cluster:
+        lost = _records(cluster, names)
+        confirm(f"Delete {', '.join(names)} with {counted(lost, 'record')}?", is_answered=is_answered)
+        refused = delete_topics(cluster, names)
+    tell_deleted(names, refused, as_json)
+
+
+def _records(cluster: Cluster, names: tuple[str, ...]) -> int:
+    """At most, and as far as there are leaders to ask."""
+    topics = find_topics(cluster, names)
+    return sum(
+        ends.span for ends in ends_of(cluster, [k for t in topics for k in led_partitions(t)]).values()
+    )

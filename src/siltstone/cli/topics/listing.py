@@ -1,0 +1,71 @@
+"""What there is to say of all topics, one row each."""
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.escaping import cell
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.configs import topic_configs
+from siltstone.cli.kafka_client.offsets import ends_of
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.cli.kafka_client.topics import all_topics
+from siltstone.cli.output import table
+from siltstone.cli.topics.topic_ids import written_topic_id
+from siltstone.cli.words import count_words
+from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
+
+CLEANUP_POLICY = "cleanup.policy"
+
+
+class TopicRow(msgspec.Struct, frozen=True):
+    """``records_max``: the span of its offsets; compaction leaves gaps. ``without_leader``: partitions of which nobody
+    can say more now."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: int
+    records_max: int
+    cleanup_policy: str
+    without_leader: list[int]
+
+    @property
+    def records_words(self) -> str:
+        return ("≤ " if "compact" in self.cleanup_policy else "") + count_words(self.records_max)
+
+
+def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:
+    topics = [topic for topic in all_topics(cluster) if internal or not topic.is_internal]
+    names = [topic.name or "" for topic in topics]
+    configs = topic_configs(cluster, names, [CLEANUP_POLICY])
+    ends = ends_of(cluster, [key for topic in topics for key in led_partitions(topic)])
+    return [
+        TopicRow(
+            name=name,
+            topic_id=written_topic_id(topic.topic_id),
+            is_internal=topic.is_internal,
+            partitions=len(topic.partitions),
+            records_max=sum(ends[key].span for key in led_partitions(topic)),
+            cleanup_policy=configs[name][CLEANUP_POLICY].value or "",
+            without_leader=_without_leader(topic),
+        )
+        for name, topic in zip(names, topics, strict=True)
+    ]
+
+
+def led_partitions(topic: MetadataResponseTopic) -> list[TopicPartition]:
+    numbers = sorted(partition.partition_index for partition in topic.partitions if not partition.error_code)
+    return [TopicPartition(topic.name or "", number) for number in numbers]
+
+
+def _without_leader(topic: MetadataResponseTopic) -> list[int]:
+    return sorted(partition.partition_index for partition in topic.partitions if partition.error_code)
+
+
+def topics_table(rows: Sequence[TopicRow]) -> RenderableType:
+    shown = table("topic", ">partitions", ">records", "cleanup")
+    for row in rows:
+        shown.add_row(cell(row.name), str(row.partitions), row.records_words, row.cleanup_policy)
+    return shown

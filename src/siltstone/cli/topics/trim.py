@@ -1,0 +1,106 @@
+"""``siltstone topics trim NAME``."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.asking import confirm, yes_option
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.kafka_client.cluster import Cluster
+from siltstone.cli.kafka_client.offsets import delete_records
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.cli.kafka_client.topics import find_topic, partitions_of
+from siltstone.cli.output import print_json, remarks, results, table
+from siltstone.cli.positions import Anchor, Position, parse_position, parse_time_ms
+from siltstone.cli.resolving import Resolved, resolve
+from siltstone.cli.words import count_words, counted
+from siltstone.model.errors import InvalidRequest
+
+
+class TrimUnclear(InvalidRequest):
+    """Not exactly one of the two ways to say how far."""
+
+
+class TrimRow(msgspec.Struct, frozen=True):
+    partition: int
+    start_offset: int
+    new_start_offset: int
+    records: int
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option("--before", metavar="OFFSET", help="Drop what lies before this offset; latest drops all.")
+@click.option("--before-time", metavar="TIME", help="… before the first record of that time: 2013-07-01, 7d.")
+@click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
+              help="Only this one; repeatable.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+@yes_option
+@cluster_options
+def trim(
+    choice: ClusterChoice,
+    name: str,
+    before: str | None,
+    before_time: str | None,
+    numbers: tuple[int, ...],
+    dry_run: bool,
+    is_answered: bool,
+    as_json: bool,
+) -> None:
+    """Drop the oldest records of a topic, for good.
+
+    Offsets do not change. An offset beyond the end of a partition stands for its end. Asks first at a terminal;
+    elsewhere --yes is needed.
+    """
+    with choice.open() as cluster:
+        position = _position(before, before_time, cluster.clock.now_ms())
+        partitions = partitions_of(find_topic(cluster, name), numbers)
+        rows = _rows(resolve(cluster, partitions, position))
+        if not as_json:
+            results().print(_table(rows))
+        lost = sum(row.records for row in rows)
+        if lost and not dry_run:
+            confirm(f"Drop {counted(lost, 'record')} of {name}?", is_answered=is_answered)
+            _trim(cluster, name, rows)
+    if as_json:
+        print_json({"topic": name, "dry_run": dry_run, "records": lost, "partitions": rows})
+        return
+    remarks().print("Nothing was dropped." if dry_run or not lost else f"Dropped {counted(lost, 'record')}.")
+
+
+def _position(before: str | None, before_time: str | None, now_ms: int) -> Position:
+    if (before is None) == (before_time is None):
+        raise TrimUnclear("say how far to trim with --before OFFSET, or with --before-time TIME")
+    if before_time is not None:
+        return Position(Anchor.TIME, parse_time_ms(before_time, "--before-time", now_ms))
+    position = parse_position(str(before), "--before", now_ms)
+    if position.anchor is Anchor.TIME:
+        raise TrimUnclear(f"--before {before} is a time: use --before-time")
+    return position
+
+
+def _rows(resolved: dict[TopicPartition, Resolved]) -> list[TrimRow]:
+    return [
+        TrimRow(key.partition, where.ends.start_offset, where.offset, where.offset - where.ends.start_offset)
+        for key, where in sorted(resolved.items())
+    ]
+
+
+def _trim(cluster: Cluster, name: str, rows: Sequence[TrimRow]) -> None:
+    delete_records(
+        cluster, {TopicPartition(name, row.partition): row.new_start_offset for row in rows if row.records}
+    )
+
+
+def _table(rows: Sequence[TrimRow]) -> RenderableType:
+    shown = table(">partition", ">starts at", ">will start at", ">records to drop")
+    for row in rows:
+        shown.add_row(
+            str(row.partition),
+            count_words(row.start_offset),
+            count_words(row.new_start_offset),
+            count_words(row.records),
+        )
+    return shown
