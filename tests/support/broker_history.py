@@ -1,0 +1,195 @@
+"""What producers and consumers saw while a broker was killed under them, and what must hold of it afterwards.
+
+The actors are real clients in threads; each writes down what it was told: ``acknowledged`` by the broker, ``seen`` by a
+consumer, ``committed`` for a group. ``faults_in`` compares that with what is read from the beginning in the end.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+SECONDS_MAX = 60
+GROUP = "history"
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+class History:
+    """Filled by several threads: each of them has lists of its own, or the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.acknowledged: dict[Place, str] = {}
+        self.seen: list[tuple[Place, str]] = []
+        self.committed: dict[int, int] = {}
+        self.failures: list[str] = []
+
+
+class Log(msgspec.Struct, frozen=True):
+    """In the end: every record, and the group's offsets."""
+
+    records: dict[Place, str]
+    committed: dict[int, int]
+
+
+class Actor:
+    """One client in a thread of its own, until it is told to finish."""
+
+    def __init__(self, history: History, act: Callable[["Actor"], None]) -> None:
+        self.history = history
+        self.finishing = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(act,))
+        self._thread.start()
+
+    def _run(self, act: Callable[["Actor"], None]) -> None:
+        try:
+            act(self)
+        except Exception as failure:
+            self.history.failures.append(f"{type(failure).__name__}: {failure}")
+
+    def finish(self) -> None:
+        self.finishing.set()
+
+    def join(self) -> None:
+        self._thread.join(SECONDS_MAX)
+        if self._thread.is_alive():
+            self.history.failures.append("a client did not come to its end")
+
+
+def producing(bootstrap: str, topic: str, writer: int, per_second: int) -> Callable[[Actor], None]:
+    """Idempotent: ``w1 0``, ``w1 1`` … under one key, so in one partition and in order."""
+
+    def act(actor: Actor) -> None:
+        producer = Producer({
+            "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0,
+            "message.timeout.ms": SECONDS_MAX * 1000, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50,
+        })  # fmt: skip
+        number = 0
+        while not actor.finishing.is_set():
+            producer.produce(topic, f"w{writer} {number}", f"w{writer}", on_delivery=told(actor.history))
+            producer.poll(1 / per_second)
+            number += 1
+        left = producer.flush(SECONDS_MAX)
+        if left:
+            actor.history.failures.append(f"writer {writer}: {left} records without an answer")
+
+    return act
+
+
+def told(history: History) -> Callable[[KafkaError | None, Message], None]:
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        with history.lock:
+            if error is not None:
+                history.failures.append(f"{message.value()!r} was refused: {error}")
+            else:
+                history.acknowledged[message.partition(), message.offset()] = message.value().decode()
+
+    return delivered
+
+
+def consuming(bootstrap: str, topic: str) -> Callable[[Actor], None]:
+    """A member of the group, which commits what it has seen; until it is told to finish."""
+
+    def act(actor: Actor) -> None:
+        consumer = Consumer({
+            "bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False, "log_level": 0,
+            "auto.offset.reset": "earliest", "session.timeout.ms": 6_000, "reconnect.backoff.max.ms": 200,
+            "partition.assignment.strategy": "cooperative-sticky",
+        })  # fmt: skip
+        consumer.subscribe([topic])
+        try:
+            while not actor.finishing.is_set():
+                _take(consumer, actor.history)
+        finally:
+            consumer.close()
+
+    return act
+
+
+def _take(consumer: Consumer, history: History) -> None:
+    messages = [message for message in consumer.consume(200, 0.2) if message.error() is None]
+    if not messages:
+        return
+    with history.lock:
+        history.seen += [((each.partition(), each.offset()), each.value().decode()) for each in messages]
+    try:
+        positions = consumer.commit(asynchronous=False)
+    except KafkaException:  # the broker is away, or the group is being balanced: nothing was promised
+        return
+    with history.lock:
+        for position in positions:
+            if position.error is None and position.offset >= 0:
+                history.committed[position.partition] = max(
+                    position.offset, history.committed.get(position.partition, 0)
+                )
+
+
+def read_log(bootstrap: str, topic: str, partitions: int) -> Log:
+    """Everything from the beginning, by a client that has seen nothing yet."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0})
+    try:
+        records: dict[Place, str] = {}
+        for partition in range(partitions):
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), SECONDS_MAX)
+            consumer.assign([TopicPartition(topic, partition, start)])
+            _read_to(consumer, partition, end, records)
+        committed = consumer.committed([TopicPartition(topic, n) for n in range(partitions)], SECONDS_MAX)
+        return Log(records, {each.partition: each.offset for each in committed})
+    finally:
+        consumer.close()
+
+
+def _read_to(consumer: Consumer, partition: int, end: int, records: dict[Place, str]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    position = 0
+    while position < end:
+        for message in consumer.consume(5_000, 0.2):
+            if message.error() is None:
+                records[partition, message.offset()] = message.value().decode()
+                position = message.offset() + 1
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"partition {partition}: nothing after offset {position}, it ends at {end}")
+
+
+def faults_in(history: History, log: Log) -> list[str]:
+    """Nothing that was promised may be missing from the log, and nothing in it may be twice or out of order."""
+    return [
+        *history.failures,
+        *(f"acknowledged at {place} and not there: {value}"
+          for place, value in history.acknowledged.items() if log.records.get(place) != value),
+        *(f"read at {place} and not there later: {value}"
+          for place, value in history.seen if log.records.get(place) != value),
+        *(f"{count} times in the log: {value}"
+          for value, count in Counter(log.records.values()).items() if count > 1),
+        *_out_of_order(log.records),
+        *(f"partition {partition}: {offset} was committed, now it is {log.committed.get(partition)}"
+          for partition, offset in history.committed.items() if log.committed.get(partition, -1) < offset),
+        *_never_seen(history, log),
+    ]  # fmt: skip
+
+
+def _out_of_order(records: Mapping[Place, str]) -> list[str]:
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for _, value in sorted(records.items()):
+        writer, number = value.split()
+        numbers[writer].append(int(number))
+    return [
+        f"{writer} is out of order or has holes"
+        for writer, found in numbers.items()
+        if found != list(range(len(found)))
+    ]
+
+
+def _never_seen(history: History, log: Log) -> list[str]:
+    """The group is past it, and no member ever had it."""
+    seen = {place for place, _ in history.seen}
+    return [
+        f"passed over by the group: {value} at {place}"
+        for place, value in log.records.items()
+        if place[1] < log.committed.get(place[0], 0) and place not in seen
+    ]
