@@ -10,7 +10,6 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from random import Random
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,7 +45,9 @@ ENGINE = EngineSettings(
     append_bytes_max=256 * KIB,
     waiting_bytes_max=512 * KIB,
     wal=WalSettings(segment_bytes=512 * KIB, capacity_bytes=4096 * KIB, group_bytes_max=128 * KIB),
-    upload=UploadSettings(cache_block_bytes_max=512 * KIB, split_size_bytes=64 * KIB, block_size_bytes=8 * KIB),
+    upload=UploadSettings(
+        cache_block_bytes_max=512 * KIB, split_size_bytes=64 * KIB, block_size_bytes=8 * KIB
+    ),
 )
 SMALL_TAIL = msgspec.structs.replace(
     ENGINE,
@@ -100,7 +101,7 @@ class BrokerWorld:
         self.calls = HoldableCalls()
         self.node: Node = await self.world.open(self._engine_settings, calls=self.calls)
         self.broker: KafkaBroker = await start_broker(
-            self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, Random(3)
+            self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng
         )
 
     async def stop(self) -> None:
