@@ -41,6 +41,8 @@ def _has_room(group: Group, join: Join, replaced: Member | None, settings: Group
     own_bytes = MEMBER_OVERHEAD_BYTES + protocols_bytes(join.protocols) - known_bytes
     if group.charged_bytes + own_bytes > settings.group_bytes_max:
         return False
+    if len(group.members) < settings.group_max_size:
+        return True
     if group.state is GroupState.PREPARING:
         has_place = replaced is not None and (replaced.is_static or replaced.join_ticket is not None)
         places_taken = group.certain_members

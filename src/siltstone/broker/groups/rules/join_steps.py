@@ -23,9 +23,8 @@ def take_in(draft: Draft, join: Join) -> None:
     if known is None:
         _add(draft, join)
     else:
-        draft.answer_join(
-            known, ErrorCode.REBALANCE_IN_PROGRESS
-        )  # it asked again: the earlier request is void
+        # If it asked before, that request is void.
+        draft.answer_join(known, ErrorCode.REBALANCE_IN_PROGRESS)
         draft.put(_updated(draft.group.members[join.member_id], join, draft.ticket))
 
 

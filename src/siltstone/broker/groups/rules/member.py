@@ -40,7 +40,10 @@ class Member(msgspec.Struct, frozen=True):
         return self.instance_id is not None
 
     def supports(self, protocol_name: str) -> bool:
-        return any(protocol.name == protocol_name for protocol in self.protocols)
+        for protocol in self.protocols:  # noqa: SIM110 - asked of every member at every join; any() takes three times as long
+            if protocol.name == protocol_name:
+                return True
+        return False
 
     def metadata_of(self, protocol_name: str | None) -> bytes:
         """Empty when it does not know that protocol."""

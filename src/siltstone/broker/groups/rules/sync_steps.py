@@ -9,11 +9,9 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 
 
 def park_sync(draft: Draft, sync: Sync) -> None:
-    """Until the leader has assigned."""
+    """Until the leader has assigned. If it asked before, that request is void."""
     member = draft.group.members[sync.member_id]
-    asked = draft.answer_sync(
-        member, ErrorCode.REBALANCE_IN_PROGRESS
-    )  # it asked again: the earlier request is void
+    asked = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.alter(asked, sync_ticket=draft.ticket, must_sync=False)
 
 

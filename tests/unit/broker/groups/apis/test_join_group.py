@@ -10,7 +10,7 @@ from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest
 from support.consumer_bytes import subscription
-from support.group_client import GROUP, GroupClient, all_join, join_request, stable_group
+from support.group_client import GROUP, GroupClient, all_join, all_sync, join_request, stable_group
 from support.groups_world import GroupsWorld, run, turns
 
 
@@ -85,6 +85,18 @@ def test_a_group_has_a_largest_size() -> None:
         await turns()
         assert [task.result().error_code for task in joining] == [0, 0]
         assert fourth.result().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    run(story, GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2))
+
+
+def test_a_static_member_has_its_place_in_a_full_group() -> None:
+    async def story(world: GroupsWorld) -> None:
+        first = GroupClient(world, "first")
+        static = GroupClient(world, "static", instance="desk")
+        await all_join(first, static)
+        await all_sync(first, static)
+        tasks = [await first.begin_join(), await static.begin_join()]
+        assert [task.result().error_code for task in tasks] == [ErrorCode.NONE] * 2
 
     run(story, GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2))
 
