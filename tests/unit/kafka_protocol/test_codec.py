@@ -21,7 +21,11 @@ from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest
-from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from siltstone.kafka_protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
 from support.message_strategies import EVERY_VERSION, full_message, group_of
@@ -162,6 +166,22 @@ def test_malformed(rule: str, version: int, body: bytes) -> None:
             read(HeartbeatRequest, version, body)
 
 
+@pytest.mark.parametrize(
+    ("message", "version", "body"),
+    [
+        (ApiVersionsRequest, 3, b"\x02n" + b"\x00" + b"\x00"),
+        (DeleteGroupsRequest, 0, b"\xff\xff\xff\xff"),
+        (DeleteGroupsRequest, 2, b"\x00" + b"\x00"),
+        (SyncGroupResponse, 0, b"\x00\x00" + b"\xff\xff\xff\xff"),
+        (SyncGroupResponse, 4, bytes(6) + b"\x00" + b"\x00"),
+    ],
+)
+def test_a_null_is_no_empty_one(message: type[Message], version: int, body: bytes) -> None:
+    """Each body would be whole if it were."""
+    with pytest.raises(MalformedMessage, match="is null, which it may not be"):
+        decode(message, version, body)
+
+
 def test_a_length_written_with_more_bytes_than_it_needs_is_read() -> None:
     assert decode(HeartbeatRequest, FLEXIBLE, flexible_heartbeat(b"\x82\x80\x00g")).group_id == "g"
 
@@ -254,6 +274,11 @@ def test_lists_of_defaults_are_nobody_else_s() -> None:
     first.topics.append(None)  # type: ignore[arg-type]
     assert second.topics == []
     assert MetadataResponse().topics == []
+    first_tagged, second_tagged = (
+        decode(ApiVersionsResponse, 3, encode(ApiVersionsResponse(), 3)) for _ in range(2)
+    )
+    first_tagged.finalized_features.append(FinalizedFeatureKey())
+    assert second_tagged.finalized_features == []
 
 
 def test_bytes_are_slices_of_a_copy_and_in_place_of_the_body() -> None:

@@ -58,7 +58,6 @@ class _Decoder:
 
     def write(self) -> tuple[str, dict[str, Any]]:
         with self.source.block("def decode(data):"):
-            self.source.line("view = memoryview(data)")
             self.source.line("end = len(data)")
             self.source.line("p = 0")
             self.source.line(f"left = {MESSAGE_ELEMENTS_MAX}")
@@ -147,7 +146,8 @@ class _Decoder:
     def slice_of(self, wire: Text | Blob) -> str:
         if isinstance(wire, Text):
             return 'str(data[p:q], "utf-8")' if self.in_place else "data[p:q].decode()"
-        return "[view[p:q]] if q > p else []" if wire.gathered else "view[p:q]"
+        view = "data[p:q]" if self.in_place else "memoryview(data)[p:q]"
+        return f"[{view}] if q > p else []" if wire.gathered else view
 
     def bound(self, label: str, count: str, size: int) -> None:
         """Refuses a count whose bytes are not all there, or that is null; ``q`` is where they end."""
