@@ -13,7 +13,8 @@ from conformance.brokers.given import given_broker
 from conformance.brokers.known import BROKERS
 from conformance.clients import BY_ID, CLIENTS, Client
 from conformance.column import try_client
-from conformance.features import Feature
+from conformance.exchange import exchange
+from conformance.features import FEATURES, Feature
 from conformance.outcome import Outcome, Result, is_expected
 from conformance.report import Matrix, show, write
 
@@ -47,7 +48,7 @@ def main(
     show(matrix, console)
     if page is not None:
         write(matrix, page)
-    sys.exit(_status(matrix.results, bootstrap or broker, console))
+    sys.exit(_status((*matrix.results, *matrix.exchanges), bootstrap or broker, console))
 
 
 def run(
@@ -65,8 +66,10 @@ def run(
 
     with ThreadPoolExecutor(at_once) as pool:
         columns = [*pool.map(column, clients)]
+    exchanged = [client for client in clients if client.features is FEATURES and not client.missing()]
+    exchanges = exchange(exchanged, open_broker) if len(exchanged) > 1 and not wanted else []
     versions = {client.id: version for client, (version, _) in zip(clients, columns, strict=True)}
-    return Matrix(versions, tuple(result for _, results in columns for result in results))
+    return Matrix(versions, tuple(result for _, results in columns for result in results), tuple(exchanges))
 
 
 def _chosen(client: Client, wanted: set[str]) -> list[Feature]:

@@ -19,7 +19,7 @@ from conformance.trying import Trial
 
 SETTINGS = BrokerSettings()
 IDLE_LIMITED = msgspec.structs.replace(SETTINGS, connections_max_idle_ms=IDLE_LIMIT_MS)
-_RUN = f"{int(time.time()):x}"
+RUN = f"{int(time.time()):x}"
 """A broker that is given has seen other runs."""
 
 
@@ -37,7 +37,7 @@ class Column:
         if self._is_given and (feature.idle_limited or feature.restarts_broker):
             return Result(self._client.id, feature.id, Outcome.NOT_RUN, "needs a broker of its own")
         self._tries += 1
-        name = f"{feature.id.replace('_', '-')}-{self._client.id}-{_RUN}-{self._tries}"
+        name = f"{feature.id.replace('_', '-')}-{self._client.id}-{RUN}-{self._tries}"
         trial = self._trials(feature.idle_limited)
         return trial.try_feature(self._client.id, self.driver, feature, name)
 

@@ -115,4 +115,7 @@ TOOLS: tuple[Feature, ...] = _part(
     _feature("verifiable_consumer", "`kafka-verifiable-consumer`"),
 )
 
+EXCHANGE_WRITE = Feature("exchange_write", "the same records with every codec", "Exchange")
+EXCHANGE_READ = Feature("exchange_read", "what another client wrote with every codec", "Exchange")
+
 BY_ID = {feature.id: feature for feature in (*FEATURES, *TOOLS)}

@@ -31,6 +31,8 @@ class Matrix(msgspec.Struct, frozen=True):
 
     versions: Mapping[str, str]
     results: tuple[Result, ...]
+    exchanges: tuple[Result, ...] = ()
+    """Of each reader; the feature is the writer."""
 
     def of(self, client: str, feature: str) -> Result | None:
         return next((each for each in self.results if (each.client, each.feature) == (client, feature)), None)
@@ -48,6 +50,15 @@ def show(matrix: Matrix, console: Console) -> None:
         for feature in _rows(matrix, features):
             table.add_row(feature.id, *(_coloured(matrix.of(client, feature.id)) for client in columns))
         console.print(table)
+    _show_exchange(matrix, console)
+
+
+def _show_exchange(matrix: Matrix, console: Console) -> None:
+    worked = sum(result.outcome is Outcome.WORKS for result in matrix.exchanges)
+    if matrix.exchanges:
+        console.print(
+            f"{worked} of {len(matrix.exchanges)} pairs of writer and reader understand each other's codecs"
+        )
 
 
 def write(matrix: Matrix, page: Path) -> None:
@@ -65,6 +76,7 @@ def markdown(matrix: Matrix) -> str:
         if _columns(matrix, features)
     ]
     lines = [*_versions(matrix), "", *(line for table in tables for line in table)]
+    lines += _exchange_table(matrix, notes)
     if notes:
         lines += ["What does not work, or only in part:", ""]
         lines += [f"{number}. {text}" for text, number in notes.items()]
@@ -87,6 +99,20 @@ def _markdown_table(matrix: Matrix, features: Sequence[Feature], notes: dict[str
             lines.append(f"| {feature.title} | {' | '.join(cells)} |")
         lines.append("")
     return lines
+
+
+def _exchange_table(matrix: Matrix, notes: dict[str, int]) -> list[str]:
+    if not matrix.exchanges:
+        return []
+    clients = [*dict.fromkeys(result.client for result in matrix.exchanges)]
+    by_pair = {(result.client, result.feature): result for result in matrix.exchanges}
+    lines = ["### Reading what others wrote, with each codec and none", ""]
+    lines += [f"| writer \\ reader | {' | '.join(BY_ID[client].title for client in clients)} |"]
+    lines += [f"| --- |{' --- |' * len(clients)}"]
+    for writer in clients:
+        cells = [_cell(by_pair.get((reader, writer)), notes) for reader in clients]
+        lines.append(f"| {BY_ID[writer].title} | {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def _cell(result: Result | None, notes: dict[str, int]) -> str:

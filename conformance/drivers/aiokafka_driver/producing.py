@@ -6,6 +6,7 @@ import time
 from aiokafka import TopicPartition
 from aiokafka.errors import MessageSizeTooLargeError
 
+from conformance.drivers import exchange
 from conformance.drivers.aiokafka_driver.clients import (
     AsyncScenario,
     asked,
@@ -174,9 +175,22 @@ async def transactions(scenario: Scenario) -> None:
     same("uncommitted", values_of(await read_from(scenario, topic, 3)), [b"committed", b"aborted", b"after"])
 
 
+async def exchange_write(scenario: Scenario) -> None:
+    for partition, name in enumerate(exchange.CODECS):
+        async with producer(scenario, compression_type=None if name == "none" else name) as sender:
+            records = ({"value": value, "partition": partition} for value in codec_values())
+            await send(sender, scenario.name, records)
+
+
+async def exchange_read(scenario: Scenario) -> None:
+    got = await read_from(scenario, scenario.name, exchange.RECORDS, len(exchange.CODECS))
+    exchange.check_exchange((record.partition, record.value) for record in got)
+
+
 SCENARIOS = {
     name: run_to_end(scenario)
     for name, scenario in {
+        "exchange_write": exchange_write, "exchange_read": exchange_read,
         "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
         "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
         "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,

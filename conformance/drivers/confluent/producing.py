@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaException, TopicPartition
 
+from conformance.drivers import exchange
 from conformance.drivers.confluent.clients import consumer, nothing_comes, producer, read, read_from, send
+from conformance.drivers.payloads import codec_values
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same
 
 MIB = 1 << 20
@@ -51,10 +53,6 @@ def codec(name: str) -> Callable[[Scenario], None]:
         same("values", [got.value() for got in read_from(scenario, topic, 200)], codec_values())
 
     return scenario_of_codec
-
-
-def codec_values() -> list[bytes]:
-    return [b"%d " % number * 100 for number in range(200)]
 
 
 def write_codec(scenario: Scenario, topic: str, name: str) -> None:
@@ -173,7 +171,19 @@ def transactions(scenario: Scenario) -> None:
     same("uncommitted", [message.value() for message in every], [b"committed", b"aborted", b"after"])
 
 
+def exchange_write(scenario: Scenario) -> None:
+    for partition, name in enumerate(exchange.CODECS):
+        records = ({"value": value, "partition": partition} for value in codec_values())
+        send(producer(scenario, compression_type=name), scenario.name, records)
+
+
+def exchange_read(scenario: Scenario) -> None:
+    got = read_from(scenario, scenario.name, exchange.RECORDS, len(exchange.CODECS))
+    exchange.check_exchange((message.partition(), message.value()) for message in got)
+
+
 SCENARIOS = {
+    "exchange_write": exchange_write, "exchange_read": exchange_read,
     "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
     "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
     "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,

@@ -4,6 +4,7 @@ import threading
 import time
 from typing import Any
 
+from conformance.drivers import exchange
 from conformance.drivers.java.clients import (
     JavaScenario,
     assign,
@@ -156,7 +157,19 @@ def transactions(scenario: Scenario, clients: JavaClients) -> None:
     same("uncommitted", values_of(every), [b"committed", b"aborted", b"after"])
 
 
+def exchange_write(scenario: Scenario, clients: JavaClients) -> None:
+    for partition, name in enumerate(exchange.CODECS):
+        configs = {"compression.type": name, "linger.ms": 50}
+        clients.produce(scenario.name, records(codec_values(), partition), configs)
+
+
+def exchange_read(scenario: Scenario, clients: JavaClients) -> None:
+    got = read_from(scenario, clients, scenario.name, exchange.RECORDS, len(exchange.CODECS))
+    exchange.check_exchange((record.partition, record.value) for record in got)
+
+
 SCENARIOS: dict[str, JavaScenario] = {
+    "exchange_write": exchange_write, "exchange_read": exchange_read,
     "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
     "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
     "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,

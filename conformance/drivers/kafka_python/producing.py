@@ -8,6 +8,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import MessageSizeTooLargeError
 
+from conformance.drivers import exchange
 from conformance.drivers.kafka_python.clients import (
     consumer,
     nothing_comes,
@@ -166,7 +167,20 @@ def transactions(scenario: Scenario) -> None:
     same("uncommitted", values_of(read_from(scenario, topic, 3)), [b"committed", b"aborted", b"after"])
 
 
+def exchange_write(scenario: Scenario) -> None:
+    for partition, name in enumerate(exchange.CODECS):
+        with producer(scenario, compression_type=None if name == "none" else name) as sender:
+            records = ({"value": value, "partition": partition} for value in codec_values())
+            send(sender, scenario.name, records)
+
+
+def exchange_read(scenario: Scenario) -> None:
+    got = read_from(scenario, scenario.name, exchange.RECORDS, len(exchange.CODECS))
+    exchange.check_exchange((record.partition, record.value) for record in got)
+
+
 SCENARIOS = {
+    "exchange_write": exchange_write, "exchange_read": exchange_read,
     "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
     "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
     "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,

@@ -24,7 +24,7 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   decompress: async buffer => (await zstdReady, Buffer.from(zstd.decompress(buffer))),
 })
 const TYPES = {
-  gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy, lz4: CompressionTypes.LZ4, zstd: CompressionTypes.ZSTD,
+  none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy, lz4: CompressionTypes.LZ4, zstd: CompressionTypes.ZSTD,
 }
 
 const plain = async scenario => {
@@ -175,8 +175,26 @@ const transactions = async scenario => {
   same('uncommitted', textOf(every), ['committed', 'aborted', 'after'])
 }
 
+const EXCHANGE_CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
+
+// See conformance/drivers/exchange.py.
+const exchangeWrite = async scenario => {
+  for (const [partition, name] of EXCHANGE_CODECS.entries()) {
+    const messages = codecValues().map(value => ({ value, partition }))
+    await send(scenario, scenario.name, messages, { compression: TYPES[name] })
+  }
+}
+
+const exchangeRead = async scenario => {
+  const got = await readFrom(scenario, scenario.name, EXCHANGE_CODECS.length * codecValues().length)
+  for (const [partition, name] of EXCHANGE_CODECS.entries()) {
+    same(`values with codec ${name}`, textOf(got.filter(record => record.partition === partition)), codecValues())
+  }
+}
+
 module.exports = {
   scenarios: {
+    exchange_write: exchangeWrite, exchange_read: exchangeRead,
     plain, keys_and_nulls: keysAndNulls, headers, create_time: createTime, log_append_time: logAppendTime, acks,
     idempotence, idempotence_restart: idempotenceRestart, large, too_large: tooLarge, many_partitions: manyPartitions,
     auto_create: autoCreate, transactions, gzip: codec('gzip'), snappy: codec('snappy'), lz4: codec('lz4'),

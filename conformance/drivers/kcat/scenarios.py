@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from conformance.drivers import exchange
 from conformance.drivers.kcat.program import (
     KcatFailed,
     Printed,
@@ -18,6 +19,7 @@ from conformance.drivers.kcat.program import (
     send_files,
     send_lines,
 )
+from conformance.drivers.payloads import codec_values
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until, values
 
 MIB = 1 << 20
@@ -335,7 +337,19 @@ def list_offsets(scenario: Scenario) -> None:
         same(f"offset for {asked}", found and int(found[1]), wanted)
 
 
+def exchange_write(scenario: Scenario) -> None:
+    for partition, name in enumerate(exchange.CODECS):
+        options = ("-p", str(partition), "-X", f"compression.codec={name}", "-X", "linger.ms=100")
+        send_lines(scenario, scenario.name, codec_values(), *options)
+
+
+def exchange_read(scenario: Scenario) -> None:
+    got = read_to_end(scenario, scenario.name)
+    exchange.check_exchange((record.partition, record.value) for record in got)
+
+
 SCENARIOS = {
+    "exchange_write": exchange_write, "exchange_read": exchange_read,
     "plain": plain, "keys_and_nulls": keys_and_nulls, "headers": headers, "create_time": create_time,
     "log_append_time": log_append_time, "acks": acks, "idempotence": idempotence,
     "idempotence_restart": idempotence_restart, "large": large, "too_large": too_large,
