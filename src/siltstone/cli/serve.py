@@ -7,14 +7,14 @@ from contextlib import suppress
 
 import click
 
+from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_to_stderr
 from siltstone.cli.output import remarks, results
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.server.event_loop import run
+from siltstone.server.garbage_collection import tuned_garbage_collection
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
-from siltstone.server.settings import StoreSettings
-
-DEFAULT_LISTENER = "127.0.0.1:9092"
+from siltstone.server.settings import DEFAULT_LISTENER, StoreSettings
 
 
 @click.command()
@@ -23,7 +23,6 @@ DEFAULT_LISTENER = "127.0.0.1:9092"
     "listeners",
     multiple=True,
     metavar="[NAME://]HOST:PORT",
-    default=(DEFAULT_LISTENER,),
     help=f"Where to listen; repeatable; port 0 is any free one [{DEFAULT_LISTENER}].",
 )
 @click.option(
@@ -33,15 +32,38 @@ DEFAULT_LISTENER = "127.0.0.1:9092"
     metavar="[NAME://]HOST:PORT",
     help="Where clients find that listener, if not where it listens; repeatable, by name.",
 )
+@click.option("-v", "--verbose", count=True, help="Log more on stderr: -v what happens, -vv everything.")
+@click.option("--log-level", type=click.Choice(LEVELS), help=f"What is logged on stderr [{DEFAULT_LEVEL}].")
 @store_options
-def serve(choice: StoreChoice, listeners: tuple[str, ...], advertised: tuple[str, ...]) -> None:
+def serve(
+    choice: StoreChoice,
+    listeners: tuple[str, ...],
+    advertised: tuple[str, ...],
+    verbose: int,
+    log_level: str | None,
+) -> None:
     """Run a Kafka broker on the store, which is made if there is none.
 
     Every Kafka client can use it. Ctrl-C, or SIGTERM, ends it: what was begun is answered, everything is committed.
     A second one ends it at once; what was acknowledged is in the write-ahead log, and the next start recovers it.
     """
-    addresses = parse_addresses(listeners, advertised)
-    run(_serve(choice.settings(), addresses))
+    settings = choice.settings(
+        listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
+    )
+    addresses = parse_addresses([settings.listeners], [settings.advertised_listeners])
+    log_to_stderr(level_for(log_level, verbose))
+    for address in addresses:
+        _warn_of_misleading(address)
+    run(_serve(settings, addresses))
+
+
+def _warn_of_misleading(address: ListenerAddress) -> None:
+    if address.misleads_others:
+        remarks().print(
+            f"warning: {address} lets other machines in and sends them to {address.advertised_host}, which is "
+            f"themselves: say where they find it with --advertised-listener {address.name}://HOST:PORT",
+            style="yellow", markup=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
@@ -61,7 +83,8 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
     with suppress(asyncio.CancelledError):
         async with running_kafka_node(settings, addresses) as node:
             _announce(settings, node)
-            await stopping.wait()
+            with tuned_garbage_collection():
+                await stopping.wait()
 
 
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:
@@ -71,4 +94,18 @@ def _announce(settings: StoreSettings, node: KafkaNode) -> None:
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
             f"({listener.name}, store {settings.folder})",
             markup=False, soft_wrap=True,
+        )  # fmt: skip
+    _hint(node)
+
+
+def _hint(node: KafkaNode) -> None:
+    """For somebody who looks at a terminal and wonders what now."""
+    console = remarks()
+    if console.is_terminal:
+        first = node.listeners.listeners[0]
+        address = f"{first.advertised_host}:{first.advertised_port}"
+        option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
+        console.print(
+            f"Ctrl-C ends it. Elsewhere: siltstone topics create hello{option}; then produce, tail, groups",
+            style="dim", markup=False, soft_wrap=True,
         )  # fmt: skip

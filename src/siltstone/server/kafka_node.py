@@ -13,6 +13,7 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.listeners import Listeners
+from siltstone.server.network.sockets import refuse_taken
 from siltstone.server.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ async def running_kafka_node(
     rng: Random | None = None,
 ) -> AsyncIterator[KafkaNode]:
     """Ready for clients. Leaving answers what was begun, commits everything and gives the streams back. Raises what
-    ``open_node`` raises, and what a listener does when its port is taken."""
+    ``open_node`` raises, and what a listener does when its port is taken: before the store is touched."""
+    await refuse_taken(addresses)
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         node = await opened.enter_async_context(open_node(settings, clock=clock, rng=rng))

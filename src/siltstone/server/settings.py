@@ -3,9 +3,10 @@
     defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
 
 A store is a folder, FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``, ``wal_folder`` or
-``buckets.0`` place a part elsewhere. ``topics.…`` are configurations of topics, such as ``topics.retention.ms``, that
-hold where a topic says nothing. Nothing here touches the disk but the settings file. How one value is
-written: ``setting_values``; the tree: ``setting_tree``; the objects made of it: ``components``.
+``buckets.0`` place a part elsewhere. ``listeners`` and ``advertised_listeners`` say where a broker on it is found.
+``topics.…`` are configurations of topics, such as ``topics.retention.ms``, that hold where a topic says nothing.
+Nothing here touches the disk but the settings file. How one value is written: ``setting_values``; the tree:
+``setting_tree``; the objects made of it: ``components``.
 """
 
 import os
@@ -29,6 +30,7 @@ from siltstone.server.setting_values import Setting, SettingRefused, format_sett
 from siltstone.stream_engine.settings import EngineSettings, ReadSettings
 
 SETTINGS_FILE = "siltstone.toml"
+DEFAULT_LISTENER = "127.0.0.1:9092"
 
 
 class SweepSettings(msgspec.Struct, frozen=True):
@@ -51,12 +53,14 @@ class Tuning(msgspec.Struct, frozen=True):
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """Where the parts of a store are, and how it is run."""
+    """Where the parts of a store are, where a broker on it is found, and how it is run."""
 
     folder: Path
     metadata: str
     wal_folder: Path
     buckets: dict[int, str]
+    listeners: str = DEFAULT_LISTENER
+    advertised_listeners: str = ""
     tuning: Tuning = Tuning()
 
     @property
@@ -95,11 +99,17 @@ class StoreSettings(msgspec.Struct, frozen=True):
         return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))
 
 
-PLACES: tuple[Setting, ...] = (Setting("metadata", str, None), Setting("wal_folder", str, None))
+PLACES: tuple[Setting, ...] = (
+    Setting("metadata", str, None),
+    Setting("wal_folder", str, None),
+    Setting("listeners", str, DEFAULT_LISTENER),
+    Setting("advertised_listeners", str, None),
+)
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
 """Every key but ``buckets.N`` and ``topics.…``."""
 
 TOPICS_PREFIX = "topics."
+_LISTS = frozenset({"listeners", "advertised_listeners"})
 
 
 def load_settings(
@@ -140,7 +150,8 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
         elif key.startswith(TOPICS_PREFIX):
             yield key, _written_text(raw)
         elif (setting := SETTINGS.get(key)) is not None:
-            yield key, parse_setting(setting, raw, origin=layer.origin, is_text=layer.is_text)
+            value = _joined(raw) if key in _LISTS else raw
+            yield key, parse_setting(setting, value, origin=layer.origin, is_text=layer.is_text)
         else:
             raise unknown_key(key, SETTINGS, layer.origin)
 
@@ -148,6 +159,13 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
 def _written_text(raw: object) -> str:
     """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own."""
     return str(raw).lower() if isinstance(raw, bool) else str(raw)
+
+
+def _joined(raw: object) -> object:
+    """In a TOML file several listeners may be a list, elsewhere they have commas between them."""
+    if isinstance(raw, list) and all(isinstance(part, str) for part in raw):
+        return ",".join(raw)
+    return raw
 
 
 def _checked_bucket(key: str, origin: str) -> str:
@@ -171,6 +189,8 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
         metadata=str(values.get("metadata") or _sqlite_url(folder / "metadata.sqlite")),
         wal_folder=folder / str(wal_folder),
         buckets=dict(sorted(buckets.items())),
+        listeners=str(values.get("listeners") or DEFAULT_LISTENER),
+        advertised_listeners=str(values.get("advertised_listeners") or ""),
         tuning=tuning,
     )
 
@@ -196,6 +216,8 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     """Every key and its value, as one would write it."""
     yield "metadata", settings.metadata
     yield "wal_folder", str(settings.wal_folder)
+    yield "listeners", settings.listeners
+    yield "advertised_listeners", settings.advertised_listeners
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     for setting, value in values_of(settings.tuning):

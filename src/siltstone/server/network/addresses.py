@@ -37,6 +37,11 @@ class ListenerAddress(msgspec.Struct, frozen=True):
     advertised_host: str
     advertised_port: int
 
+    @property
+    def misleads_others(self) -> bool:
+        """Other machines can connect, and are then sent to themselves."""
+        return not _is_this_machine(self.host) and _is_this_machine(self.advertised_host)
+
     def __str__(self) -> str:
         return f"{self.name}://{_bracketed(self.host)}:{self.port}"
 
@@ -107,6 +112,10 @@ def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None
 
 def _is_everywhere(host: str) -> bool:
     return host == "" or (_is_ip(host) and ip_address(host).is_unspecified)
+
+
+def _is_this_machine(host: str) -> bool:
+    return host.lower() == "localhost" or (_is_ip(host) and ip_address(host).is_loopback)
 
 
 def _is_ip(host: str) -> bool:

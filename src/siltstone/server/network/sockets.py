@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from siltstone.model.errors import InvalidRequest
@@ -34,6 +35,13 @@ async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
             port = bound.getsockname()[1]
         opened.pop_all()
     return sockets
+
+
+async def refuse_taken(addresses: Iterable[ListenerAddress]) -> None:
+    """For those who have much to do before they listen. Raises CannotListen."""
+    for address in addresses:
+        for bound in await bind_sockets(address):
+            bound.close()
 
 
 async def _hosts(address: ListenerAddress) -> list[tuple[int, str]]:
