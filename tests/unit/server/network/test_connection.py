@@ -341,6 +341,20 @@ def test_who_leaves_answers_unread_has_no_further_request_begun() -> None:
     asyncio.run(run())
 
 
+def test_answers_that_become_ready_while_others_are_unread_count_at_once() -> None:
+    async def run() -> None:
+        world = NetworkWorld(handler_of_futures())
+        client = world.connect()
+        client.takes_answers = False
+        client.feed(framed(b"1", b"2"))
+        for position in (0, 1):
+            world.handler.pending[position].set_result([bytes(100 * KIB)])
+            await turns()
+        assert world.statistics().unread_answer_bytes == 200 * KIB
+
+    asyncio.run(run())
+
+
 # -- limits of all connections
 
 
@@ -511,13 +525,18 @@ def test_when_all_leave_much_unread_who_receives_much_waits_and_others_go_on() -
         reader.feed(framed(b"fetch 2"))
         writer.feed(framed(b"produce"))
         await turns()
+        gone = world.connect()
+        gone.feed(framed(b"fetch", b"fetch"))
+        gone.feed(framed(b"fetch"))
+        assert world.statistics().waiting_for_readers == 2
+        gone.lose()
         assert world.statistics().waiting_for_readers == 1
         assert len(reader.writes) == 1
         assert writer.writes == [b"ok"]
         slow.take_answers()
         await turns()
         assert len(reader.writes) == 2
-        assert closed(world) == {}
+        assert closed(world) == {CloseReason.PEER: 1}
 
     asyncio.run(run())
 
@@ -592,6 +611,28 @@ def test_a_pause_of_the_store_stops_who_sends_records_and_nobody_else() -> None:
     asyncio.run(run())
 
 
+def test_who_goes_while_waiting_leaves_the_line() -> None:
+    async def run() -> None:
+        def handle(context: ConnectionContext, frame: memoryview) -> Any:
+            context.sends_records = True
+            return world.handler.in_future(context, frame)
+
+        world = large_world()
+        world.handler._handle = handle
+        full, waiting, paused = (world.connect() for _ in range(3))
+        paused.feed(framed(b"produce"))
+        full.feed(framed(*[bytes(RECEIVE_BUFFER_BYTES)] * 5))
+        waiting.feed(framed(b"I wait"))
+        world.handler.wants_pause = True
+        paused.feed(framed(b"produce"))
+        assert (world.statistics().waiting_for_memory, world.statistics().waiting_for_store) == (2, 1)
+        for client in (full, waiting, paused):
+            client.lose()
+        assert (world.statistics().waiting_for_memory, world.statistics().waiting_for_store) == (0, 0)
+
+    asyncio.run(run())
+
+
 def test_after_a_pause_the_store_is_filled_in_the_order_of_coming() -> None:
     async def run() -> None:
         def handle(context: ConnectionContext, frame: memoryview) -> None:
@@ -650,6 +691,28 @@ def test_a_peer_that_trickles_a_frame_is_closed() -> None:
         assert client.is_closing
         await turns()
         assert closed(world) == {CloseReason.SLOW_REQUEST: 1}
+
+    asyncio.run(run())
+
+
+def test_the_time_in_which_nobody_read_it_does_not_count_against_a_frame() -> None:
+    async def run() -> None:
+        world = large_world()
+        paused, sender = world.connect(), world.connect()
+        paused.feed(framed(bytes(MIB))[:1_000])
+        sender.feed(framed(*[bytes(RECEIVE_BUFFER_BYTES)] * 5))
+        paused.feed(bytes(FIRST_BYTES))
+        assert not paused.is_reading
+        world.pass_ms(15 * MINUTE_MS)
+        for future in world.handler.pending:
+            future.set_result(None)
+        await turns()
+        paused.waiting = b""
+        assert paused.is_reading
+        world.pass_ms(9 * MINUTE_MS)
+        assert not paused.is_closing
+        world.pass_ms(MINUTE_MS)
+        assert paused.is_closing
 
     asyncio.run(run())
 
@@ -716,15 +779,13 @@ def test_who_is_being_closed_has_the_same_time_to_take_its_answers() -> None:
 
 def test_while_it_is_being_closed_only_its_unread_answers_count() -> None:
     async def run() -> None:
-        def handle(_: ConnectionContext, frame: memoryview) -> list[bytes]:
-            if frame == b"bad":
-                raise CloseConnection("bad")
-            return [bytes(MIB)]
-
-        world = NetworkWorld(Handler(handle))
+        world = NetworkWorld(Handler(lambda *_: [bytes(MIB)]))
         client = world.connect()
         client.takes_answers = False
-        client.feed(framed(b"fetch", b"bad") + framed(bytes(MIB))[:10_000])
+        client.feed(framed(b"fetch"))
+        client.feed(framed(b"queued") + framed(bytes(10_000))[:5_000])
+        assert world.statistics().request_bytes_in_flight > 10_000
+        client.feed(bytes(5_004) + b"GET / HTTP/1.1")
         assert client.is_closing and not client.is_gone
         assert world.statistics().unread_answer_bytes == MIB
         assert world.statistics().request_bytes_in_flight == 0

@@ -157,6 +157,17 @@ def test_short_of_memory_it_reads_little_unless_the_memory_is_there() -> None:
     assert len(to.buffer(only_its_frame=True, may_grow=False)) == SHORT_READ_BYTES
 
 
+def test_a_turn_is_not_spent_on_the_last_bytes_of_memory_taken_when_it_was_short() -> None:
+    to = reader()
+    room = to.buffer(only_its_frame=True, may_grow=False)
+    room[:] = framed(bytes(MIB))[: len(room)]
+    to.received(len(room))
+    to.take(1)
+    assert to.held_bytes <= 2 * SHORT_READ_BYTES
+
+    assert len(to.buffer()) >= FIRST_BYTES - SHORT_READ_BYTES
+
+
 # -- what a peer can make it hold
 
 

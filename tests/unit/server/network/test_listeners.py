@@ -344,6 +344,18 @@ def test_ipv6(run: Run) -> None:
     run(scenario())
 
 
+def test_starting_allows_as_many_files_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[int] = []
+    monkeypatch.setattr("siltstone.server.network.listeners.allow_connections", allowed.append)
+
+    async def scenario() -> None:
+        async with Server(max_connections=77):
+            pass
+
+    asyncio.run(scenario())
+    assert allowed == [77]
+
+
 def test_a_port_that_is_taken_leaves_nothing_open(run: Run) -> None:
     async def scenario() -> None:
         async with Server() as server:
@@ -375,6 +387,7 @@ def test_closing_answers_what_was_begun(run: Run) -> None:
             await closing
             assert server.listeners.statistics().connections == 0
             assert len(server.handler.closed) == 2
+            assert not any("network" in task.get_name() for task in asyncio.all_tasks())
 
     run(scenario())
 
