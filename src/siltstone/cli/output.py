@@ -5,6 +5,7 @@ Consoles are made when they are used, never at import: tests and shells exchange
 
 import os
 import sys
+from typing import IO, Any
 
 import msgspec
 from rich import box
@@ -32,6 +33,14 @@ def remarks() -> Console:
 def print_json(value: object) -> None:
     """One JSON document."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.flush()  # a reader that is gone is noticed here, not when Python ends
+
+
+def abandon(stream: IO[Any]) -> None:
+    """Nobody reads ``stream`` any more: what is still in its buffer may go nowhere, or Python complains at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def table(*columns: str, title: str | None = None) -> Table:

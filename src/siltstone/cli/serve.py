@@ -106,6 +106,6 @@ def _hint(node: KafkaNode) -> None:
         address = f"{first.advertised_host}:{first.advertised_port}"
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
         console.print(
-            f"Ctrl-C ends it. Elsewhere: siltstone topics create hello{option}; then produce, tail, groups",
+            f"Ctrl-C ends it. Elsewhere: siltstone topics{option}; then produce, tail, groups",
             style="dim", markup=False, soft_wrap=True,
         )  # fmt: skip

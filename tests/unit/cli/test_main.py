@@ -15,7 +15,8 @@ def test_version() -> None:
 
 def commands(group: click.Group, *before: str) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         found.append((*before, name))
         if isinstance(command, click.Group):
             found += commands(command, *before, name)

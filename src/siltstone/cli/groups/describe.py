@@ -58,7 +58,7 @@ def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> Re
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
-        members="not told by this broker" if group.members is None else counted(len(group.members), "member"),
+        members="not told by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
         lag=counted(sum(row.where.lag or 0 for row in rows), "record"),

@@ -37,6 +37,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
 )
 
 SUGGESTIONS_MAX = 3
+CHANCE_SHOWN = 8
 _NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 """What a broker says of groups with a protocol younger than the request; they are listed all the same."""
 
@@ -50,8 +51,13 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The shortest that tells it from others."""
-        return self.instance_id or self.member_id
+        """Short, and enough to tell it from others: most member ids are a client id and 36 letters of chance."""
+        if self.instance_id is not None:
+            return self.instance_id
+        chance = self.member_id.removeprefix(f"{self.client_id}-")
+        if chance == self.member_id or len(chance) <= CHANCE_SHOWN:
+            return self.member_id
+        return f"{self.client_id}-{chance[:CHANCE_SHOWN]}…"
 
 
 class Group(msgspec.Struct, frozen=True):

@@ -1,10 +1,10 @@
 """stdout for a long stream of lines: gathered while there are more, and quiet when the reader has enough."""
 
-import os
 import select
 import sys
 from typing import BinaryIO
 
+from siltstone.cli.output import abandon
 from siltstone.model.limits import KIB
 
 GATHERED_BYTES = 64 * KIB
@@ -38,17 +38,11 @@ class Sink:
                 self._gathered_bytes = 0
             self._stream.flush()
         except BrokenPipeError as broken:
-            self._abandon()
+            abandon(self._stream)
             raise ReaderGone from broken
         if _is_closed(self._stream):
-            self._abandon()
+            abandon(self._stream)
             raise ReaderGone
-
-    def _abandon(self) -> None:
-        """Python flushes stdout once more at the end, and would complain."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
 
 
 def _is_closed(stream: BinaryIO) -> bool:
