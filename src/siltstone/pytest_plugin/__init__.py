@@ -1,0 +1,1 @@
+"""Floor 8: what pytest finds when siltstone is installed."""
