@@ -6,17 +6,19 @@ theirs here.
 """
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 import msgspec
 
+from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
 from siltstone.server.setting_tree import environment_name, values_of
 from siltstone.server.setting_values import Setting, format_setting
-from siltstone.server.settings import PLACES, Tuning
+from siltstone.server.settings import DEFAULT_LISTENER, PLACES, Tuning
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -31,11 +33,25 @@ REASONS = {
     "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
     "engine.wal.lost_epoch": "A start that is refused because the log is not the one this node last used names a life; "
     "to give up what only that life's log held, name it here once. 0: nothing is given up.",
+    "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
+    "[Kafka: auto.create.topics.enable].",
+    "broker.num_partitions": "Partitions of a topic whose maker does not say how many [Kafka: num.partitions].",
+    "broker.default_replication_factor": "What clients are told; what keeps the data is the bucket, whatever they ask.",
     "engine.wal.sync_interval_ms": "Only for `every-interval`: what a power failure may cost.",
 }
 PLACE_REASONS = {
     "metadata": ("FOLDER/metadata.sqlite", "Where the metadata log is: `sqlite:///folder/file`."),
     "wal_folder": ("FOLDER/wal/node-N", "Where the write-ahead log is; relative to the store's folder."),
+    "listeners": (
+        DEFAULT_LISTENER,
+        "Where `siltstone serve` listens: `[NAME://]HOST:PORT`, several with commas, in a file also as a list. "
+        "`--listener` wins.",
+    ),
+    "advertised_listeners": (
+        "as they listen",
+        "Where clients find a listener, by its name, if not where it listens: behind a proxy, in a container, on all "
+        "addresses. `--advertised-listener` wins.",
+    ),
 }
 
 
@@ -47,6 +63,8 @@ def settings_table() -> str:
         rows.append(f"| `{place.key}` | {default} | {reason} |")
     rows.append("| `buckets.N` | `buckets.0`: FOLDER/bucket | Where the objects of bucket N are: an object's bucket is "
                 "part of its metadata, so a bucket with objects in it must stay in the settings. |")  # fmt: skip
+    rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
+                "says nothing, such as `topics.retention.ms`. |")  # fmt: skip
     for setting, value in values_of(Tuning()):
         rows.append(f"| `{setting.key}` | {format_setting(setting, value)} | {_reason(setting, reasons)} |")
     return "\n".join(rows)
@@ -59,12 +77,20 @@ def _reason(setting: Setting, reasons: dict[str, str]) -> str:
 def limit_reasons() -> dict[str, str]:
     """By setting key, as far as the default is a constant of the limits."""
     texts = _texts_below_constants(ROOT / "src/siltstone/model/limits.py")
-    found: dict[str, str] = {}
-    for key, tree in _structs(Tuning):
-        for name, constant in _defaults(tree).items():
-            if constant in texts:
-                found[f"{key}{name}"] = texts[constant]
-    return found
+    constants = {
+        f"{key}{name}": constant
+        for key, tree in _structs(Tuning)
+        for name, constant in _defaults(tree).items()
+        if constant in texts
+    }
+    keys = {constant: key for key, constant in constants.items()}
+    return {key: _for_readers(texts[constant], keys) for key, constant in constants.items()}
+
+
+def _for_readers(text: str, keys: Mapping[str, str]) -> str:
+    """Who reads the reference knows settings and not constants."""
+    text = re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda found: f"`{keys.get(found[0], found[0])}`", text)
+    return text.replace("``", "`")
 
 
 def _structs(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, type[msgspec.Struct]]]:
@@ -101,41 +127,63 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
     return texts
 
 
+STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `compact`, `maintain` and `check`"
+CLUSTER_COMMANDS = (
+    "Which broker, for `topics`, `groups`, `produce` and `tail`; any that speaks as Apache Kafka 3.0 or later"
+)
+
+
 def commands_list() -> str:
-    """The options by which a store is named are told once."""
-    shared = "\n".join(f"| `{_usage(option)}` | {option.help} |" for option in _store_options())
+    """The options by which a store or a broker is named are told once."""
+    shared = "\n\n".join(
+        f"{title}:\n\n{_options_table(_options_of(decorator))}"
+        for title, decorator in ((STORE_COMMANDS, store_options), (CLUSTER_COMMANDS, cluster_options))
+    )
     sections = "\n\n".join(_command_section(path, command) for path, command in walk_commands(cli))
-    return f"Which store, for all commands but `demo`:\n\n| option | |\n|---|---|\n{shared}\n\n{sections}"
+    return f"{shared}\n\n{sections}"
 
 
-def _store_options() -> list[click.Option]:
-    @store_options
+def _options_of(decorator: Callable[[Callable[[], None]], Callable[[], None]]) -> list[click.Option]:
+    @decorator
     def nothing() -> None: ...
 
     return list(reversed(nothing.__click_params__))
 
 
 def walk_commands(group: click.Group, before: str = "siltstone") -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    """Groups that do something by themselves are commands too."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if not isinstance(command, click.Group) or command.params:
+            yield f"{before} {name}", command
         if isinstance(command, click.Group):
             yield from walk_commands(command, f"{before} {name}")
-        else:
-            yield f"{before} {name}", command
 
 
 def _command_section(path: str, command: click.Command) -> str:
     arguments = " ".join(str(p.metavar) for p in command.params if isinstance(p, click.Argument))
     first, *rest = (command.help or "").split("\n\n")
-    shared = {} if path == "siltstone demo" else {option.name for option in _store_options()}
-    options = [p for p in command.params if isinstance(p, click.Option) and p.name not in shared]
-    rows = "\n".join(f"| `{_usage(option)}` | {option.help} |" for option in options)
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    for decorator in (store_options, cluster_options):
+        shared = {option.name for option in _options_of(decorator)}
+        if shared <= {option.name for option in options}:
+            options = [option for option in options if option.name not in shared]
     text = "\n\n".join(" ".join(part.split()) for part in (first, *rest))
-    return f"### `{f'{path} {arguments}'.strip()}`\n\n{text}\n\n| option | |\n|---|---|\n{rows}"
+    table = f"\n\n{_options_table(options)}" if options else ""
+    return f"### `{f'{path} {arguments}'.strip()}`\n\n{text}{table}"
+
+
+def _options_table(options: Iterable[click.Option]) -> str:
+    return "\n".join(
+        ["| option | |", "|---|---|", *(f"| `{_usage(option)}` | {option.help} |" for option in options)]
+    )
 
 
 def _usage(option: click.Option) -> str:
     names = ", ".join((*option.opts, *option.secondary_opts))
-    if option.is_flag:
+    if option.is_flag or option.count:
         return names
     if isinstance(option.type, click.Choice):
         return f"{names} {' or '.join(map(str, option.type.choices))}"

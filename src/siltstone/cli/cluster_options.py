@@ -55,4 +55,4 @@ def cluster_options(command: F) -> F:
     with_choice.__doc__ = command.__doc__
     with_choice.__name__ = command.__name__
     with_choice.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    return as_json(bootstrap(with_choice))  # type: ignore[return-value]
+    return bootstrap(as_json(with_choice))  # type: ignore[return-value]

@@ -7,10 +7,11 @@ from siltstone.cli.groups.delete import delete
 from siltstone.cli.groups.describe import describe
 from siltstone.cli.groups.listing import group_rows, groups_table
 from siltstone.cli.groups.reset import reset
+from siltstone.cli.in_order import InOrder
 from siltstone.cli.output import print_json, results
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=InOrder, invoke_without_command=True)
 @cluster_options
 @click.pass_context
 def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.in_order import InOrder
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.topics.configure import configure
 from siltstone.cli.topics.create import create
@@ -12,7 +13,7 @@ from siltstone.cli.topics.listing import topic_rows, topics_table
 from siltstone.cli.topics.trim import trim
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=InOrder, invoke_without_command=True)
 @click.option("--internal", is_flag=True, help="Also those that brokers keep for themselves.")
 @cluster_options
 @click.pass_context
