@@ -42,6 +42,7 @@ class Driver:
         self._log_path = log_path
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reading: threading.Thread | None = None
 
     def tell(self, request: Mapping[str, object], stage: Stage, seconds_max: float) -> dict[str, Any]:
         """What it said in the end. Raises DriverHangs, DriverCrashed."""
@@ -59,10 +60,9 @@ class Driver:
         process, self._process = self._process, None
         assert process.stdin is not None
         process.stdin.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(_END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            _kill(process)
+        self._end(process)
 
     def _send(self, message: Mapping[str, object]) -> None:
         process = self._started()
@@ -82,7 +82,10 @@ class Driver:
                 )  # fmt: skip
             self._lines = queue.Queue()
             assert self._process.stdout is not None
-            threading.Thread(target=_read, args=(self._process.stdout, self._lines), daemon=True).start()
+            self._reading = threading.Thread(
+                target=_read, args=(self._process.stdout, self._lines), daemon=True
+            )
+            self._reading.start()
         return self._process
 
     def _next_line(self, deadline: float, seconds_max: float) -> dict[str, Any]:
@@ -106,8 +109,19 @@ class Driver:
         assert self._process is not None
         process, self._process = self._process, None
         status = process.poll()
-        _kill(process)
+        self._end(process)
         return process.returncode if status is None else status
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """It and its children, which are a process group; then whoever reads its lines comes to their end."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert self._reading is not None and process.stdin is not None and process.stdout is not None
+        self._reading.join()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def _answered(stage: Stage, asked: Mapping[str, Any]) -> dict[str, object]:
@@ -121,10 +135,3 @@ def _read(stdout: IO[str], lines: queue.Queue[str | None]) -> None:
     for line in stdout:
         lines.put(line)
     lines.put(None)
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """The process and its children: they are a process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

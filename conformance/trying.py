@@ -52,4 +52,5 @@ class Trial:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())[:_DETAIL_CHARACTERS_MAX]
+    line = " ".join(text.split())
+    return line if len(line) <= _DETAIL_CHARACTERS_MAX else f"{line[: _DETAIL_CHARACTERS_MAX - 1]}…"

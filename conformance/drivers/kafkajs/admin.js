@@ -28,7 +28,7 @@ const topics = scenario => withAdmin(scenario, async admin => {
   await refused('UNKNOWN_TOPIC_OR_PARTITION', () => admin.deleteTopics({ topics: [topic] }))
   await createTopic(scenario, 3)
   same('made again', (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length, 3)
-})
+}, { retry: { retries: 3, maxRetryTime: 300 } }) // it asks again when a topic is unknown
 
 const partitions = scenario => withAdmin(scenario, async admin => {
   const topic = await filled(scenario, 3)

@@ -62,7 +62,7 @@ const withClient = async (client, use) => {
 }
 
 const withProducer = (scenario, use, options = {}) => withClient(kafka(scenario).producer(options), use)
-const withAdmin = (scenario, use) => withClient(kafka(scenario).admin(), use)
+const withAdmin = (scenario, use, options = {}) => withClient(kafka(scenario).admin(options), use)
 
 const send = (scenario, topic, messages, { acks, compression, ...options } = {}) =>
   withProducer(scenario, producer => producer.send({ topic, messages, acks, compression }), options)

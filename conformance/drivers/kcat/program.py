@@ -168,5 +168,8 @@ def _gather(stream: object, target: bytearray) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    """Without what librdkafka's log puts before each line."""
-    return _LOG_HEAD.sub("", str(error)).strip() if isinstance(error, KcatFailed) else None
+    """The first line of an error, without what librdkafka's log puts before it."""
+    if not isinstance(error, KcatFailed):
+        return None
+    lines = [_LOG_HEAD.sub("", line).strip() for line in str(error).splitlines()]
+    return next((line for line in lines if "rror" in line), "\n".join(lines))
