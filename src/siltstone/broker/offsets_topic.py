@@ -11,8 +11,9 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.turns import let_others_run
 
-READ_BYTES = 1024 * 1024
+READ_BYTES = 256 * 1024
 """Read at a time; the event loop turns in between."""
 
 
@@ -27,11 +28,13 @@ class OffsetsTopicLogs:
 
     async def open(self, partition: int) -> GroupLog:
         topic = await self._creation.offsets_topic()
-        return OffsetsTopicLog(await self._partitions.open(topic, partition), self._clock)
+        opened = await self._partitions.open(topic, partition)
+        return OffsetsTopicLog(self._partitions, opened, self._clock)
 
 
 class OffsetsTopicLog:
-    def __init__(self, partition: Partition, clock: Clock) -> None:
+    def __init__(self, partitions: Partitions, partition: Partition, clock: Clock) -> None:
+        self._partitions = partitions
         self._partition = partition
         self._clock = clock
 
@@ -45,13 +48,16 @@ class OffsetsTopicLog:
         await self._partition.append_own(batch)
 
     async def read_all(self) -> AsyncIterator[EncodedRecord]:
-        offset, end = self._partition.log_start_offset, self._partition.high_watermark
+        """What somebody appended who did not wait for it is on its way yet, and comes too."""
+        offset, end = self._partition.log_start_offset, self._partition.next_offset
+        await self._partition.wait_for(end - 1)
         while offset < end:
             for batch in await self._partition.read(offset, READ_BYTES):
                 for record in iterate_records(batch.payload):
                     if record.key is not None and offset <= record.offset < end:
                         yield bytes(record.key), None if record.value is None else bytes(record.value)
                 offset = batch.end_offset
+            await let_others_run()
 
     async def trim_before(self, offset: int) -> None:
-        await self._partition.trim(offset)
+        await self._partitions.trim(self._partition, offset)

@@ -19,13 +19,14 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.stream import Stream
 
-REPLAY_BYTES = 4 * 1024 * 1024
-"""Read at a time."""
+REPLAY_BYTES = 1024 * 1024
+"""Read at a time; the event loop turns in between."""
 
-OPENINGS_SIDE_BY_SIDE = 16
+OPENINGS_SIDE_BY_SIDE = 64
 """Partitions that are read at the same time: of a thousand opened together the memory would not hold what is read."""
 
 log = logging.getLogger(__name__)
@@ -123,6 +124,7 @@ class PartitionOpening:
                     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else NO_TIMESTAMP
                     known.producers.appended(header, batch.base_offset, append_time_ms, now_ms)
                 offset = batch.end_offset
+            await let_others_run()
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:

@@ -9,9 +9,10 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.time_index import TimeEntry
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.turns import let_others_run
 
 SCAN_BYTES = 1024 * 1024
-"""Read at a time."""
+"""Read at a time; the event loop turns in between."""
 
 
 class TimedOffset(msgspec.Struct, frozen=True):
@@ -65,3 +66,4 @@ async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBat
         for batch in await partition.read(offset, SCAN_BYTES):
             yield batch
             offset = batch.end_offset
+        await let_others_run()
