@@ -1,0 +1,226 @@
+"""From a frame to its handler, and back."""
+
+import asyncio
+import inspect
+import logging
+
+import pytest
+
+from siltstone.broker.apis.table import APIS
+from siltstone.broker.request import CloseConnection
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest
+from siltstone.kafka_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from siltstone.kafka_protocol.notation import Message
+from support.broker_world import NODE_ID, SMALL_TAIL, WRITE, in_broker_world
+from support.engine_world import settled
+from support.kafka_requests import batch_of, produce_request
+
+
+def frame(key: int, version: int, body: bytes = b"") -> memoryview:
+    """With a plain header, whatever the version."""
+    header = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + b"\0\0\0\7" + b"\0\1c"
+    return memoryview(bytearray(header + body))
+
+
+def test_whatever_is_announced_is_answered():
+    assert {ApiKey.PRODUCE, ApiKey.FETCH} | APIS.keys() == ANNOUNCED.keys()
+    assert all(api.request.api_key == key for key, api in APIS.items())
+
+
+@pytest.mark.parametrize("key", ANNOUNCED)
+def test_an_empty_request_of_each_version_is_answered(key):
+    """As far as an empty one makes sense; nothing breaks, and the answer can be read."""
+
+    async def scenario(world):
+        low, high = ANNOUNCED[key]
+        request, response = CATALOGUE[key]
+        for version in range(max(low, request.versions[0]), high + 1):
+            client = world.client()
+            handled = client.begin(request(), version)
+            if key is ApiKey.PRODUCE:  # acks=0
+                assert await handled is None
+                continue
+            answer = await handled if inspect.isawaitable(handled) else handled
+            correlation_id, body = decode_response_header(key, version, b"".join(answer)[4:])
+            assert correlation_id == 1
+            assert isinstance(decode(response, version, body), Message)
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("version", [5, 6, 99, 32767, -1])
+def test_items_1_and_2_an_unknown_version_of_api_versions_is_answered_in_version_0(version):
+    async def scenario(world):
+        answer = world.broker.handle(
+            world.client().connection, frame(ApiKey.API_VERSIONS, version, b"\0" * 9)
+        )
+        raw = b"".join(answer)
+        assert int.from_bytes(raw[:4], "big") == len(raw) - 4
+        assert raw[4:8] == b"\0\0\0\7"
+        response = decode(ApiVersionsResponse, 0, raw[8:])
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        (row,) = response.api_keys
+        assert (row.api_key, row.min_version, row.max_version) == (18, 0, 4)
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.PRODUCE, 0),
+        (ApiKey.PRODUCE, 2),
+        (ApiKey.PRODUCE, 14),
+        (ApiKey.FETCH, 3),
+        (ApiKey.FETCH, 19),
+        (ApiKey.METADATA, 14),
+        (ApiKey.METADATA, -1),
+        (ApiKey.OFFSET_DELETE, 1),
+        (24, 0),
+        (999, 0),
+        (-1, 0),
+    ],
+)
+def test_item_6_what_is_not_announced_closes_the_connection(key, version):
+    async def scenario(world):
+        with pytest.raises(CloseConnection):
+            world.broker.handle(world.client().connection, frame(key % 2**16, version, b"\0" * 20))
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0", b"\0\3\0\0\0\0\0\1", b"\0\3\0\0\0\0\0\1\0\5ab"])
+def test_a_frame_without_a_whole_header_closes_the_connection(raw):
+    async def scenario(world):
+        with pytest.raises(CloseConnection):
+            world.broker.handle(world.client().connection, memoryview(bytearray(raw)))
+
+    in_broker_world(scenario)
+
+
+def test_a_body_that_is_none_closes_the_connection():
+    async def scenario(world):
+        handled = world.broker.handle(
+            world.client().connection, frame(ApiKey.METADATA, 4, b"\x7f\xff\xff\xff")
+        )
+        with pytest.raises(CloseConnection):
+            await handled
+
+    in_broker_world(scenario)
+
+
+def test_items_3_and_5_trailing_bytes_and_no_client_id():
+    async def scenario(world):
+        request = MetadataRequest(topics=[])
+        header = encode_request_header(RequestHeader(ApiKey.METADATA, 12, 3, None))
+        raw = memoryview(bytearray(header + encode(request, 12) + b"trailing"))
+        answer = await world.broker.handle(world.client().connection, raw)
+        correlation_id, body = decode_response_header(ApiKey.METADATA, 12, b"".join(answer)[4:])
+        response = decode(CATALOGUE[ApiKey.METADATA][1], 12, body)
+        assert (correlation_id, response.cluster_id) == (3, world.parts.cluster_id)
+
+    in_broker_world(scenario)
+
+
+def test_a_fault_of_a_handler_comes_out_of_what_is_awaited(monkeypatch):
+    async def scenario(world):
+        monkeypatch.setattr(type(world.parts.topics), "all", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await world.client().ask(MetadataRequest(topics=None))
+
+    in_broker_world(scenario)
+
+
+def test_the_network_is_told_when_the_store_takes_no_more():
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        assert not world.broker.wants_pause
+        world.calls.hold(WRITE)
+        client = world.client()
+        asked = []
+        while not world.broker.wants_pause:
+            asked.append(client.send(produce_request(topic, batch_of(value_bytes=2_000))))
+        world.calls.release(WRITE)
+        for answer in asked:
+            await world.world.passing(answer)
+        assert not world.broker.wants_pause
+
+    in_broker_world(scenario, engine=SMALL_TAIL)
+
+
+def test_the_cluster_has_one_id_for_all_its_lives():
+    async def scenario(world):
+        first = world.parts.cluster_id
+        assert len(first) == 22
+        await world.restart()
+        assert world.parts.cluster_id == first
+        await world.crash()
+        assert world.parts.cluster_id == first
+        assert world.parts.node_id == NODE_ID
+
+    in_broker_world(scenario)
+
+
+def test_offsets_of_groups_are_there_in_the_next_life():
+    async def scenario(world):
+        await world.topic()
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=42)
+        topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+        request = OffsetCommitRequest(
+            group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics
+        )
+        committed = await world.client().ask(request, 8)
+        assert committed.topics[0].partitions[0].error_code == 0
+        await world.crash()
+        asked = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        )
+        await settled(200)  # loading begins with the start, without being asked
+        assert world.parts.partitions.statistics().open == world.settings.offsets_topic_num_partitions
+        fetched = await world.client().ask(asked, 7)
+        assert fetched.topics[0].partitions[0].committed_offset == 42
+
+    in_broker_world(scenario)
+
+
+def test_closing_waits_for_no_client(caplog):
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        world.broker.connection_closed(world.client().connection)
+        world.calls.hold(WRITE)
+        asked = world.client().send(produce_request(topic, batch_of()))
+        await settled()
+        closing = asyncio.ensure_future(world.broker.close())
+        await settled()
+        world.calls.release(WRITE)
+        await closing
+        await asked
+        with caplog.at_level(logging.ERROR):
+            await world.broker.close()
+        assert caplog.records == []
+
+    in_broker_world(scenario)
+
+
+def test_api_versions_is_asked_in_every_version():
+    async def scenario(world):
+        for version in range(5):
+            request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+            response = await world.client().ask(request, version)
+            assert {row.api_key for row in response.api_keys} == set(ANNOUNCED)
+
+    in_broker_world(scenario)
