@@ -12,7 +12,7 @@ from conformance.clients import BY_ID
 from conformance.features import FEATURES, TOOLS, Feature
 from conformance.outcome import Outcome, Result
 
-_MARKS = {
+MARKS = {
     Outcome.WORKS: "works",
     Outcome.REFUSED: "refused",
     Outcome.NOT_ANNOUNCED: "not announced",
@@ -119,9 +119,9 @@ def _cell(result: Result | None, notes: dict[str, int]) -> str:
     if result is None:
         return ""
     if not result.detail:
-        return _MARKS[result.outcome]
+        return MARKS[result.outcome]
     number = notes.setdefault(result.detail.replace("|", "\\|"), len(notes) + 1)
-    return f"{_MARKS[result.outcome]} ({number})"
+    return f"{MARKS[result.outcome]} ({number})"
 
 
 def _columns(matrix: Matrix, features: Sequence[Feature]) -> list[str]:
@@ -137,4 +137,4 @@ def _rows(matrix: Matrix, features: Sequence[Feature]) -> list[Feature]:
 def _coloured(result: Result | None) -> str:
     if result is None:
         return ""
-    return f"[{_COLOURS.get(result.outcome, 'red')}]{_MARKS[result.outcome]}[/]"
+    return f"[{_COLOURS.get(result.outcome, 'red')}]{MARKS[result.outcome]}[/]"
