@@ -34,6 +34,8 @@ LEFT_TO_THE_FULL_RUN = {
 WORKERS = {"confluent": "one", "kcat": "one", "kafkajs": "one"}
 """Who works beside whom: what takes about as long."""
 
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]  # the first time, clients are fetched
+
 CELLS = [
     pytest.param(
         client, feature, id=f"{client}-{feature}",
