@@ -36,11 +36,7 @@ DELIVERY_TIME_LIMIT_MS = 120_000
 ALL_REPLICAS = -1
 UNKNOWN_OFFSET = -1
 
-_SEND_AGAIN = NOT_READY | {
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # the batch before it was refused, and comes again too
-}
+_SEND_AGAIN = NOT_READY | {ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 class RecordsRefused(KafkaRefusal):
@@ -98,13 +94,13 @@ class Delivery:
             under_way.append(theirs)
             self._untested |= set(partitions) - self._tested
 
-    def _receive_all(self, connection: Connection) -> None:
+    def _receive_all(self, connection: Connection, *, is_alone: bool = False) -> None:
         while self._under_way[connection]:
-            self._receive(connection)
+            self._receive(connection, is_alone=is_alone)
 
-    def _receive(self, connection: Connection) -> None:
-        """One answer. Raises KafkaNotReady when any batch has to be sent again, RecordsRefused when one never will be
-        taken."""
+    def _receive(self, connection: Connection, *, is_alone: bool = False) -> None:
+        """One answer. ``is_alone``: all batches before these are acknowledged. Raises KafkaNotReady when any batch has to
+        be sent again, RecordsRefused when one never will be taken."""
         batches = {batch.partition: batch for batch in self._under_way[connection].popleft()}
         answer = connection.receive(ProduceResponse, ANSWER_TIME_LIMIT_MS)
         failures: list[KafkaNotReady | RecordsRefused] = []
@@ -114,7 +110,7 @@ class Delivery:
                 if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledge(batch, result)
                 else:
-                    failures.append(_failure(batch, result))
+                    failures.append(_failure(batch, result, is_alone))
         for failure in sorted(failures, key=lambda failure: isinstance(failure, KafkaNotReady)):
             if isinstance(failure, RecordsRefused):
                 self._hear_the_rest()
@@ -141,8 +137,9 @@ class Delivery:
         failure = trouble
         while self._unacknowledged:
             self._begin_anew()
+            patience.wait_after(failure)
             try:
-                self._send_oldest(patience, failure)
+                self._send_one_by_one(patience)
             except Unavailable as again:
                 failure = again
         self._begin_anew()
@@ -153,14 +150,13 @@ class Delivery:
         self._under_way.clear()
         self._untested.clear()
 
-    def _send_oldest(self, patience: Patience, failure: Unavailable) -> None:
-        patience.wait_after(failure)
+    def _send_one_by_one(self, patience: Patience) -> None:
         topics = {batch.partition.topic for batch in self._unacknowledged.values()}
         find_topics(self._cluster, sorted(topics))  # raises TopicUnknown when it was deleted in the meantime
         for batch in list(self._unacknowledged.values()):
             self._send([batch])
             for connection in list(self._under_way):
-                self._receive_all(connection)
+                self._receive_all(connection, is_alone=True)
             patience.restart()
 
 
@@ -176,9 +172,12 @@ def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
     )
 
 
-def _failure(batch: OutgoingBatch, result: PartitionProduceResponse) -> KafkaNotReady | RecordsRefused:
+def _failure(
+    batch: OutgoingBatch, result: PartitionProduceResponse, is_alone: bool
+) -> KafkaNotReady | RecordsRefused:
+    """Out of order may mean that the batch before it was refused, and comes again too."""
     code = ErrorCode(result.error_code)
-    if code in _SEND_AGAIN:
+    if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):
         return KafkaNotReady(code, f"partition {batch.partition}: {words_of(code, result.error_message)}")
     line, message = batch.lines[0], result.error_message
     for wrong in result.record_errors[:1]:
