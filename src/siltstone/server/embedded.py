@@ -1,10 +1,9 @@
 """``siltstone.Broker``: a real broker inside a Python process, for tests and notebooks.
 
-It runs on an event loop in a thread of its own; whoever holds it never sees that loop. Without a folder it has a
-temporary one, which goes with it: then nothing is synced to the disk, since no power failure could be survived.
+Whoever holds it never sees an event loop: ``broker_thread`` has it. Without a folder it has a temporary one, which goes
+with it: then nothing is synced to the disk, since no power failure could be survived.
 """
 
-import asyncio
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +11,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-from siltstone.model.errors import InvalidRequest
-from siltstone.server.event_loop import run
-from siltstone.server.kafka_node import KafkaNode, running_kafka_node
+from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
+from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings import load_settings
 
@@ -24,19 +22,15 @@ EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 TEMPORARY_SETTINGS = {"engine.wal.sync": "never"}
 
 
-class BrokerNotRunning(InvalidRequest):
-    """It was not started, or has been stopped."""
-
-
 class Broker:
-    """A Kafka broker on 127.0.0.1 for as long as the ``with`` lasts.
+    """A Kafka broker on 127.0.0.1 for as long as the ``with`` lasts. Every thread may use it.
 
     >>> with siltstone.Broker() as broker:
     ...     Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     ``folder``: where the store is; kept afterwards. None: a temporary one. ``port`` 0: any free one. ``settings``: any
     by its key, ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. Raises, when it is started,
-    SettingRefused, what opening a store raises (WalInUse: somebody has it open), OSError when the port is taken.
+    SettingRefused, what opening a store raises (WalInUse: somebody has it open), CannotListen (the port is taken).
     """
 
     def __init__(
@@ -49,13 +43,9 @@ class Broker:
         self._given_folder = None if folder is None else Path(folder)
         self._port = port
         self._settings = dict(settings or {})
+        self._changing = threading.Lock()
         self._temporary: TemporaryDirectory[str] | None = None
-        self._thread: threading.Thread | None = None
-        self._ready = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._failure: BaseException | None = None
-        self._node: KafkaNode | None = None
+        self._running: BrokerThread | None = None
         self._bootstrap_servers: str | None = None
 
     def __repr__(self) -> str:
@@ -64,58 +54,85 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT, for every Kafka client. Raises BrokerNotRunning."""
-        if self._bootstrap_servers is None:
+        if (address := self._bootstrap_servers) is None:
             raise BrokerNotRunning(
                 "this broker is not running: use it as a context manager, or call start() first"
             )
-        return self._bootstrap_servers
+        return address
 
     @property
     def folder(self) -> Path:
         """Of the store: what ``siltstone streams --store`` takes. Raises BrokerNotRunning."""
         if self._given_folder is not None:
             return self._given_folder
-        if self._temporary is None:
+        if (temporary := self._temporary) is None:
             raise BrokerNotRunning(
                 "this broker is not running, and a temporary folder lives as long as it does"
             )
-        return Path(self._temporary.name)
+        return Path(temporary.name)
 
     def start(self) -> Self:
-        """Returns when clients can connect."""
-        if self._thread is not None:
-            raise BrokerNotRunning("this broker runs already: make another one")
-        if self._given_folder is None:
-            self._temporary = TemporaryDirectory(prefix="siltstone-")
-        self._ready.clear()
-        self._failure = None
-        self._thread = threading.Thread(target=self._run, name="siltstone-broker", daemon=True)
-        self._thread.start()
-        self._ready.wait()
-        self._raise_failure()
+        """Returns when clients can connect. After ``stop`` it can be started again; without a folder that is a new and
+        empty one."""
+        with self._changing:
+            if self._running is not None:
+                raise BrokerNotRunning("this broker runs already: make another one")
+            try:
+                self._start()
+            except BaseException:
+                self._forget()
+                raise
         return self
 
-    def _raise_failure(self) -> None:
-        if (failure := self._failure) is not None:
-            self.stop()
-            raise failure
-
-    def flush(self) -> None:
-        """Returns when everything acknowledged so far is in objects, where Spark finds it. Raises BrokerNotRunning."""
-        if self._loop is None or self._node is None:
-            raise BrokerNotRunning("this broker is not running: there is nothing to flush")
-        asyncio.run_coroutine_threadsafe(self._node.node.engine.flush(), self._loop).result()
+    def _start(self) -> None:
+        if self._given_folder is None:
+            # Cleaning may come upon files of a thread that was not stopped: a program that ends without stop().
+            self._temporary = TemporaryDirectory(prefix="siltstone-", ignore_cleanup_errors=True)
+        defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
+        settings = load_settings(self.folder, defaults=defaults, flags=self._settings)
+        running = BrokerThread(settings, parse_addresses([f"127.0.0.1:{self._port}"]))
+        self._bootstrap_servers = running.start()
+        self._running = running
 
     def stop(self) -> None:
-        """Everything that was acknowledged is committed first. Idempotent."""
-        if self._thread is not None:
-            if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-                self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
-        self._thread = self._loop = self._stopping = self._node = self._bootstrap_servers = None
-        if self._temporary is not None:
-            self._temporary.cleanup()
-            self._temporary = None
+        """Everything that was acknowledged is committed first. Any number of times, from any thread. Raises what went
+        wrong in the broker's thread, if anything."""
+        with self._changing:
+            running = self._running
+            try:
+                if running is not None:
+                    running.stop()
+            finally:
+                self._forget()
+
+    def _forget(self) -> None:
+        self._running = self._bootstrap_servers = None
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            temporary.cleanup()
+
+    def flush(self) -> None:
+        """Returns when everything acknowledged so far is in objects, where Spark finds it. Raises BrokerNotRunning,
+        EngineNotRunning with the reason when the disk or the bucket failed."""
+
+        async def flushed(node: KafkaNode) -> None:
+            await node.node.engine.flush()
+
+        self._thread().ask(flushed)
+
+    def statistics(self) -> KafkaNodeStatistics:
+        """What it does at this moment; ``engine.state`` is FAILED when it can store nothing any more. Raises
+        BrokerNotRunning."""
+
+        async def counted(node: KafkaNode) -> KafkaNodeStatistics:
+            return node.statistics()
+
+        return self._thread().ask(counted)
+
+    def _thread(self) -> BrokerThread:
+        if (running := self._running) is None:
+            raise BrokerNotRunning("this broker is not running: start it first")
+        return running
 
     def __enter__(self) -> Self:
         return self.start()
@@ -124,22 +141,3 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _run(self) -> None:
-        try:
-            run(self._serve())
-        except BaseException as failure:
-            self._failure = failure
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        flags = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {}), **self._settings}
-        settings = load_settings(self.folder, flags=flags)
-        async with running_kafka_node(settings, parse_addresses([f"127.0.0.1:{self._port}"])) as node:
-            self._node = node
-            address = node.listeners.listeners[0]
-            self._bootstrap_servers = f"{address.advertised_host}:{address.advertised_port}"
-            self._ready.set()
-            await self._stopping.wait()

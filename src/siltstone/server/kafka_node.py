@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgspec
 
 from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.groups.groups import GroupsStatistics
+from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.starting import start_broker
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
@@ -14,17 +16,37 @@ from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.sockets import refuse_taken
+from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.settings import StoreSettings
+from siltstone.stream_engine.engine_state import EngineStatistics
 
 log = logging.getLogger(__name__)
 
 
+class KafkaNodeStatistics(msgspec.Struct, frozen=True):
+    """``engine.state`` is RUNNING as long as records can be stored."""
+
+    engine: EngineStatistics
+    partitions: PartitionsStatistics
+    groups: GroupsStatistics
+    network: NetworkStatistics
+
+
 class KafkaNode(msgspec.Struct, frozen=True):
-    """``listeners.addresses``: where it can be reached."""
+    """``listeners.listeners``: where it can be reached."""
 
     node: Node
     broker: KafkaBroker
     listeners: Listeners
+
+    def statistics(self) -> KafkaNodeStatistics:
+        parts = self.broker.parts
+        return KafkaNodeStatistics(
+            self.node.engine.statistics(),
+            parts.partitions.statistics(),
+            parts.groups.statistics,
+            self.listeners.statistics(),
+        )
 
 
 @asynccontextmanager

@@ -118,10 +118,13 @@ def load_settings(
     config: Path | None = None,
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> StoreSettings:
-    """The settings of the store at ``folder``, which need not exist. Raises SettingRefused."""
+    """The settings of the store at ``folder``, which need not exist. ``defaults``: where this program's differ from
+    those of the tree. Raises SettingRefused."""
     folder = folder.absolute()
     layers = [
+        Layer("defaults", dict(defaults or {})),
         *_file_layers(folder, config),
         environment_layer(environment, SETTINGS),
         flags_layer(flags or {}),

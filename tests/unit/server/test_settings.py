@@ -127,3 +127,16 @@ def test_it_is_frozen_and_prints_every_key(tmp_path: Path) -> None:
     for key in SETTINGS:
         assert f"{key} = " in printed
     assert "engine.upload.split_size_bytes = 16 MiB" in printed
+
+
+def test_defaults_of_a_program_yield_to_every_source(tmp_path: Path) -> None:
+    key = "engine.node_id"
+    assert settings(tmp_path, defaults={key: "5"}).engine.node_id == 5
+    assert (
+        settings(tmp_path, defaults={key: "5"}, environment={"SILTSTONE_ENGINE_NODE_ID": "6"}).engine.node_id
+        == 6
+    )
+    (tmp_path / "siltstone.toml").write_text("engine.node_id = 7\n")
+    assert settings(tmp_path, defaults={key: "5"}).engine.node_id == 7
+    with pytest.raises(SettingRefused, match="defaults"):
+        settings(tmp_path, defaults={"engine.no_such": "1"})

@@ -1,0 +1,200 @@
+"""``siltstone.Broker`` without any client: its life, its folder, its settings, its refusals."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.server.broker_thread import BrokerNotRunning
+from siltstone.server.embedded import Broker
+from siltstone.server.network.sockets import CannotListen
+from siltstone.server.setting_values import SettingRefused
+from siltstone.stream_engine.wal.port import WalInUse
+
+START_SECONDS_MAX = 3.0
+"""It takes some hundredths of a second; the machines that run this are shared. The benchmarks measure it."""
+
+
+def test_siltstone_gives_it_by_name() -> None:
+    assert siltstone.Broker is Broker
+    with pytest.raises(AttributeError, match="no attribute 'Brocker'"):
+        siltstone.Brocker  # noqa: B018
+
+
+def test_it_is_there_at_once_and_gone_at_once() -> None:
+    began = time.monotonic()
+    with Broker() as broker:
+        assert time.monotonic() - began < START_SECONDS_MAX
+        host, port = broker.bootstrap_servers.split(":")
+        assert host == "127.0.0.1"
+        with socket.create_connection((host, int(port)), 5):
+            assert repr(broker) == f"<siltstone.Broker 127.0.0.1:{port}>"
+    assert repr(broker) == "<siltstone.Broker not running>"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), 5)
+    assert not [each for each in threading.enumerate() if each.name.startswith("siltstone")]
+
+
+def test_a_temporary_folder_goes_with_it_a_given_one_stays(tmp_path: Path) -> None:
+    with Broker() as broker:
+        temporary = broker.folder
+        assert (temporary / "metadata.sqlite").exists()
+    assert not temporary.exists()
+    with Broker(tmp_path / "mine") as broker:
+        assert broker.folder == tmp_path / "mine"
+    assert (tmp_path / "mine" / "metadata.sqlite").exists()
+    assert broker.folder == tmp_path / "mine"
+
+
+def test_an_exception_inside_with_stops_it_and_comes_out() -> None:
+    with pytest.raises(KeyError, match="mine"), Broker() as broker:
+        folder = broker.folder
+        raise KeyError("mine")
+    assert repr(broker) == "<siltstone.Broker not running>" and not folder.exists()
+
+
+def test_one_that_does_not_run_says_so() -> None:
+    broker = Broker()
+    for use in (
+        lambda: broker.bootstrap_servers, lambda: broker.folder, broker.flush, broker.statistics,
+    ):  # fmt: skip
+        with pytest.raises(BrokerNotRunning, match="not running"):
+            use()
+
+
+def test_started_twice_is_refused_and_stopped_twice_is_not() -> None:
+    broker = Broker()
+    broker.stop()
+    with broker:
+        first = broker.folder
+        with pytest.raises(BrokerNotRunning, match="runs already"):
+            broker.start()
+        assert broker.statistics().engine.state == "RUNNING"
+    broker.stop()
+    with broker:
+        assert broker.folder != first
+    assert not broker.__dict__["_temporary"]
+
+
+def test_any_thread_may_stop_it_and_several_at_once() -> None:
+    broker = Broker().start()
+    folder = broker.folder
+    stoppers = [threading.Thread(target=broker.stop) for _ in range(4)]
+    for stopper in stoppers:
+        stopper.start()
+    for stopper in stoppers:
+        stopper.join(20)
+        assert not stopper.is_alive()
+    assert not folder.exists()
+
+
+def test_two_at_once_do_not_know_each_other() -> None:
+    with Broker() as one, Broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+        assert one.folder != other.folder
+
+
+def nothing_is_left(broker: Broker, others: int = 0) -> bool:
+    """Of one that was refused, in the thread of whoever started it."""
+    running = [each for each in threading.enumerate() if each.name == "siltstone-broker"]
+    return repr(broker) == "<siltstone.Broker not running>" and len(running) == others
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"broker.num_partition": "4"}, "broker.num_partitions"),
+        ({"broker.num_partitions": "four"}, "broker.num_partitions"),
+        ({"topics.retention.ms": "soon"}, "retention.ms"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(settings: dict[str, str], text: str) -> None:
+    broker = Broker(settings=settings)
+    with pytest.raises(SettingRefused, match=text):
+        broker.start()
+    assert nothing_is_left(broker)
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with Broker() as first:
+        port = int(first.bootstrap_servers.split(":")[1])
+        second = Broker(tmp_path / "store", port=port)
+        with pytest.raises(CannotListen, match=f"{port}.*another process listens there"):
+            second.start()
+    assert nothing_is_left(second)
+    assert not (tmp_path / "store").exists()
+    with second:
+        assert second.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+def test_a_store_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
+    with Broker(tmp_path):
+        second = Broker(tmp_path)
+        with pytest.raises(WalInUse):
+            second.start()
+        assert nothing_is_left(second, others=1)
+
+
+def test_its_own_defaults_yield_to_the_file_and_to_who_starts_it(tmp_path: Path) -> None:
+    def delay_ms(broker: Broker) -> int:
+        running = broker._running
+        assert running is not None
+        return running._settings.groups.group_initial_rebalance_delay_ms
+
+    key = "groups.group_initial_rebalance_delay_ms"
+    with Broker(tmp_path) as broker:
+        assert delay_ms(broker) == 0
+        assert broker._running._settings.engine.wal.sync == "every-group"
+    (tmp_path / "siltstone.toml").write_text(f'"{key}" = 7\n'.replace('"', ""))
+    with Broker(tmp_path) as broker:
+        assert delay_ms(broker) == 7
+    with Broker(tmp_path, settings={key: "8"}) as broker:
+        assert delay_ms(broker) == 8
+
+
+PROGRAM_WITHOUT_SPARK = """
+import sys
+import siltstone
+assert "siltstone.server" not in sys.modules and "asyncio" not in sys.modules, "importing siltstone is not free"
+with siltstone.Broker() as broker:
+    broker.flush()
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "py4j", "pandas", "botocore", "pytest"}))
+"""
+PROGRAM_THAT_FORGETS_TO_STOP = """
+import siltstone
+broker = siltstone.Broker().start()
+broker.flush()
+print(broker.folder)
+"""
+PROGRAM_THAT_FAILS_AND_FORGETS = """
+import siltstone
+broker = siltstone.Broker("store").start()
+raise SystemExit(3)
+"""
+
+
+def program(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, timeout=60, check=False, text=True, capture_output=True
+    )
+
+
+def test_no_spark_is_loaded_and_importing_siltstone_loads_no_server(tmp_path: Path) -> None:
+    done = program(PROGRAM_WITHOUT_SPARK, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_a_program_that_ends_without_stop_ends(tmp_path: Path) -> None:
+    done = program(PROGRAM_THAT_FORGETS_TO_STOP, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = Path(done.stdout.strip())
+    assert folder.name.startswith("siltstone-") and not folder.exists()
+    done = program(PROGRAM_THAT_FAILS_AND_FORGETS, tmp_path)
+    assert (done.returncode, done.stderr) == (3, "")
+    with Broker(tmp_path / "store") as broker:
+        assert broker.statistics().engine.state == "RUNNING"
