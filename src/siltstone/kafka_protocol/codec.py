@@ -4,7 +4,8 @@
 
 Invariants: trailing bytes are ignored and unknown tagged fields skipped, as the protocol wants; anything else that
 does not fit is a MalformedMessage and never another exception; the memory taken is bounded by a multiple of the body's
-size and by MESSAGE_ELEMENTS_MAX. Fields that a version lacks are left out, whatever their value.
+size and by MESSAGE_ELEMENTS_MAX, of a request by REQUEST_ELEMENTS_MAX. Fields that a version lacks are left out,
+whatever their value.
 
 Read next: ``notation`` and ``compiling``.
 """

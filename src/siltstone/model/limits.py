@@ -219,6 +219,10 @@ MESSAGE_ELEMENTS_MAX = 1_000_000
 more, so what a message costs is not its bytes. At this it is 300 MB and a second at worst; five times the partitions
 of the largest clusters fit."""
 
+REQUEST_ELEMENTS_MAX = 100_000
+"""The same of a request: it is read, worked off and answered on the one event loop, at some 10 µs an element, and
+anybody may send it. Ten times what the largest consumers fetch."""
+
 QUEUED_REQUEST_BYTES_MAX = 256 * MIB
 """Requests received and not yet answered, of all connections: beyond this nobody's next bytes are read. With twice the
 largest frame, one such frame cannot stop everybody [Kafka: queued.max.request.bytes, unlimited there]."""

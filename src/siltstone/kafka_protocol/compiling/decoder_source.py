@@ -26,12 +26,17 @@ from siltstone.kafka_protocol.compiling.primitives import (
     rest_of_varint,
     skip_tagged,
     tagged_at,
+    too_long_text,
     too_many_elements,
     wrong_tagged,
 )
 from siltstone.kafka_protocol.compiling.source import Source
 from siltstone.kafka_protocol.notation import Number
-from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
+from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+
+TEXT_BYTES_MAX = 32_767
+"""Of a string in every version, though only the older ones have no room for more: what came in a newer version is
+written in older ones too."""
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:
@@ -40,16 +45,24 @@ def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]
     return _Decoder(layout, in_place).write()
 
 
+def elements_max(layout: Layout) -> int:
+    """A request comes from whoever connects, a response from whom one asked."""
+    is_request = layout.title.endswith("Request")
+    return REQUEST_ELEMENTS_MAX if is_request else MESSAGE_ELEMENTS_MAX
+
+
 class _Decoder:
     def __init__(self, layout: Layout, in_place: bool) -> None:
         self.layout = layout
         self.in_place = in_place
         self.flexible = layout.flexible
+        self.elements_max = elements_max(layout)
         self.source = Source(
             out_of_bounds=out_of_bounds,
             rest_of_varint=rest_of_varint,
             skip_tagged=skip_tagged,
             tagged_at=tagged_at,
+            too_long_text=too_long_text,
             too_many_elements=too_many_elements,
             unpack_from=unpack_from,
             wrong_tagged=wrong_tagged,
@@ -60,7 +73,7 @@ class _Decoder:
         with self.source.block("def decode(data):"):
             self.source.line("end = len(data)")
             self.source.line("p = 0")
-            self.source.line(f"left = {MESSAGE_ELEMENTS_MAX}")
+            self.source.line(f"left = {self.elements_max}")
             self.source.line(f"return {self.group(self.layout.group)}")
         return self.source.text(), self.source.constants
 
@@ -140,6 +153,9 @@ class _Decoder:
             self.elements(wire.element, label, length, value)
             return
         self.bound(label, length, 1)
+        if self.flexible and isinstance(wire, Text):
+            with self.source.block(f"if {length} > {TEXT_BYTES_MAX}:"):
+                self.source.line(f"raise too_long_text({label!r}, {length})")
         self.source.line(f"{value} = {self.slice_of(wire)}")
         self.source.line("p = q")
 
@@ -161,7 +177,7 @@ class _Decoder:
         self.bound(label, count, size)
         self.source.line(f"left -= {count}")
         with self.source.block("if left < 0:"):
-            self.source.line("raise too_many_elements()")
+            self.source.line(f"raise too_many_elements({self.elements_max})")
         if isinstance(element, Number) and len(element.code) == 1:
             self.source.line(f"{value} = list(unpack_from(f'>{{{count}}}{element.code}', data, p))")
             self.source.line("p = q")

@@ -4,7 +4,6 @@ What is wrong with the input is a ValueError here; ``codec`` says of which messa
 """
 
 from siltstone.model.buffers import Buffer
-from siltstone.model.limits import MESSAGE_ELEMENTS_MAX
 
 VARINT_BYTES_MAX = 5
 """Lengths and tags have 32 bits, of which each byte carries 7."""
@@ -62,8 +61,12 @@ def out_of_bounds(what: str, length: int, position: int) -> ValueError:
     return ValueError(f"{what} has length {length}, more than is left at byte {position}")
 
 
-def too_many_elements() -> ValueError:
-    return ValueError(f"more than {MESSAGE_ELEMENTS_MAX} elements in its arrays")
+def too_long_text(what: str, length: int) -> ValueError:
+    return ValueError(f"{what} has length {length}, more than a string may have")
+
+
+def too_many_elements(elements_max: int) -> ValueError:
+    return ValueError(f"more than {elements_max} elements in its arrays")
 
 
 def wrong_tagged(what: str, position: int, end: int) -> ValueError:
