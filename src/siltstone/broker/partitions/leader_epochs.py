@@ -46,10 +46,6 @@ def epoch_of(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, 
 
 def _starts(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int) -> list[tuple[int, int]]:
     """(epoch, first offset) of those with records, oldest first, and of the current one."""
-    starts = [
-        (held.stream_epoch, held.start_offset)
-        for held in ranges
-        if held.start_offset < held.end_offset and held.stream_epoch < current_epoch
-    ]
+    starts = [(held.stream_epoch, held.start_offset) for held in ranges if held.stream_epoch < current_epoch]
     current = [held.start_offset for held in ranges if held.stream_epoch == current_epoch]
     return [*starts, (current_epoch, current[0] if current else end_offset)]

@@ -238,6 +238,22 @@ def test_the_newest_is_looked_for_once_when_it_was_trimmed_away():
     in_broker_world(scenario)
 
 
+def test_the_newest_that_was_looked_for_does_not_hide_what_was_on_its_way():
+    async def scenario(world):
+        topic = await world.topic()
+        await append(world, topic, timed_batch(90), timed_batch(50))
+        await world.parts.partitions.trim(world.opened(topic), 1)
+        world.calls.hold(WRITE)
+        on_its_way = world.client().send(produce_request(topic, timed_batch(60)))
+        await settled()
+        assert (await ask(world, topic, NEWEST))[:3] == (ErrorCode.NONE, 1, 50)
+        world.calls.release(WRITE)
+        await on_its_way
+        assert (await ask(world, topic, NEWEST))[:3] == (ErrorCode.NONE, 2, 60)
+
+    in_broker_world(scenario)
+
+
 @pytest.mark.parametrize(
     ("trim_to", "timestamp", "found"),
     [(3, 4, (5, 4)), (3, 1_000, (-1, -1)), (3, NEWEST, (6, 5)), (7, 0, (-1, -1)), (7, NEWEST, (-1, -1))],

@@ -1,5 +1,7 @@
 """A partition is opened with what it knew when it was closed, however that came about."""
 
+import asyncio
+
 import pytest
 
 from siltstone.broker.partitions.opening import epoch_to_open
@@ -135,6 +137,28 @@ def test_a_partition_without_news_is_not_written_down():
     in_broker_world(scenario)
 
 
+def test_of_two_snapshots_the_newer_counts():
+    """The one before is trimmed afterwards, if there is time."""
+
+    async def scenario(world):
+        topic = await world.topic()
+        partition = await world.partition(topic)
+        await partition.write_snapshot()
+        await fill(world, topic)
+        world.calls.hold("append_all")
+        snapshot = asyncio.create_task(partition.write_snapshot())
+        await settled()
+        meta = partition.streams.meta
+        assert (meta.start_offset, meta.next_offset) == (0, 2)
+        before = knowledge(partition)
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert (knowledge(partition), reads) == (before, [])
+        snapshot.cancel()
+
+    in_broker_world(scenario)
+
+
 @pytest.mark.parametrize(
     "payload",
     [
@@ -177,16 +201,18 @@ def test_what_was_trimmed_is_not_read_again():
 def test_a_snapshot_older_than_the_trim_is_used_from_there_on():
     async def scenario(world):
         topic = await world.topic()
+        (await world.partition(topic)).times._interval_bytes = 1
         await fill(world, topic, rounds=1)
         await world.restart()
         await world.partition(topic)
         await fill(world, topic, rounds=2, first=1)
         await world.parts.partitions.trim(world.opened(topic), 12)
         before = knowledge(world.opened(topic))
+        assert [entry.offset for entry in before[1].entries] == [15]
         await world.crash()
         partition, reads = await reopened(world, topic)
         assert reads == [(12, 2)]
-        assert knowledge(partition)[2] == before[2]
+        assert (partition.times.state.entries, knowledge(partition)[2]) == (before[1].entries, before[2])
 
     in_broker_world(scenario)
 

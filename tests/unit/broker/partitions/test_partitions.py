@@ -187,7 +187,7 @@ def test_a_topic_whose_deletion_we_did_not_hear_of_is_closed_when_it_is_deleted_
 
 
 @pytest.mark.parametrize("turns", [0, 1, 60])
-def test_a_deletion_whose_client_goes_away_is_done_to_its_end(turns):
+def test_a_deletion_whose_client_goes_away_is_done_to_its_end(turns, caplog):
     async def scenario(world):
         topic = await world.topic()
         partition = await world.partition(topic)
@@ -201,6 +201,7 @@ def test_a_deletion_whose_client_goes_away_is_done_to_its_end(turns):
         await settled()
         assert partition.is_closed
         assert world.parts.topics.by_name("t") is None
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     in_broker_world(scenario)
 
