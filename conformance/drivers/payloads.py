@@ -1,7 +1,11 @@
 """What scenarios send: the same bytes from every client."""
 
+import time
+
 MIB = 1 << 20
-START_MS = 1_700_000_000_000
+START_MS = int(time.time() - 3_600) * 1_000
+"""Of records whose times are looked up: an hour ago, lest they be too old to be kept."""
+FOREVER = {"retention.ms": "-1"}
 HEADERS: list[tuple[str, bytes | None]] = [
     ("a", b"1"),
     ("b", b""),

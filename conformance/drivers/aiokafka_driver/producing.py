@@ -21,7 +21,16 @@ from conformance.drivers.aiokafka_driver.clients import (
     send_values,
     values_of,
 )
-from conformance.drivers.payloads import HEADERS, MIB, PAIRS, codec_values, eight_mib, numbers, plain_payloads
+from conformance.drivers.payloads import (
+    FOREVER,
+    HEADERS,
+    MIB,
+    PAIRS,
+    codec_values,
+    eight_mib,
+    numbers,
+    plain_payloads,
+)
 from conformance.drivers.scenario import Scenario, holds, same
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
@@ -76,7 +85,7 @@ async def write_codec(scenario: Scenario, topic: str, name: str) -> None:
 
 
 async def create_time(scenario: Scenario) -> None:
-    topic, wanted = scenario.topic(), [1_000, 1_700_000_000_123, 1_600_000_000_000]
+    topic, wanted = scenario.topic(configs=FOREVER), [1_000, 1_700_000_000_123, 1_600_000_000_000]
     async with producer(scenario) as sender:
         await send(sender, topic, ({"value": b"x", "timestamp_ms": stamp} for stamp in wanted))
     got = [(record.timestamp_type, record.timestamp) for record in await read_from(scenario, topic, 3)]

@@ -24,9 +24,8 @@ from confluent_kafka.admin import (
 )
 
 from conformance.drivers.confluent.clients import SECONDS_MAX, consumer, read, read_from
+from conformance.drivers.payloads import START_MS
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until, values
-
-START_MS = 1_700_000_000_000
 
 
 def admin_of(scenario: Scenario) -> AdminClient:

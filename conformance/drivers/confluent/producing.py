@@ -8,7 +8,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Ka
 
 from conformance.drivers import exchange
 from conformance.drivers.confluent.clients import consumer, nothing_comes, producer, read, read_from, send
-from conformance.drivers.payloads import codec_values
+from conformance.drivers.payloads import FOREVER, codec_values
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same
 
 MIB = 1 << 20
@@ -60,7 +60,7 @@ def write_codec(scenario: Scenario, topic: str, name: str) -> None:
 
 
 def create_time(scenario: Scenario) -> None:
-    topic = scenario.topic()
+    topic = scenario.topic(configs=FOREVER)
     wanted = [1_000, 1_700_000_000_123, 1_600_000_000_000]
     send(producer(scenario), topic, [{"value": b"x", "timestamp": stamp} for stamp in wanted])
     got = [message.timestamp() for message in read_from(scenario, topic, 3)]

@@ -5,9 +5,8 @@ import time
 from confluent_kafka import OFFSET_END, KafkaException, Message, TopicPartition
 
 from conformance.drivers.confluent.clients import consumer, nothing_comes, producer, read, read_from, send
+from conformance.drivers.payloads import START_MS
 from conformance.drivers.scenario import Scenario, holds, same, values
-
-START_MS = 1_700_000_000_000
 
 
 def plain_values(messages: list[Message]) -> list[bytes | None]:

@@ -16,7 +16,16 @@ from conformance.drivers.java.clients import (
     refused,
     values_of,
 )
-from conformance.drivers.payloads import HEADERS, MIB, PAIRS, codec_values, eight_mib, numbers, plain_payloads
+from conformance.drivers.payloads import (
+    FOREVER,
+    HEADERS,
+    MIB,
+    PAIRS,
+    codec_values,
+    eight_mib,
+    numbers,
+    plain_payloads,
+)
 from conformance.drivers.scenario import Scenario, holds, same
 from oracles.java_clients import JavaClients, Record, java_failures
 
@@ -65,7 +74,7 @@ def write_codec(clients: JavaClients, topic: str, name: str) -> None:
 
 
 def create_time(scenario: Scenario, clients: JavaClients) -> None:
-    topic, wanted = scenario.topic(), [1_000, 1_700_000_000_123, 1_600_000_000_000]
+    topic, wanted = scenario.topic(configs=FOREVER), [1_000, 1_700_000_000_123, 1_600_000_000_000]
     clients.produce(topic, [Record(b"x", timestamp_ms=stamp) for stamp in wanted])
     got = [(each.timestamp_type, each.timestamp_ms) for each in read_from(scenario, clients, topic, 3)]
     same("timestamps", got, [("CreateTime", stamp) for stamp in wanted])

@@ -75,7 +75,7 @@ const writeCodec = (scenario, topic, name) =>
   send(scenario, topic, codecValues().map(value => ({ value })), { compression: TYPES[name] })
 
 const createTime = async scenario => {
-  const topic = await createTopic(scenario)
+  const topic = await createTopic(scenario, 1, { configs: { 'retention.ms': '-1' } })
   const wanted = ['1000', '1700000000123', '1600000000000']
   await send(scenario, topic, wanted.map(timestamp => ({ value: 'x', timestamp })))
   same('timestamps', (await readFrom(scenario, topic, 3)).map(record => record.timestamp), wanted)

@@ -5,7 +5,8 @@ const { Kafka, logLevel } = require('kafkajs')
 
 const SECONDS_MAX = 20
 const MIB = 1 << 20
-const START_MS = 1700000000000
+// Of records whose times are looked up: an hour ago, lest they be too old to be kept.
+const START_MS = Math.floor(Date.now() / 1000 - 3600) * 1000
 
 class Mismatch extends Error {}
 

@@ -19,12 +19,11 @@ from conformance.drivers.kcat.program import (
     send_files,
     send_lines,
 )
-from conformance.drivers.payloads import codec_values
+from conformance.drivers.payloads import START_MS, codec_values
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until, values
 
 MIB = 1 << 20
 PARTITIONS = 6
-START_MS = 1_700_000_000_000
 
 
 def values_of(records: list[Printed]) -> list[bytes | None]:
