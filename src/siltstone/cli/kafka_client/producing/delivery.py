@@ -99,8 +99,8 @@ class Delivery:
             self._receive(connection, is_alone=is_alone)
 
     def _receive(self, connection: Connection, *, is_alone: bool = False) -> None:
-        """One answer. ``is_alone``: all batches before these are acknowledged. Raises KafkaNotReady when any batch has to
-        be sent again, RecordsRefused when one never will be taken."""
+        """One answer. ``is_alone``: all batches before these are acknowledged. Raises KafkaNotReady when any batch has
+        to be sent again, RecordsRefused when one never will be taken."""
         batches = {batch.partition: batch for batch in self._under_way[connection].popleft()}
         answer = connection.receive(ProduceResponse, ANSWER_TIME_LIMIT_MS)
         failures: list[KafkaNotReady | RecordsRefused] = []
