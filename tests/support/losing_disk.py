@@ -49,9 +49,14 @@ class LosingDisk:
         paths = {path.stat().st_ino: path for path in folder.iterdir()} if folder.exists() else {}
         keep_rate = self._rng.choice([0.0, 0.5, 0.9])
         lost = 0
-        for (inode, sector), before in sorted(self._unsynced.items()):
-            if inode in paths and self._rng.random() >= keep_rate:
-                with paths[inode].open("r+b") as file:
+        sectors = [
+            (paths[inode], sector, before)
+            for (inode, sector), before in self._unsynced.items()
+            if inode in paths
+        ]  # by name: inodes differ from run to run, and with them the chances
+        for path, sector, before in sorted(sectors):
+            if self._rng.random() >= keep_rate:
+                with path.open("r+b") as file:
                     file.seek(sector * SECTOR_BYTES)
                     file.write(before)
                 lost += 1

@@ -82,6 +82,10 @@ WAITING_APPENDS_BYTES_MAX = 256 * MIB
 UPLOADS_IN_FLIGHT_MAX = 4
 """Sealed blocks uploading side by side."""
 
+COMMIT_AT_CLOSE_STALLED_MS_MAX = 15 * SECOND_MS
+"""How long a closing node goes on while nothing more is uploaded or committed; the next start recovers what is left.
+With CLOSE_TIME_LIMIT_MS it is less than the 30 s after which Kubernetes kills."""
+
 UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
 """A prepared object that is not committed by then is collected [AutoMQ]."""
 

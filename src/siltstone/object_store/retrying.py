@@ -40,6 +40,7 @@ class RetryingStore:
         self._settings = settings
         self._slots = BoundedSemaphore(settings.requests_in_flight_max)
         self._counter = RequestCounter()
+        self._is_closed = False
 
     @property
     def url(self) -> str:
@@ -144,6 +145,8 @@ class RetryingStore:
         yield from self._retried("list_multipart", "uploads", lambda: [*self._store.list_multipart()])
 
     def close(self) -> None:
+        """Calls under way in other threads make no further attempt."""
+        self._is_closed = True
         self._store.close()
 
     def _attempts(self, action: str) -> Attempts:
@@ -158,6 +161,8 @@ class RetryingStore:
             try:
                 return attempt()
             except StoreTransient as failure:
+                if self._is_closed:
+                    raise
                 attempts.wait_after(failure)
 
     def _request(self, kind: str, attempts: Attempts, call: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.append_queue import AppendQueue
+from siltstone.stream_engine.closing import ends_while_it_progresses
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine_state import EngineState, EngineStatistics
 from siltstone.stream_engine.errors import (
@@ -46,6 +47,7 @@ class StreamEngine:
         self._settings = settings
         self._metadata = components.metadata
         self._wal = components.wal
+        self._clock = components.clock
         self.node_id = settings.node_id
         self.node_epoch = node_epoch
         self._state = EngineState.RUNNING
@@ -249,8 +251,9 @@ class StreamEngine:
     # -- end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Commit everything, give all streams back, close the WAL. What cannot be committed is left to recovery.
-        Idempotent; who gave up waiting may call it again and gets an end without commits."""
+        """Commit everything, give all streams back, close the WAL. What cannot be committed, or comes no further for
+        ``close_time_limit_ms``, is left to recovery. Idempotent; who gave up waiting may call it again and gets an end
+        without commits."""
         async with self._ending:
             if self._state is EngineState.RUNNING:
                 self._state = EngineState.CLOSING
@@ -260,13 +263,27 @@ class StreamEngine:
             await self._wal.close()
             if self._state is not EngineState.FAILED:
                 self._state = EngineState.CLOSED
+                self._let_go("the stream engine was closed")
 
     async def _close_streams_if_possible(self) -> None:
+        time_limit_ms = self._settings.close_time_limit_ms
         try:
-            await self._commit_everything()
-            await self.close_streams(list(self._streams.values()))
+            in_time = await ends_while_it_progresses(
+                self._close_streams(), self._pipeline.statistics, self._clock, time_limit_ms
+            )
         except SiltstoneError as failure:
             log.error("closed without committing everything: %s", failure)
+            return
+        if not in_time:
+            log.error(
+                "closed without committing everything: nothing came further for %d ms (close_time_limit_ms); the next "
+                "start recovers it",
+                time_limit_ms,
+            )
+
+    async def _close_streams(self) -> None:
+        await self._commit_everything()
+        await self.close_streams(list(self._streams.values()))
 
     def statistics(self) -> EngineStatistics:
         return EngineStatistics(
@@ -288,7 +305,10 @@ class StreamEngine:
         self._state = EngineState.FAILED
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
         self._sealing.stop()
-        reason = f"the stream engine failed: {failure}"
+        self._let_go(f"the stream engine failed: {failure}")
+
+    def _let_go(self, reason: str) -> None:
+        """Whoever still waits for an answer or a record."""
         self._appends.fail(reason)
         for stream in list(self._streams.values()):  # who watches may forget some meanwhile
             stream.fail(EngineNotRunning(reason))

@@ -106,6 +106,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     tail_cache_bytes_max: int = limits.TAIL_CACHE_BYTES_MAX
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     waiting_bytes_max: int = limits.WAITING_APPENDS_BYTES_MAX
+    close_time_limit_ms: int = limits.COMMIT_AT_CLOSE_STALLED_MS_MAX
     wal: WalSettings = WalSettings()
     upload: UploadSettings = UploadSettings()
 
@@ -115,6 +116,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
                 f"upload.cache_block_bytes_max ({self.upload.cache_block_bytes_max}) must fit into "
                 f"tail_cache_bytes_max ({self.tail_cache_bytes_max})"
             )
+        if self.close_time_limit_ms < 1:
+            raise InvalidSetting(f"close_time_limit_ms is {self.close_time_limit_ms}: it must be at least 1")
         self._refuse_appends_that_would_wait_for_ever()
 
     def _refuse_appends_that_would_wait_for_ever(self) -> None:

@@ -240,3 +240,12 @@ def test_waiting_holds_no_request_slot() -> None:
     world.store.head(KEY)
 
     assert read == [b"0"]
+
+
+def test_a_store_that_is_closed_makes_no_further_attempt(world: World) -> None:
+    """A thread that retries would keep the process that ends."""
+    world.faulty.fail_next(Fault.BEFORE, Fault.BEFORE, call="put")
+    world.store.close()
+    with pytest.raises(StoreTransient):
+        world.store.put(KEY, [b"x"])
+    assert [name for name, _ in world.faulty.history].count("put") == 1

@@ -179,3 +179,53 @@ def test_metadata_that_cannot_be_reached_at_the_end_does_not_keep_the_log_locked
             assert payloads_of(await node.read_all(again)) == [b"x"]
 
     run(tmp_path, scenario)
+
+
+def test_an_outage_of_the_store_does_not_keep_a_closing_node_and_nothing_is_lost_by_it(tmp_path, caplog):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        HeldPuts(node)
+        answers = [node.engine.append(stream, b"%04d" % number * 750, 1) for number in range(25)]
+        await settled()
+        waiting = [answer for answer in answers if not answer.done()]
+        reader = asyncio.ensure_future(stream.wait_for(100))
+        room = asyncio.ensure_future(node.engine.wait_for_room())
+        assert 0 < len(waiting) < 25
+        closing = asyncio.ensure_future(node.engine.close())
+        await settled()
+        world.clock.advance_ms(SMALL.close_time_limit_ms - 1)
+        await settled()
+        assert not closing.done()
+        world.clock.advance_ms(1)
+        await asyncio.wait_for(closing, 5)
+        await room
+        for answer in (*waiting, reader):
+            with pytest.raises(EngineNotRunning, match="was closed"):
+                await answer
+        assert "nothing came further for 15000 ms (close_time_limit_ms)" in caplog.text
+        acknowledged = len(answers) - len(waiting)
+        async with world.node() as again:
+            taken = await again.engine.open_stream(stream.stream_id, 1)
+            found = payloads_of(await again.read_all(taken))
+            assert found == [b"%04d" % number * 750 for number in range(acknowledged)]
+
+    run(tmp_path, scenario)
+
+
+def test_an_end_that_is_slow_and_comes_further_is_not_cut(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        put = world.store.put
+
+        def slow_put(*arguments):
+            world.clock.advance_ms(SMALL.close_time_limit_ms - 1)
+            put(*arguments)
+
+        world.store.put = slow_put
+        for _ in range(15):
+            node.engine.append(stream, bytes(4000), 1)
+        await asyncio.wait_for(node.engine.close(), 5)
+        assert node.metadata.image.streams[stream.stream_id].end_offset == 15
+        assert node.metadata.image.streams[stream.stream_id].state is StreamState.CLOSED
+
+    run(tmp_path, scenario)
