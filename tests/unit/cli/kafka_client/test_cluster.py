@@ -48,7 +48,7 @@ def telling(answers: dict[ApiKey, list[Message]], asked: list[Message] | None = 
 
 @contextmanager
 def cluster_of(answers: dict[ApiKey, list[Message]], asked: list[Message] | None = None) -> Iterator[Cluster]:
-    with cluster_of(answers, asked) as found:
+    with scripted_broker(telling(answers, asked)) as address, cluster(address) as found:
         yield found
 
 

@@ -1,0 +1,65 @@
+import io
+import os
+
+import pytest
+
+from siltstone.cli.produce import reading
+from siltstone.cli.produce.reading import LineTooLong, read_lines
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    return [line for read in read_lines(io.BytesIO(data)) for line in read.lines]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\nb", [b"a", b"b"]),
+        (b"\n\n", [b"", b""]),
+        (b"a\r\n", [b"a\r"]),
+    ],
+)
+def test_lines_end_with_a_newline_or_the_input(data: bytes, lines: list[bytes]) -> None:
+    assert lines_of(data) == lines
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
+def test_it_does_not_matter_how_the_bytes_come(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"one\ntwo two\n\nfour" * 20
+    monkeypatch.setattr(reading, "READ_BYTES", step)
+    assert lines_of(data) == data.split(b"\n")
+    assert sum(read.bytes_read for read in read_lines(io.BytesIO(data))) == len(data)
+
+
+def test_a_pipe_that_pauses_is_noticed() -> None:
+    """What has come is handed on at once: a person, or a log that is followed, must not wait for a full batch."""
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as stream, os.fdopen(write_end, "wb", buffering=0) as feed:
+        feed.write(b"a\nb\nc")
+        coming = read_lines(stream)
+        first = next(coming)
+        assert (first.lines, first.pauses) == ([b"a", b"b"], True)
+        feed.write(b"d\n" + b"x\n" * 1000)
+        feed.close()
+        rest = [*coming]
+        assert rest[0].lines[:2] == [b"cd", b"x"]
+        assert not rest[0].pauses  # the end is there to be read
+
+
+def test_a_file_never_pauses(tmp_path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\n" * 10)
+    with path.open("rb") as stream:
+        assert [read.pauses for read in read_lines(stream)] == [False]
+
+
+def test_input_without_line_ends_is_refused_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "APPEND_BYTES_MAX", 100)
+    monkeypatch.setattr(reading, "READ_BYTES", 10)
+    assert len(lines_of(b"x" * 100)[0]) == 100
+    with pytest.raises(LineTooLong, match="line 3 is longer"):
+        lines_of(b"a\nb\n" + b"x" * 101)

@@ -1,0 +1,52 @@
+import pytest
+
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.cli.tail.formats import JSON, RAW, TEXT, Columns, moment_words, record_writer
+from siltstone.kafka_protocol.records.record import Record
+
+WHERE = TopicPartition("t", 3)
+RECORD = Record(
+    offset=12,
+    timestamp_ms=1_700_000_000_062,
+    key=b"k\x1b",
+    value=b"v\tw\n",
+    headers=(("a", b"1"), ("b", None)),
+)
+ALL = Columns(timestamps=True, offsets=True, key=True, headers=True)
+
+
+def line(record: Record, line_format: str = TEXT, columns: Columns = ALL, in_colour: bool = False) -> bytes:
+    return record_writer(line_format, columns, in_colour=in_colour)(WHERE, record)
+
+
+def test_text_is_one_line_of_columns_whatever_the_bytes() -> None:
+    assert line(RECORD) == b"2023-11-14 22:13:20.062\t3:12\tk\\x1b\ta=1 b=<null>\tv\\tw\\n\n"
+    assert line(RECORD, columns=Columns()) == b"v\\tw\\n\n"
+    assert line(Record(), columns=Columns(key=True)) == b"<null>\t<null>\n"
+    assert line(Record(value=b""), columns=Columns()) == b"\n"
+
+
+def test_colours_are_around_the_text_and_hide_nothing() -> None:
+    painted = line(RECORD, in_colour=True).decode()
+    assert painted.count("\x1b[0m") == 4
+    for code in ("\x1b[0m", "\x1b[2m", "\x1b[36m", "\x1b[32m", "\x1b[33m"):
+        painted = painted.replace(code, "")
+    assert painted.encode() == line(RECORD)
+
+
+def test_raw_is_exact() -> None:
+    assert line(RECORD, RAW) == b"v\tw\n\n"
+    assert line(Record(value=bytes(range(256))), RAW) == bytes(range(256)) + b"\n"
+    assert line(Record(), RAW) == b"\n"
+
+
+def test_json_has_everything() -> None:
+    assert line(RECORD, JSON, Columns()) == (
+        b'{"topic":"t","partition":3,"offset":12,"timestamp":1700000000062,"key":"k\\u001b","value":"v\\tw\\n",'
+        b'"headers":[{"name":"a","value":"1"},{"name":"b","value":null}]}\n'
+    )
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 999, 1_700_000_000_062, 2**63 - 1])
+def test_a_moment_is_always_as_wide(timestamp_ms: int) -> None:
+    assert len(moment_words(timestamp_ms)) == 23

@@ -1,0 +1,44 @@
+import click
+import pytest
+from click.testing import CliRunner
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+
+
+@click.group(invoke_without_command=True)
+@cluster_options
+def group(choice: ClusterChoice, as_json: bool) -> None:
+    click.echo(f"group {choice.bootstrap[0]} {as_json}")
+
+
+@group.command()
+@cluster_options
+def inner(choice: ClusterChoice, as_json: bool) -> None:
+    click.echo(f"inner {choice.bootstrap[0]} {as_json}")
+
+
+def last_line(*arguments: str, **environment: str | None) -> str:
+    result = CliRunner().invoke(group, arguments, env={"SILTSTONE_BOOTSTRAP": None, **environment})
+    assert result.exception is None, result.output
+    return result.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "group 127.0.0.1:9092 False"),
+        (("--bootstrap", "a:1", "--json"), "group a:1 True"),
+        (("inner",), "inner 127.0.0.1:9092 False"),
+        (("inner", "--bootstrap", "a:1", "--json"), "inner a:1 True"),
+        (("--bootstrap", "a:1", "--json", "inner"), "inner a:1 True"),
+        (("--bootstrap", "a:1", "inner", "--bootstrap", "b:2"), "inner b:2 False"),
+    ],
+)
+def test_options_may_stand_before_or_after_the_subcommand(arguments: tuple[str, ...], told: str) -> None:
+    assert last_line(*arguments) == told
+
+
+def test_what_is_typed_wins_over_the_environment() -> None:
+    assert last_line("inner", SILTSTONE_BOOTSTRAP="e:3") == "inner e:3 False"
+    assert last_line("--bootstrap", "a:1", "inner", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"
+    assert last_line("inner", "--bootstrap", "a:1", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"

@@ -1,0 +1,47 @@
+import pytest
+
+from siltstone.cli.positions import Anchor, NoPosition, Position, parse_position, parse_time_ms
+
+NOW_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+JULY_MS = 1_372_636_800_000  # 2013-07-01 00:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("earliest", Position(Anchor.EARLIEST)),
+        (" Latest ", Position(Anchor.LATEST)),
+        ("0", Position(Anchor.OFFSET, 0)),
+        ("20130701", Position(Anchor.OFFSET, 20_130_701)),
+        ("2013-07-01", Position(Anchor.TIME, JULY_MS)),
+        ("2013-07-01T12:30", Position(Anchor.TIME, JULY_MS + 45_000_000)),
+        ("2013-07-01 12:30:01.5", Position(Anchor.TIME, JULY_MS + 45_001_500)),
+        ("2013-07-01T02:00+02:00", Position(Anchor.TIME, JULY_MS)),
+        ("2013-07-01T00:00Z", Position(Anchor.TIME, JULY_MS)),
+        ("10min", Position(Anchor.TIME, NOW_MS - 600_000)),
+        ("2 h ago", Position(Anchor.TIME, NOW_MS - 7_200_000)),
+        ("7d", Position(Anchor.TIME, NOW_MS - 7 * DAY_MS)),
+        ("99999999d", Position(Anchor.TIME, 0)),
+        ("1960-01-01", Position(Anchor.TIME, 0)),
+        ("@1372636800000", Position(Anchor.TIME, JULY_MS)),
+        (str(2**63 - 1), Position(Anchor.OFFSET, 2**63 - 1)),
+    ],
+)
+def test_places_as_people_write_them(text: str, position: Position) -> None:
+    assert parse_position(text, "--from", NOW_MS) == position
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-5", "10 years", "2013-13-01", "@", "@x", "1.5h", "٣", str(2**63)]
+)
+def test_what_is_no_place(text: str) -> None:
+    with pytest.raises(NoPosition, match=r"^--from"):
+        parse_position(text, "--from", NOW_MS)
+
+
+def test_where_only_a_time_can_stand() -> None:
+    assert parse_time_ms("2013-07-01", "--before-time", NOW_MS) == JULY_MS
+    for text in ("100", "earliest", "latest", ""):
+        with pytest.raises(NoPosition, match="--before-time"):
+            parse_time_ms(text, "--before-time", NOW_MS)
