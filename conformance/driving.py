@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from conformance.stage import Stage
 
+_ROOT = Path(__file__).parents[1]
 _END_SECONDS_MAX = 3
 _STDERR_CHARACTERS = 300
 
@@ -78,7 +79,7 @@ class Driver:
             with self._log_path.open("a") as log:
                 self._process = subprocess.Popen(
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                    env=self._environment, start_new_session=True,
+                    env=self._environment, cwd=_ROOT, start_new_session=True,
                 )  # fmt: skip
             self._lines = queue.Queue()
             assert self._process.stdout is not None
