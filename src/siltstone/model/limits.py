@@ -205,13 +205,14 @@ PRODUCE_TIMEOUT_SWEEP_MS = 1 * SECOND_MS
 """How often produce requests are looked at whose time limit has passed."""
 
 FETCH_READS_SIDE_BY_SIDE = 8
-"""Partitions of one fetch that are read from objects at the same time: what one fetch may make the reader do at once."""
+"""Partitions of one fetch that are read from objects side by side: what one fetch may make the reader do at once."""
 
 FETCH_SESSION_PARTITIONS_MAX = 200_000
 """Partitions in all fetch sessions together: about 60 MB."""
 
 FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
-"""A session used less than this ago is not given up for a new one [Kafka: min.incremental.fetch.session.eviction.ms]."""
+"""A session used less than this ago is not given up for a new one
+[Kafka: min.incremental.fetch.session.eviction.ms]."""
 
 # -- network ---------------------------------------------------------------------------------------------
 
@@ -314,7 +315,7 @@ GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
 
 GROUP_CHECKPOINT_RECORDS_MIN = 10_000
 GROUP_CHECKPOINT_LIVE_FACTOR = 8
-"""A partition of ``__consumer_offsets`` is written anew when it holds more records than the first and than so many times the
+"""A partition of ``__consumer_offsets`` is written anew when it holds more records than the first and so many times the
 live ones: it is loaded in a second, and what is written anew is an eighth of what was written before."""
 
 GROUP_LOAD_BACKOFF_MS_MIN = 100

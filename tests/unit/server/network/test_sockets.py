@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.network.sockets import CannotListen, bind_sockets
+from siltstone.server.network.sockets import CannotListen, bind_sockets, refuse_taken
 
 
 def bound(host: str, port: int = 0) -> list[socket.socket]:
@@ -79,3 +79,18 @@ def test_a_port_that_is_taken_is_told() -> None:
 def test_an_address_that_is_not_ours_is_told(host: str, says: str) -> None:
     with pytest.raises(CannotListen, match=says):
         bound(host)
+
+
+def test_a_taken_port_is_refused_before_anything_else_is_done() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = ListenerAddress("FREE", "127.0.0.1", 0, "advertised", 0)
+        taken = ListenerAddress("TAKEN", "127.0.0.1", other.getsockname()[1], "advertised", 0)
+        with pytest.raises(CannotListen, match=r"TAKEN.*another process listens there"):
+            asyncio.run(refuse_taken([free, taken]))
+
+
+def test_a_free_port_stays_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    asyncio.run(refuse_taken([ListenerAddress("NAME", "127.0.0.1", port, "advertised", 0)]))
+    close(bound("127.0.0.1", port))
