@@ -42,6 +42,8 @@ from siltstone.stream_engine.errors import (
 
 log = logging.getLogger(__name__)
 
+MESSAGE_CHARACTERS_MAX = 1_000
+
 CODES: dict[type[BaseException], ErrorCode] = {
     # a producer's batch
     batch_errors.TruncatedBatch: ErrorCode.CORRUPT_MESSAGE,
@@ -109,5 +111,6 @@ def error_code(failure: BaseException) -> ErrorCode:
 
 
 def error_message(failure: BaseException) -> str:
-    """The text beside the code."""
-    return str(failure) or type(failure).__name__
+    """The text beside the code. It may repeat what the client sent, which has no room in every answer (32 KiB)."""
+    text = str(failure) or type(failure).__name__
+    return text if len(text) <= MESSAGE_CHARACTERS_MAX else f"{text[:MESSAGE_CHARACTERS_MAX]}…"

@@ -25,6 +25,10 @@ from siltstone.model.buffers import Buffer
 NO_UUID = bytes(16)
 """Kafka's "no id"."""
 
+TEXT_BYTES_MAX = 32_767
+"""Of a string in every version, though only the older ones have no room for more: what came in a newer version is
+written in older ones too, and Java reads no longer ones in any."""
+
 
 class Number(msgspec.Struct, frozen=True):
     """A field of fixed size: its code in the struct module, and its size."""

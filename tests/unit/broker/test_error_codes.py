@@ -110,6 +110,8 @@ def test_a_fault_of_ours_is_logged(failure, caplog):
 def test_texts():
     assert error_message(EngineOverloaded("ask again")) == "ask again"
     assert error_message(EngineOverloaded()) == "EngineOverloaded"
+    assert error_message(EngineOverloaded("x" * 1_000)) == "x" * 1_000
+    assert error_message(EngineOverloaded("x" * 40_000)) == "x" * 1_000 + "…"
 
 
 def test_only_errors_of_ours_are_in_the_table():

@@ -11,6 +11,7 @@ from siltstone.kafka_protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import one_by_one
 
 
 async def handle_alter_configs(
@@ -19,12 +20,10 @@ async def handle_alter_configs(
     repeated = repeated_resources(
         (resource.resource_type, resource.resource_name) for resource in request.resources
     )
-    return AlterConfigsResponse(
-        responses=[
-            await _response(parts, resource, repeated, request.validate_only)
-            for resource in request.resources
-        ]
+    responses = await one_by_one(
+        lambda resource: _response(parts, resource, repeated, request.validate_only), request.resources
     )
+    return AlterConfigsResponse(responses=responses)
 
 
 async def _response(

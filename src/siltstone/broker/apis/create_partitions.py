@@ -1,6 +1,5 @@
 """CreatePartitions: more partitions for topics that stand. The new ones are empty; keys move to other partitions."""
 
-import asyncio
 from collections import Counter
 
 from siltstone.broker.apis.assigned_replicas import check_replicas
@@ -24,17 +23,17 @@ from siltstone.metadata.commands import AddPartitions
 from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 
 async def handle_create_partitions(
     parts: BrokerParts, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     times_named = Counter(topic.name for topic in request.topics)
-    results = await asyncio.gather(*(
-        _result(parts, topic, request.validate_only)
-        for topic in request.topics
-        if times_named[topic.name] == 1
-    ))  # fmt: skip
+    results = await side_by_side(
+        lambda topic: _result(parts, topic, request.validate_only),
+        (topic for topic in request.topics if times_named[topic.name] == 1),
+    )
     repeated = InvalidRequest("Duplicate topic name.")
     results += [_refused(name, repeated) for name, times in times_named.items() if times > 1]
     return CreatePartitionsResponse(results=results)

@@ -3,7 +3,6 @@
 Topics of one request are created side by side, so that their commands share an append of the metadata log.
 """
 
-import asyncio
 from collections import Counter
 
 from siltstone.broker.apis.assigned_replicas import check_replicas
@@ -26,6 +25,7 @@ from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
+from siltstone.runtime.turns import side_by_side
 
 
 async def handle_create_topics(
@@ -33,11 +33,10 @@ async def handle_create_topics(
 ) -> CreateTopicsResponse:
     times_named = Counter(topic.name for topic in request.topics)
     refusal = _refusal_of_all(parts, request)
-    results = await asyncio.gather(*(
-        _result(parts, topic, request.validate_only, refusal)
-        for topic in request.topics
-        if times_named[topic.name] == 1
-    ))  # fmt: skip
+    results = await side_by_side(
+        lambda topic: _result(parts, topic, request.validate_only, refusal),
+        (topic for topic in request.topics if times_named[topic.name] == 1),
+    )
     repeated = InvalidRequest("Duplicate topic name.")
     results += [_refused(name, repeated) for name, times in times_named.items() if times > 1]
     return CreateTopicsResponse(topics=results)

@@ -1,6 +1,6 @@
 """DeleteRecords: drop what lies before an offset (item 37). The log start never goes back."""
 
-import asyncio
+from functools import partial
 
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
@@ -14,6 +14,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 UP_TO_HIGH_WATERMARK = -1
 NO_OFFSET = -1
@@ -24,8 +25,8 @@ async def handle_delete_records(
 ) -> DeleteRecordsResponse:
     topics = []
     for topic in request.topics:
-        rows = await asyncio.gather(*(_partition(parts, topic.name, asked) for asked in topic.partitions))
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=list(rows)))
+        rows = await side_by_side(partial(_partition, parts, topic.name), topic.partitions)
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
     return DeleteRecordsResponse(topics=topics)
 
 

@@ -1,6 +1,5 @@
 """DeleteTopics: by name, or, from version 6 on, by name or id."""
 
-import asyncio
 import logging
 from collections import Counter
 
@@ -20,6 +19,7 @@ from siltstone.kafka_protocol.messages.delete_topics import (
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.refusals import TopicNotExist
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ async def handle_delete_topics(
     named.update(_Named(topic.name, topic.topic_id) for topic in request.topics)
     twice = _named_twice(parts, named)
     return DeleteTopicsResponse(
-        responses=await asyncio.gather(*(_result(parts, one, one in twice) for one in named))
+        responses=await side_by_side(lambda one: _result(parts, one, one in twice), named)
     )
 
 

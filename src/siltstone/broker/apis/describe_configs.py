@@ -20,14 +20,16 @@ from siltstone.kafka_protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.turns import in_turns
 
 
 async def handle_describe_configs(
     parts: BrokerParts, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_result(parts, context, request, resource) for resource in request.resources]
-    )
+    """A resource that is named twice is described once: its answer is a hundred times what names it."""
+    named = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    results = await in_turns(lambda resource: _result(parts, context, request, resource), named.values())
+    return DescribeConfigsResponse(results=results)
 
 
 def _result(

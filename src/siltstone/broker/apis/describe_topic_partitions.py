@@ -21,6 +21,7 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
 )
 from siltstone.metadata.refusals import InvalidTopicName
 from siltstone.model.errors import InvalidRequest
+from siltstone.runtime.turns import ITEMS_PER_TURN, let_others_run
 
 PARTITIONS_PER_PAGE_MAX = 2_000
 """Kafka's max.request.partition.size.limit: half a megabyte at most."""
@@ -37,7 +38,7 @@ async def handle_describe_topic_partitions(
             DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
         ]
         return DescribeTopicPartitionsResponse(topics=refused)
-    return _page(parts, names, request.cursor or Cursor(), _room(request))
+    return await _page(parts, names, request.cursor or Cursor(), _room(request))
 
 
 def _room(request: DescribeTopicPartitionsRequest) -> int:
@@ -58,9 +59,13 @@ def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[
     return [name for name in names if cursor is None or name >= cursor.topic_name]
 
 
-def _page(parts: BrokerParts, names: list[str], cursor: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+async def _page(
+    parts: BrokerParts, names: list[str], cursor: Cursor, room: int
+) -> DescribeTopicPartitionsResponse:
     answers: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if number % ITEMS_PER_TURN == 0:
+            await let_others_run()
         start = cursor.partition_index if name == cursor.topic_name else 0
         if room == 0:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(topic_name=name))

@@ -16,7 +16,9 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import one_by_one
 
 
 class Operation(IntEnum):
@@ -34,12 +36,10 @@ async def handle_incremental_alter_configs(
     repeated = repeated_resources(
         (resource.resource_type, resource.resource_name) for resource in request.resources
     )
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            await _response(parts, resource, repeated, request.validate_only)
-            for resource in request.resources
-        ]
+    responses = await one_by_one(
+        lambda resource: _response(parts, resource, repeated, request.validate_only), request.resources
     )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 async def _response(
@@ -86,7 +86,12 @@ def _new_value(parts: BrokerParts, topic: Topic, config: AlterableConfig) -> str
             f"Can't {operation.name} to key {config.name[:200]} because its type is not LIST."
         )
     default = parts.topics.defaults.get(row.name, row.default)
-    return _list_after(operation, topic.metadata.configs.get(row.name, default), config.value)
+    value = _list_after(operation, topic.metadata.configs.get(row.name, default), config.value)
+    if len(value.encode()) > TEXT_BYTES_MAX:
+        raise InvalidTopicConfig(
+            f"{row.name} would have more than {TEXT_BYTES_MAX} bytes, which nobody could read"
+        )
+    return value
 
 
 def _list_after(operation: Operation, current: str, value: str) -> str:

@@ -13,7 +13,6 @@ timestamp version answer
 ========= ======= =====================================================================================
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from siltstone.broker.context import RequestContext
@@ -32,6 +31,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 NONE_FOUND = TimedOffset(-1, -1)
 
@@ -57,11 +57,11 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
 async def _topic(
     parts: BrokerParts, version: int, asked: ListOffsetsTopic, asked_twice: set[tuple[str, int]]
 ) -> ListOffsetsTopicResponse:
-    rows = await asyncio.gather(*(
-        _partition(parts, version, asked.name, partition, (asked.name, partition.partition_index) in asked_twice)
-        for partition in asked.partitions
-    ))  # fmt: skip
-    return ListOffsetsTopicResponse(name=asked.name, partitions=list(rows))
+    def answer(partition: ListOffsetsPartition) -> Awaitable[ListOffsetsPartitionResponse]:
+        is_twice = (asked.name, partition.partition_index) in asked_twice
+        return _partition(parts, version, asked.name, partition, is_twice)
+
+    return ListOffsetsTopicResponse(name=asked.name, partitions=await side_by_side(answer, asked.partitions))
 
 
 async def _partition(

@@ -20,6 +20,7 @@ from siltstone.kafka_protocol.metadata_fragments import encode_topic, encode_wit
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.refusals import InvalidTopicName
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import in_turns, one_by_one
 
 IDS_VERSION = 12
 """From here on a topic may be asked for by its id, and answered without a name."""
@@ -47,17 +48,18 @@ async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest
     """Each as it stands in the response. Item 12: null means all, and so does nothing in version 0."""
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (api_version == 0 and not request.topics):
-        return [written_topic(parts, topic, api_version, operations) for topic in parts.topics.all()]
+        everything = parts.topics.all()
+        return await in_turns(lambda topic: written_topic(parts, topic, api_version, operations), everything)
     creates = request.allow_auto_topic_creation and parts.creation.is_automatic
-    answers = []
-    for name, topic_id in dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics):
+
+    async def answer(asked: tuple[str | None, bytes]) -> bytes:
         try:
-            topic = await _found(parts, api_version, name, topic_id, creates)
+            topic = await _found(parts, api_version, *asked, creates)
         except SiltstoneError as failure:
-            answers.append(encode_topic(_refused(failure, name, topic_id, api_version), api_version))
-        else:
-            answers.append(written_topic(parts, topic, api_version, operations))
-    return answers
+            return encode_topic(_refused(failure, *asked, api_version), api_version)
+        return written_topic(parts, topic, api_version, operations)
+
+    return await one_by_one(answer, dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics))
 
 
 async def _found(

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: where a leader epoch ended (items 19 and 20)."""
 
-import asyncio
+from functools import partial
 
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
@@ -15,6 +15,7 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 
 async def handle_offset_for_leader_epoch(
@@ -22,8 +23,8 @@ async def handle_offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     topics = []
     for topic in request.topics:
-        rows = await asyncio.gather(*(_partition(parts, topic.topic, asked) for asked in topic.partitions))
-        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=list(rows)))
+        rows = await side_by_side(partial(_partition, parts, topic.topic), topic.partitions)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+MEMBER_ID_PREFIX_CHARACTERS_MAX = 1_000
+
 
 class GroupsStatistics(msgspec.Struct, frozen=True):
     bytes_used: int
@@ -84,7 +86,9 @@ class Groups:
         return found
 
     def new_member_id(self, prefix: str) -> str:
-        """``prefix`` is the client's id, or a static member's own."""
+        """``prefix`` is the client's id, or a static member's own; of a long one the beginning, since the whole has to
+        fit where a prefix does."""
+        prefix = prefix[:MEMBER_ID_PREFIX_CHARACTERS_MAX]
         return f"{prefix}-{uuid.UUID(int=self._rng.getrandbits(128), version=4)}"
 
     # -- life --------------------------------------------------------------------------------------------

@@ -31,12 +31,8 @@ from siltstone.kafka_protocol.compiling.primitives import (
     wrong_tagged,
 )
 from siltstone.kafka_protocol.compiling.source import Source
-from siltstone.kafka_protocol.notation import Number
+from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Number
 from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
-
-TEXT_BYTES_MAX = 32_767
-"""Of a string in every version, though only the older ones have no room for more: what came in a newer version is
-written in older ones too."""
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:

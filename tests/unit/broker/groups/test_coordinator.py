@@ -10,6 +10,7 @@ import pytest
 
 from siltstone.broker.groups.offsets_log.record import GroupRecord, decode_record
 from siltstone.broker.groups.rules import deciding
+from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
@@ -260,8 +261,10 @@ def test_a_bug_in_a_request_is_that_requests_alone(monkeypatch: pytest.MonkeyPat
 
 def test_a_text_too_long_to_be_written_down_is_refused_and_changes_nothing() -> None:
     async def story(world: GroupsWorld) -> None:
-        group = "x" * 40_000  # a compact string may be that long
-        assert code_of(await commit(world, 5, group=group)) == ErrorCode.INVALID_REQUEST
+        offset = OffsetToCommit("flights", 0, 5, -1, "")
+        asked = Commit("", None, -1, [offset])
+        refused = await world.groups.ask("x" * 40_000, asked)  # no request has room for it
+        assert refused is ErrorCode.INVALID_REQUEST
         assert world.log.records == []
         assert statistics(world).groups == 0
 

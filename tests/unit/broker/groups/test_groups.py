@@ -112,6 +112,8 @@ def test_member_ids_are_unlike_one_another_and_begin_with_whose_they_are() -> No
         assert len(ids) == 100
         uuid = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
         assert all(re.fullmatch(f"dash-{uuid}", member_id) for member_id in ids)
+        longest = world.groups.new_member_id("世" * 32_767)
+        assert re.fullmatch(f"世+-{uuid}", longest) and len(longest.encode()) <= 32_767
 
     told(story)
 

@@ -1,7 +1,5 @@
 """DeleteGroups: with all their offsets; not while they have members."""
 
-import asyncio
-
 from siltstone.broker.context import RequestContext
 from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
@@ -12,6 +10,7 @@ from siltstone.kafka_protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from siltstone.runtime.turns import side_by_side
 
 
 async def handle_delete_groups(
@@ -19,9 +18,7 @@ async def handle_delete_groups(
 ) -> DeleteGroupsResponse:
     """A group named twice is deleted once."""
     named = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(
-        results=await asyncio.gather(*(_delete(groups, group_id) for group_id in named))
-    )
+    return DeleteGroupsResponse(results=await side_by_side(lambda group_id: _delete(groups, group_id), named))
 
 
 async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:

@@ -1,7 +1,5 @@
 """DescribeGroups: state and members. A group nobody knows is Dead, from version 6 on an error besides."""
 
-import asyncio
-
 import msgspec
 
 from siltstone.broker.context import RequestContext
@@ -17,6 +15,7 @@ from siltstone.kafka_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from siltstone.runtime.turns import side_by_side
 
 NOT_FOUND_SINCE = 6
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
@@ -26,12 +25,11 @@ GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 async def handle_describe_groups(
     groups: Groups, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    described = await asyncio.gather(
-        *(_describe(groups, context.api_version, group_id) for group_id in request.groups)
-    )
+    named = dict.fromkeys(request.groups)
+    described = await side_by_side(lambda group_id: _describe(groups, context.api_version, group_id), named)
     if request.include_authorized_operations:
         described = [_with_operations(group) for group in described]
-    return DescribeGroupsResponse(groups=list(described))
+    return DescribeGroupsResponse(groups=described)
 
 
 async def _describe(groups: Groups, version: int, group_id: str) -> DescribedGroup:

@@ -13,6 +13,7 @@ from siltstone.kafka_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from siltstone.runtime.turns import in_turns
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 SEVERAL_SINCE = 4
@@ -26,7 +27,9 @@ async def handle_find_coordinator(
     node_id: int, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     if context.api_version >= SEVERAL_SINCE:
-        found = [_found(node_id, context, request.key_type, key) for key in request.coordinator_keys]
+        found = await in_turns(
+            lambda key: _found(node_id, context, request.key_type, key), request.coordinator_keys
+        )
         return FindCoordinatorResponse(coordinators=found)
     coordinator = _found(node_id, context, request.key_type, request.key)
     return FindCoordinatorResponse(

@@ -3,7 +3,6 @@
 What nobody has committed is no error: offset -1 (item 46). There are no transactions yet, so every offset is stable.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -27,6 +26,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.runtime.turns import side_by_side
 
 TOP_LEVEL_ERROR_SINCE = 2
 SEVERAL_SINCE = 8
@@ -47,8 +47,11 @@ async def handle_offset_fetch(
 ) -> OffsetFetchResponse:
     version = context.api_version
     if version >= SEVERAL_SINCE:
-        fetched = await asyncio.gather(*(_fetch(groups, version, group) for group in request.groups))
-        return OffsetFetchResponse(groups=list(fetched))
+        named = {
+            group.group_id: group for group in request.groups
+        }  # one that is named twice is answered once
+        fetched = await side_by_side(lambda group: _fetch(groups, version, group), named.values())
+        return OffsetFetchResponse(groups=fetched)
     return _single_response(version, await _fetch(groups, version, _as_one_of_several(request)))
 
 
