@@ -3,8 +3,8 @@
 import re
 import subprocess
 
+from conformance.drivers.kcat import groups, producing, reading
 from conformance.drivers.kcat.program import refusal
-from conformance.drivers.kcat.scenarios import LACKS, PARTLY, SCENARIOS
 from conformance.drivers.serving import Repertoire, serve
 
 
@@ -15,4 +15,12 @@ def version() -> str:
 
 
 if __name__ == "__main__":
-    serve(Repertoire(version(), SCENARIOS, refusal, LACKS, PARTLY))
+    serve(
+        Repertoire(
+            version(),
+            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS},
+            refusal,
+            {**reading.LACKS, **groups.LACKS},
+            {**producing.PARTLY, **groups.PARTLY},
+        )
+    )

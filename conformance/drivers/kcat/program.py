@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from conformance.drivers.payloads import numbers
 from conformance.drivers.scenario import Scenario
 
 SECONDS_MAX = 30
@@ -173,3 +174,20 @@ def refusal(error: Exception) -> str | None:
         return None
     lines = [_LOG_HEAD.sub("", line).strip() for line in str(error).splitlines()]
     return next((line for line in lines if "rror" in line), "\n".join(lines))
+
+
+def values_of(records: list[Printed]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def blocks(count: int, first: int = 0) -> list[bytes]:
+    """Lines of the size in which kcat reads its input: a line is sent when it is complete."""
+    return [number.ljust(1023) for number in numbers(count, first)]
+
+
+def typed(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def isolation(level: str) -> tuple[str, str]:
+    return "-X", f"isolation.level={level}"
