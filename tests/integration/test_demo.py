@@ -1,14 +1,21 @@
 """The demo with fewer flights and without Spark; ``make demo`` is the whole of it."""
 
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from siltstone.cli.demo import command, verifying
-from siltstone.cli.demo.verifying import Verification
+from siltstone.cli.demo.flights import Flight
+from siltstone.cli.demo.kafka_client import ClientFailed, FlightProducer, GroupReading
 from support.cli import Outcome, assert_one_line, run
 
 FEW = ("demo", "--flights", "6000", "--runner", "in-process")
+FEWER = ("demo", "--flights", "300", "--runner", "in-process")
 
 
 @pytest.fixture(scope="module")
@@ -18,17 +25,22 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     return folder, run(*FEW, "--store", folder)
 
 
+def commands_of(outcome: Outcome) -> list[list[str]]:
+    lines = [line for line in outcome.out.splitlines() if "$ siltstone" in line]
+    return [shlex.split(line)[2:] for line in lines]
+
+
 def test_the_demo_ends_with_every_record_right_and_fewer_requests(demo: tuple[Path, Outcome]) -> None:
     _, outcome = demo
     assert outcome.status == 0, outcome
-    assert "6,000 of 6,000 records are as in the source" in outcome.words
+    assert "6,060 of 6,060 records are as in the source, in order for every plane" in outcome.words
     assert "siltstone check: clean" in outcome.words
+    assert re.search(r"meanwhile December was produced: \d+ flights", outcome.words)
     assert outcome.out.count("█") > 40
-    reads = [line.split() for line in outcome.out.splitlines() if "GETs to read" in line and "×" in line]
-    assert len(reads) == 2
-    for *_, before, after, fewer, _times in reads:
-        assert int(after) < int(before) / 3
-        assert float(fewer) > 3
+    reads = [line.split() for line in outcome.out.splitlines() if "GETs to read flights-" in line]
+    (*_, before, after, fewer, _times) = next(words for words in reads if "×" in words)
+    assert int(after) < int(before) / 2
+    assert float(fewer) > 2
 
 
 def test_it_fits_80_columns_and_needs_no_terminal(demo: tuple[Path, Outcome]) -> None:
@@ -40,35 +52,95 @@ def test_it_fits_80_columns_and_needs_no_terminal(demo: tuple[Path, Outcome]) ->
 
 def test_the_store_that_stays_can_be_looked_at(demo: tuple[Path, Outcome]) -> None:
     folder, outcome = demo
-    lines = [line for line in outcome.out.splitlines() if "$ siltstone" in line]
-    commands = [line.split("$ siltstone ")[1].split() for line in lines]
-    assert [words[0] for words in commands] == ["streams", "inspect", "check", "maintain"]
-    for words in commands:
+    commands = [words for words in commands_of(outcome) if str(folder) in words]
+    assert [words[0] for words in commands] == ["streams", "inspect", "check", "maintain", "serve"]
+    for words in commands[:-1]:
         assert run(*words).status == 0
     rows = run("streams", "--store", folder, "--json").json["streams"]
-    assert sum(row["end_offset"] for row in rows) == 6_000
-    assert {"carrier": "UA", "origin": "EWR"} in [row["tags"] for row in rows]
+    assert sum(row["end_offset"] for row in rows) >= 6_060
+
+
+def test_the_store_that_stays_can_be_served_and_asked(demo: tuple[Path, Outcome]) -> None:
+    _, outcome = demo
+    commands = commands_of(outcome)
+    serve = next(words for words in commands if words[0] == "serve")
+    asking = commands[commands.index(serve) + 1 :]
+    assert [words[0] for words in asking] == ["topics", "tail", "groups"]
+    starting = "from siltstone.cli.main import main; main()"
+    program = [sys.executable, "-c", starting, *serve, "--listener", "127.0.0.1:0"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            address = re.search(r"ready at (\S+)", serving.stdout.readline())[1]
+            told = [run(*words, SILTSTONE_BOOTSTRAP=address) for words in asking]
+        finally:
+            serving.terminate()
+            assert serving.wait(30) == 0
+    assert [each.status for each in told] == [0, 0, 0], told
+    assert "late-flights" in told[0].out and len(told[1].out.splitlines()) == 3 and "demo" in told[2].out
 
 
 def test_a_temporary_store_is_removed_unless_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run(*FEW).status == 0
+    outcome = run(*FEWER)
+    assert outcome.status == 0
     assert list(tmp_path.glob("siltstone-demo-*")) == []
-    assert run(*FEW, "--keep").status == 0
+    assert commands_of(outcome)[0] == ["demo", "--store", "./siltstone-data"]
+    assert run(*FEWER, "--keep").status == 0
     (kept,) = tmp_path.glob("siltstone-demo-*")
     assert run("check", "--store", kept).status == 0
 
 
-def test_any_record_that_differs_is_told_with_exit_status_1(tmp_path: Path, monkeypatch) -> None:
-    async def lies(settings, streams, flights, on_progress) -> Verification:
-        found = await verifying.verify(settings, streams, flights[1:], on_progress)
-        assert found.mismatches
-        return found
+def lost(flights: list[Flight]) -> list[Flight]:
+    return flights[1:]
 
-    monkeypatch.setattr(command, "verify", lies)
-    outcome = run(*FEW, "--store", tmp_path / "store")
+
+def doubled(flights: list[Flight]) -> list[Flight]:
+    return [*flights, flights[-1]]
+
+
+def altered(flights: list[Flight]) -> list[Flight]:
+    return [msgspec.structs.replace(flights[0], line=flights[0].line[:-1]), *flights[1:]]
+
+
+def disordered(flights: list[Flight]) -> list[Flight]:
+    """The first two flights of one plane exchanged."""
+    first, second = next(
+        (number, later)
+        for number, flight in enumerate(flights)
+        for later in range(number + 1, len(flights))
+        if flights[later].tail_number == flight.tail_number
+    )
+    changed = list(flights)
+    changed[first], changed[second] = flights[second], flights[first]
+    return changed
+
+
+@pytest.mark.parametrize("wrong", [lost, doubled, altered, disordered])
+def test_any_record_that_differs_is_told_with_exit_status_1(
+    wrong: Callable[[list[Flight]], list[Flight]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce = FlightProducer.produce
+    calls = []
+
+    def produce_wrong(self: FlightProducer, flights: list[Flight], on_progress) -> None:
+        calls.append(len(flights))
+        produce(self, wrong(flights) if len(calls) == 1 else flights, on_progress)
+
+    monkeypatch.setattr(FlightProducer, "produce", produce_wrong)
+    outcome = run(*FEWER, "--store", tmp_path / "store")
     assert outcome.status == 1
     assert "✗" in outcome.out and "instead of" in outcome.out
+    assert "Try next" not in outcome.out and outcome.err == ""
+
+
+def test_a_client_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ClientFailed("confluent-kafka failed to consume: the broker is gone")
+
+    monkeypatch.setattr(GroupReading, "read", refuse)
+    outcome = run(*FEWER, "--store", tmp_path / "store")
+    assert outcome.status == 1
+    assert outcome.err == "siltstone: confluent-kafka failed to consume: the broker is gone\n"
 
 
 def test_t35_a_folder_that_is_taken(tmp_path: Path) -> None:

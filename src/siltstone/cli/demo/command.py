@@ -1,6 +1,12 @@
-"""``siltstone demo``: the steps in order."""
+"""``siltstone demo``: the steps in order.
 
+A step says when it begins what is to happen and when it is done what came of it; what is wrong with a record is shown,
+and the exit status is 1.
+"""
+
+import shlex
 import threading
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -33,7 +39,7 @@ from siltstone.cli.demo.kafka_client import (
 from siltstone.cli.demo.place import demo_folder
 from siltstone.cli.demo.report import chart, figures_table
 from siltstone.cli.demo.story import COLUMNS_MAX, Story
-from siltstone.cli.demo.thresholds import write_settings
+from siltstone.cli.demo.thresholds import batch_bytes, write_settings
 from siltstone.cli.demo.trickle import Trickle
 from siltstone.cli.demo.verifying import verify
 from siltstone.cli.failures import Failure
@@ -61,10 +67,6 @@ class Stage(msgspec.Struct, frozen=True):
     broker: Broker
     producer: FlightProducer
     flights: list[Flight]
-
-    @property
-    def records(self) -> int:
-        return sum(len(flight.topics) for flight in self.flights)
 
 
 @click.command("demo")
@@ -124,7 +126,8 @@ def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str
         story.done(f"a Kafka broker on {broker.bootstrap_servers} after {seconds_words(started_ms / 1000)}")
         story.note(f"store: {folder}")
         create_topics(broker.bootstrap_servers, PARTITIONS)
-        stage = Stage(settings, story, clock, broker, FlightProducer(broker.bootstrap_servers), flights)
+        producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
+        stage = Stage(settings, story, clock, broker, producer, flights)
         before, after = _produce_and_compact(stage, runner, master)
         is_right = _consume(stage)
     is_clean = _check(stage)
@@ -138,7 +141,10 @@ def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figure
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])
     stage.broker.flush()
-    before = _count(stage, "Before compaction: what reading costs")
+    with open_store(stage.settings) as store:
+        watched = busiest_and_quiet(store.metadata.image)
+    before = _count(stage, watched, "Before compaction: what the bucket holds, and what reading costs")
+    stage.story.note("a stream set object has pieces of many partitions, a stream object of one")
     trickle = Trickle(stage.producer, december, stage.clock)
     producing = threading.Thread(target=trickle.run)
     producing.start()
@@ -148,28 +154,26 @@ def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figure
         trickle.hurry()
         producing.join()
     trickle.raise_failure()
-    stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, the slowest day "
-                     f"acknowledged after {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
+    stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, a day at "
+                     f"a time, the slowest acknowledged after {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
     stage.broker.flush()
-    return before, _count(stage, "After compaction: the same reads, cold again, December included")
+    return before, _count(stage, watched, "After compaction: the same reads, cold again, December included")
 
 
 def _produce(stage: Stage, flights: list[Flight]) -> None:
     story = stage.story
-    story.step("Produce January to November with confluent-kafka, keyed by tail number")
+    story.step("Produce January to November with confluent-kafka, keyed by plane")
     began_ms = stage.clock.monotonic_ms()
     with story.progress("producing") as on_progress:
         stage.producer.produce(flights, on_progress)
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
-    story.done(f"{counted(stage.producer.acknowledged, 'record')} acknowledged in {seconds_words(seconds)}, each one "
-               "durable in the write-ahead log first")  # fmt: skip
+    story.done(f"{counted(stage.producer.acknowledged, 'record')} acknowledged in {seconds_words(seconds)}, each when "
+               "it was synced to disk")  # fmt: skip
 
 
-def _count(stage: Stage, text: str) -> Figures:
+def _count(stage: Stage, watched: Mapping[str, int], text: str) -> Figures:
     story = stage.story
     story.step(text)
-    with open_store(stage.settings) as store:
-        watched = busiest_and_quiet(store.metadata.image)
     figures = measure(stage.settings, watched)
     kinds = (
         (figures.stream_set_objects, "stream set object"),
@@ -201,6 +205,9 @@ def _compact(stage: Stage, runner_name: str, master: str) -> None:
                 stage.settings.compaction,
                 on_progress=lambda told: on_progress(told.done, told.total),
             )
+    if not report.iterations:
+        story.done("nothing to compact: so few flights make no large objects")
+        return
     story.done(f"{counted(report.objects_before, 'object')} became {report.objects_after:,} in "
                f"{counted(report.iterations, 'task')}, {seconds_words(report.seconds)}")  # fmt: skip
     story.done(f"{size_words(report.bytes_read)} read in {counted(report.read_requests, 'request')}, "
@@ -210,11 +217,11 @@ def _compact(stage: Stage, runner_name: str, master: str) -> None:
 
 def _consume(stage: Stage) -> bool:
     story = stage.story
-    story.step(f"Consume everything with a group of {GROUP_MEMBERS}, and compare")
+    story.step(f"Consume everything with a group of {GROUP_MEMBERS} consumers, and compare")
     reading = GroupReading(stage.broker.bootstrap_servers, PARTITIONS, stage.clock)
     began_ms = stage.clock.monotonic_ms()
     with story.progress("consuming") as on_progress:
-        consumed = reading.read(stage.records, GROUP_MEMBERS, on_progress)
+        consumed = reading.read(GROUP_MEMBERS, on_progress)
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
     story.done(f"{counted(len(consumed), 'record')} consumed in {seconds_words(seconds)}")
     found = verify(stage.flights, consumed)
@@ -243,18 +250,25 @@ def _check(stage: Stage) -> bool:
 
 def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
     story.step("Try next")
-    place = str(folder) if is_kept else "./siltstone-data"
+    place = folder if is_kept else Path("./siltstone-data")
     if not is_kept:
         story.note("the temporary store is removed now; make one that stays:")
-        story.command(f"siltstone demo --store {place}")
-    for command in (
-        "serve",
-        "streams",
-        f"inspect {_newest_object(folder)} --blocks",
-        "check",
-        "maintain sweep",
-    ):
-        story.command(f"siltstone {command} --store {place}")
+        story.command(f"siltstone demo --store {shown_path(place)}")
+    story.note("look into the store:")
+    looking = ["streams", "check", "maintain sweep"]
+    if is_kept:  # the number is that of this store
+        looking.insert(1, f"inspect {_newest_object(folder)} --blocks")
+    for command in looking:
+        story.command(f"siltstone {command} --store {shown_path(place)}")
+    story.note("or serve it again, and ask from another terminal:")
+    story.command(f"siltstone serve --store {shown_path(place)}")
+    for command in ("topics", f"tail {LATE_TOPIC} --last 3 --until-end", "groups"):
+        story.command(f"siltstone {command}")
+
+
+def shown_path(path: Path) -> str:
+    """As a shell takes it."""
+    return shlex.quote(f"./{path}" if not path.is_absolute() else str(path))
 
 
 def _newest_object(folder: Path) -> int:

@@ -1,24 +1,34 @@
-"""confluent-kafka as the demo uses it: an ordinary client, which is not told that this is not Kafka."""
+"""confluent-kafka as the demo uses it: an ordinary client, which is not told that this is not Kafka.
+
+Whatever goes wrong in it is a ClientFailed: one line, with the client's own reason.
+"""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.story import OnProgress
 from siltstone.cli.failures import ExtraMissing
+from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import Clock
 
 try:
-    from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 except ImportError:  # told by ``refuse_without_client`` before anything is begun
-    Consumer = Producer = AdminClient = NewTopic = None
+    Consumer = Producer = AdminClient = NewTopic = OffsetSpec = TopicPartition = None
+    KafkaException = OSError
 
 SECONDS_MAX = 60
+"""Without an answer, or a record: longer than any pause of a busy machine."""
+
 POLL_EVERY = 5_000
 GROUP = "demo"
+NO_LOG = {"log_level": 0}
+"""What librdkafka would write on stderr in the middle of the story."""
 
 
 class Consumed(msgspec.Struct, frozen=True, gc=False):
@@ -30,8 +40,23 @@ class Consumed(msgspec.Struct, frozen=True, gc=False):
     value: bytes
 
 
-class ClientFailed(Exception):
+class ClientFailed(Unavailable):
     """The client gave up, or nothing came for a minute."""
+
+
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """Raises ClientFailed instead of the client's own error."""
+    try:
+        yield
+    except (KafkaException, TimeoutError) as failure:
+        reason = failure.args[0] if failure.args else f"no answer for {SECONDS_MAX} s"
+        raise ClientFailed(f"confluent-kafka failed {doing}: {_words(reason)}") from failure
+
+
+def _words(reason: object) -> str:
+    """Of a KafkaError the sentence alone."""
+    return str(reason.str() if hasattr(reason, "str") else reason)
 
 
 def refuse_without_client() -> None:
@@ -41,34 +66,57 @@ def refuse_without_client() -> None:
 
 
 def create_topics(bootstrap_servers: str, partitions: dict[str, int]) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    made = admin.create_topics([NewTopic(name, count, 1) for name, count in partitions.items()])
-    for answer in made.values():
-        answer.result(SECONDS_MAX)
+    """Raises ClientFailed."""
+    with told("to create the topics"):
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
+        made = admin.create_topics([NewTopic(name, count, 1) for name, count in partitions.items()])
+        for answer in made.values():
+            answer.result(SECONDS_MAX)
+
+
+def records_held(bootstrap_servers: str, partitions: Mapping[str, int]) -> int:
+    """By all partitions together, as the broker tells it. Raises ClientFailed."""
+    wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
+    with told("to ask where the partitions end"):
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
+        answers = admin.list_offsets(
+            {each: OffsetSpec.latest() for each in wanted}, request_timeout=SECONDS_MAX
+        )
+        return sum(answer.result(SECONDS_MAX).offset for answer in answers.values())
 
 
 class FlightProducer:
-    """Idempotent, ``acks=all``, compressed with lz4."""
+    """Idempotent, ``acks=all``, compressed with lz4. ``batch_bytes``: before compression."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, batch_bytes: int) -> None:
         self._producer = Producer({
             "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
-            "linger.ms": 5, "batch.size": 65_536, "partitioner": "murmur2_random", "log_level": 0,
+            "linger.ms": 5, "batch.size": batch_bytes, "partitioner": "murmur2_random",
+            "delivery.timeout.ms": SECONDS_MAX * 1000, **NO_LOG,
         })  # fmt: skip
         self._failures: list[str] = []
         self.acknowledged = 0
 
     def produce(self, flights: Sequence[Flight], on_progress: OnProgress) -> None:
         """Returns when all are acknowledged. Raises ClientFailed."""
-        for number, flight in enumerate(flights):
-            for topic in flight.topics:
-                self._send(topic, flight)
-            if number % POLL_EVERY == 0:
-                self._producer.poll(0)
-                on_progress(number, len(flights))
-        self._producer.flush(SECONDS_MAX)
-        if self._failures or len(self._producer):
-            raise ClientFailed(f"not acknowledged: {self._failures[:1] or len(self._producer)}")
+        with told("to produce"):
+            for number, flight in enumerate(flights):
+                for topic in flight.topics:
+                    self._send(topic, flight)
+                if number % POLL_EVERY == 0:
+                    self._producer.poll(0)
+                    on_progress(number, len(flights))
+                    self._refuse_failures()
+            left = self._producer.flush(SECONDS_MAX)
+        self._refuse_failures()
+        if left:
+            raise ClientFailed(f"{left:,} records were not acknowledged within {SECONDS_MAX} s")
+
+    def _refuse_failures(self) -> None:
+        if self._failures:
+            raise ClientFailed(
+                f"{len(self._failures):,} records were refused, the first because: {self._failures[0]}"
+            )
 
     def _send(self, topic: str, flight: Flight) -> None:
         while True:
@@ -85,23 +133,24 @@ class FlightProducer:
         if error is None:
             self.acknowledged += 1
         else:
-            self._failures.append(str(error))
+            self._failures.append(_words(error))
 
 
 class GroupReading:
-    """Consumers of one group, each in a thread: every record once, whoever of them gets it."""
+    """Consumers of one group, each in a thread: every offset once, whoever of them gets it."""
 
-    def __init__(self, bootstrap_servers: str, topics: Iterable[str], clock: Clock) -> None:
+    def __init__(self, bootstrap_servers: str, partitions: Mapping[str, int], clock: Clock) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._topics = list(topics)
+        self._partitions = partitions
         self._clock = clock
         self._lock = threading.Lock()
-        self._records: list[Consumed] = []
+        self._records: dict[tuple[str, int, int], Consumed] = {}
         self._failures: list[Exception] = []
         self._enough = threading.Event()
 
-    def read(self, count: int, members: int, on_progress: OnProgress) -> list[Consumed]:
-        """Until ``count`` records have come. Raises ClientFailed."""
+    def read(self, members: int, on_progress: OnProgress) -> list[Consumed]:
+        """All that the broker says it holds, be it more or less than was produced. Raises ClientFailed."""
+        count = records_held(self._bootstrap_servers, self._partitions)
         threads = [threading.Thread(target=self._consume, args=(count, on_progress)) for _ in range(members)]
         for thread in threads:
             thread.start()
@@ -109,16 +158,17 @@ class GroupReading:
             thread.join()
         if self._failures:
             raise self._failures[0]
-        return self._records
+        return list(self._records.values())
 
     def _consume(self, count: int, on_progress: OnProgress) -> None:
         consumer = Consumer({
             "bootstrap.servers": self._bootstrap_servers, "group.id": GROUP, "auto.offset.reset": "earliest",
-            "log_level": 0,
+            **NO_LOG,
         })  # fmt: skip
         try:
-            consumer.subscribe(self._topics)
-            self._poll(consumer, count, on_progress)
+            with told("to consume"):
+                consumer.subscribe(list(self._partitions))
+                self._poll(consumer, count, on_progress)
         except Exception as failure:
             self._failures.append(failure)
             self._enough.set()
@@ -126,18 +176,28 @@ class GroupReading:
             consumer.close()
 
     def _poll(self, consumer: "Consumer", count: int, on_progress: OnProgress) -> None:
-        heard_ms = self._clock.monotonic_ms()
+        heard_ms, reason = self._clock.monotonic_ms(), "no error was told"
         while not self._enough.is_set():
-            messages = [message for message in consumer.consume(5_000, 0.2) if message.error() is None]
+            messages = consumer.consume(POLL_EVERY, 0.2)
+            records = [_consumed(message) for message in messages if message.error() is None]
+            reason = next((_words(each.error()) for each in messages if each.error() is not None), reason)
             now_ms = self._clock.monotonic_ms()
-            heard_ms = now_ms if messages else heard_ms
-            if now_ms - heard_ms > SECONDS_MAX * 1000:
-                raise ClientFailed(f"nothing was consumed for {SECONDS_MAX} s")
-            with self._lock:
-                self._records += map(_consumed, messages)
-                on_progress(len(self._records), count)
-                if len(self._records) >= count:
-                    self._enough.set()
+            if self._take(records, count, on_progress):
+                heard_ms = now_ms
+            elif now_ms - heard_ms > SECONDS_MAX * 1000:
+                come = f"{len(self._records):,} of {count:,} records were consumed"
+                raise ClientFailed(f"{come}, then none for {SECONDS_MAX} s: {reason}")
+
+    def _take(self, records: Sequence[Consumed], count: int, on_progress: OnProgress) -> int:
+        """A group may be given a record again when its partitions change hands: it is counted by its offset. Returns
+        how many were new."""
+        with self._lock:
+            before = len(self._records)
+            self._records.update({(each.topic, each.partition, each.offset): each for each in records})
+            on_progress(len(self._records), count)
+            if len(self._records) >= count:
+                self._enough.set()
+            return len(self._records) - before
 
 
 def _consumed(message: object) -> Consumed:

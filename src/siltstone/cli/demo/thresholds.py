@@ -51,6 +51,12 @@ def write_settings(folder: Path, flights: Sequence[Flight]) -> StoreSettings:
     return load_settings(folder, environment={})
 
 
+def batch_bytes(settings: StoreSettings) -> int:
+    """Of a producer, before compression: small enough that an object has batches of all partitions, as in a store with
+    many producers. 64 KiB or so for the whole year."""
+    return settings.engine.upload.cache_block_bytes_max * 3 // 16
+
+
 def _bytes_of(flights: Sequence[Flight]) -> int:
     """In objects, as measured: the producer's compression makes about a third of a line."""
     return sum(len(flight.line) for flight in flights) // 3

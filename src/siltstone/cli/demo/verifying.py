@@ -1,4 +1,7 @@
-"""Every record that was consumed, compared with its source: none lost, altered or doubled, in order for each key."""
+"""Every record that was consumed, compared with its source: none lost, altered or doubled, in order for each key.
+
+Compared are topic, key, value and timestamp; the order of a key is that of the offsets in its partition.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,9 +10,18 @@ import msgspec
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import Consumed
+from siltstone.cli.words import time_words
 
 Key = tuple[str, bytes]
 """Topic and tail number."""
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    timestamp_ms: int
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"{self.value.decode(errors='replace')} at {time_words(self.timestamp_ms)}"
 
 
 class Mismatch(msgspec.Struct, frozen=True):
@@ -18,11 +30,12 @@ class Mismatch(msgspec.Struct, frozen=True):
     topic: str
     tail_number: str
     number: int
-    expected: bytes | None
-    found: bytes | None
+    expected: Sent | None
+    found: Sent | None
 
     def __str__(self) -> str:
-        return f"{self.topic}, {self.tail_number}, record {self.number}: {self.found!r} instead of {self.expected!r}"
+        place = f"{self.topic}, plane {self.tail_number}, record {self.number}"
+        return f"{place}: {self.found or 'nothing'} instead of {self.expected or 'nothing'}"
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -33,13 +46,13 @@ class Verification(msgspec.Struct, frozen=True):
 
 def verify(flights: Iterable[Flight], consumed: Iterable[Consumed]) -> Verification:
     """``flights`` in the order in which they were produced: the order of each key is theirs."""
-    expected: defaultdict[Key, list[bytes]] = defaultdict(list)
+    expected: defaultdict[Key, list[Sent]] = defaultdict(list)
     for flight in flights:
         for topic in flight.topics:
-            expected[topic, flight.tail_number].append(flight.line)
-    found: defaultdict[Key, list[bytes]] = defaultdict(list)
+            expected[topic, flight.tail_number].append(Sent(flight.departure_ms, flight.line))
+    found: defaultdict[Key, list[Sent]] = defaultdict(list)
     for record in sorted(consumed, key=lambda record: (record.topic, record.partition, record.offset)):
-        found[record.topic, record.key].append(record.value)
+        found[record.topic, record.key].append(Sent(record.timestamp_ms, record.value))
     mismatches = [
         mismatch
         for key in expected.keys() | found.keys()
@@ -50,7 +63,7 @@ def verify(flights: Iterable[Flight], consumed: Iterable[Consumed]) -> Verificat
     return Verification(records - wrong, records, mismatches)
 
 
-def compare(key: Key, expected: Sequence[bytes], found: Sequence[bytes]) -> list[Mismatch]:
+def compare(key: Key, expected: Sequence[Sent], found: Sequence[Sent]) -> list[Mismatch]:
     topic, tail_number = key
     mismatches: list[Mismatch] = []
     for number in range(max(len(expected), len(found))):

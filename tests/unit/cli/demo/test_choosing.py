@@ -1,15 +1,24 @@
 from siltstone.cli.demo.choosing import busiest_and_quiet
-from siltstone.cli.demo.flights import StreamName
-from support.flights import flight_line, flights
+from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, TopicMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.stream_life import StreamState
 
 
-def test_the_quiet_one_is_the_one_that_goes_on() -> None:
-    lines = [flight_line(day, hour, 0, "UA") for day in range(1, 9) for hour in range(5)]
-    lines += [flight_line(day, 9, 0, "HA", "JFK") for day in range(1, 9)]
-    lines += [flight_line(1, 9, 0, "OO", "LGA")]
-    assert busiest_and_quiet(flights(*lines)) == (StreamName("UA", "EWR"), StreamName("HA", "JFK"))
+def topic(name: str, *data_stream_ids: int) -> TopicMetadata:
+    partitions = tuple(PartitionMetadata(each, each + 1) for each in data_stream_ids)
+    return TopicMetadata(f"id of {name}", name, partitions, {}, 1, 0, False)
 
 
-def test_with_one_stream_it_is_both() -> None:
-    name = StreamName("UA", "EWR")
-    assert busiest_and_quiet(flights(flight_line(1, 1, 1))) == (name, name)
+def stream(stream_id: int, end_offset: int) -> StreamMetadata:
+    return StreamMetadata(stream_id, StreamState.CLOSED, 0, 0, 0, end_offset, (), (), {})
+
+
+def test_the_busiest_partition_of_the_flights_and_the_late_ones_are_read() -> None:
+    ends = {10: 5, 20: 9, 30: 8, 40: 99}
+    topics = (topic("flights", 10, 20, 30), topic("late-flights", 40))
+    image = MetadataImage(
+        streams={stream_id: stream(stream_id, end) for stream_id, end in ends.items()},
+        topics={each.topic_id: each for each in topics},
+        topic_ids={each.name: each.topic_id for each in topics},
+    )
+    assert busiest_and_quiet(image) == {"flights-1": 20, "late-flights-0": 40}

@@ -4,18 +4,31 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.demo import flights as flights_module
-from siltstone.cli.demo.flights import StreamName, batches_of, flights_file, read_flights
+from siltstone.cli.demo.flights import flights_file, read_flights
 from siltstone.cli.failures import ExtraMissing
 from support.flights import HEADER, flight_line, flights
 
 
-def test_a_flight_knows_its_stream_its_time_and_its_line() -> None:
-    line = flight_line(2, 5, 15, "B6", "JFK")
+def test_a_flight_knows_its_plane_its_time_and_its_line() -> None:
+    line = flight_line(2, 5, 15, "N2")
     (flight,) = flights(line)
-    assert flight.stream == StreamName("B6", "JFK")
+    assert flight.tail_number == b"N2"
     assert flight.departure_ms == 1_357_102_800_000 + 15 * 60_000  # 2013-01-02T05:15Z
     assert flight.line == line
-    assert str(flight.stream) == "B6 from JFK"
+
+
+@pytest.mark.parametrize(
+    ("delay", "is_late"), [("179", False), ("180", True), ("900", True), ("-9", False), ("NA", False)]
+)
+def test_the_very_late_are_in_a_topic_of_their_own_besides(delay: str, is_late: bool) -> None:
+    (flight,) = flights(flight_line(1, 1, 1, delay=delay))
+    assert flight.topics == (("flights", "late-flights") if is_late else ("flights",))
+
+
+@pytest.mark.parametrize(("month", "day", "expected"), [(11, 30, False), (12, 1, True), (12, 31, True)])
+def test_december_is_known(month: int, day: int, expected: bool) -> None:
+    (flight,) = flights(flight_line(day, 23, 59, month=month))
+    assert flight.is_of_december is expected
 
 
 def test_flights_are_read_in_order_of_departure(tmp_path: Path) -> None:
@@ -26,27 +39,14 @@ def test_flights_are_read_in_order_of_departure(tmp_path: Path) -> None:
     assert [flight.line for flight in read_flights(tmp_path / "f.zip", 1)] == [lines[2]]
 
 
-def test_a_batch_holds_one_stream_in_a_quarter_of_a_day() -> None:
-    lines = [
-        flight_line(1, 6, 0, "UA"), flight_line(1, 7, 0, "AA"), flight_line(1, 11, 59, "UA"),
-        flight_line(1, 12, 0, "UA"),
-    ]  # fmt: skip
-    batches = list(batches_of(flights(*lines)))
-    assert [(batch.stream.carrier, batch.payload) for batch in batches] == [
-        ("AA", lines[1]),
-        ("UA", lines[0] + b"\n" + lines[2]),
-        ("UA", lines[3]),
-    ]
-
-
-def test_nothing_of_the_real_data_is_lost_in_batches() -> None:
-    """336,776 flights, as the package's documentation says, each in exactly one batch."""
+def test_nothing_of_the_real_data_is_lost() -> None:
+    """336,776 flights, as the package's documentation says."""
     real = read_flights(flights_file())
     assert len(real) == 336_776
-    in_batches = [flight for batch in batches_of(real) for flight in batch.flights]
-    assert len(in_batches) == len(real)
-    assert sum(len(flight.line) for flight in in_batches) == sum(len(flight.line) for flight in real)
-    assert len({flight.stream for flight in real}) == 35
+    assert len({flight.tail_number for flight in real}) == 4_044
+    few = read_flights(flights_file(), 300)
+    assert len(few) == 300
+    assert 10 < sum(flight.is_of_december for flight in few) < 50  # from the whole year
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,9 @@ from io import StringIO
 from rich.console import Console
 
 from siltstone.cli.demo.figures import Figures
-from siltstone.cli.demo.flights import StreamName
 from siltstone.cli.demo.report import chart, figures_table
 
-BUSY, QUIET = StreamName("UA", "EWR"), StreamName("HA", "JFK")
+BUSY, QUIET = "flights-3", "late-flights-0"
 BEFORE = Figures(33, 0, 34_000_000, 2_513, {BUSY: 33, QUIET: 33}, {BUSY: 73, QUIET: 66})
 AFTER = Figures(1, 25, 33_000_000, 100, {BUSY: 1, QUIET: 1}, {BUSY: 6, QUIET: 66})
 
@@ -22,16 +21,16 @@ def test_the_table_compares_before_and_after() -> None:
     assert "objects 33 26 1.3 ×" in rows
     assert "stream objects 0 25 -" in rows
     assert "index entries 2,513 100 25.1 ×" in rows
-    assert "GETs to read UA from EWR 73 6 12.2 ×" in rows
-    assert "objects holding UA from EWR 33 1 33.0 ×" in rows
-    assert "GETs to read HA from JFK 66 66 =" in rows
+    assert "GETs to read flights-3 73 6 12.2 ×" in rows
+    assert "objects holding flights-3 33 1 33.0 ×" in rows
+    assert "GETs to read late-flights-0 66 66 =" in rows
     assert "bytes in objects 32.4 MiB 31.5 MiB" in rows
 
 
 def test_bars_are_in_proportion() -> None:
     lines = shown(chart(BEFORE, AFTER))
     assert all(len(line) <= 80 for line in lines)
-    at = next(number for number, line in enumerate(lines) if line.startswith("GETs to read UA"))
+    at = next(number for number, line in enumerate(lines) if line.startswith("GETs to read flights-3"))
     before, after = (line.count("█") for line in lines[at + 1 : at + 3])
     assert before == 40
     assert after == 40 * 6 // 73

@@ -1,33 +1,58 @@
 """The demo's own check must not be fooled: each way a record can be wrong is told."""
 
+import msgspec
 import pytest
 
-from siltstone.cli.demo.flights import StreamName
-from siltstone.cli.demo.verifying import Mismatch, compare
+from siltstone.cli.demo.flights import Flight
+from siltstone.cli.demo.verifying import Mismatch, Sent, compare, verify
+from support.flights import consumed, flight_line, flights
 
-NAME = StreamName("UA", "EWR")
-SOURCE = [b"a", b"b", b"c"]
+KEY = ("flights", b"N1")
+A, B, C, D, X = (Sent(number, letter) for number, letter in enumerate((b"a", b"b", b"c", b"d", b"x")))
+SOURCE = [A, B, C]
 
 
 def test_what_is_equal_is_equal() -> None:
-    assert compare(NAME, SOURCE, [(0, b"a"), (1, b"b"), (2, b"c")]) == []
+    assert compare(KEY, SOURCE, [A, B, C]) == []
 
 
 @pytest.mark.parametrize(
     ("found", "wrong"),
     [
-        ([(0, b"a"), (2, b"c")], [(1, b"b", None)]),
-        ([(0, b"a"), (1, b"x"), (2, b"c")], [(1, b"b", b"x")]),
-        ([(0, b"a"), (1, b"b"), (1, b"b"), (2, b"c")], [(1, None, b"b")]),
-        ([(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")], [(3, None, b"d")]),
-        ([(0, b"b"), (1, b"a"), (2, b"c")], [(0, b"a", b"b"), (1, b"b", b"a")]),
-        ([], [(0, b"a", None), (1, b"b", None), (2, b"c", None)]),
+        ([A, C], [(1, B, C), (2, C, None)]),
+        ([A, X, C], [(1, B, X)]),
+        ([A, Sent(9, b"b"), C], [(1, B, Sent(9, b"b"))]),
+        ([A, B, B, C], [(2, C, B), (3, None, C)]),
+        ([A, B, C, D], [(3, None, D)]),
+        ([B, A, C], [(0, A, B), (1, B, A)]),
+        ([], [(0, A, None), (1, B, None), (2, C, None)]),
     ],
-    ids=["lost", "altered", "twice", "added", "exchanged", "all lost"],
+    ids=["lost", "altered", "another time", "twice", "added", "exchanged", "all lost"],
 )
 def test_what_is_wrong_is_told(found, wrong) -> None:
-    assert compare(NAME, SOURCE, found) == [Mismatch(NAME, *each) for each in wrong]
+    assert compare(KEY, SOURCE, found) == [Mismatch("flights", "N1", *each) for each in wrong]
 
 
 def test_a_mismatch_reads_well() -> None:
-    assert str(Mismatch(NAME, 3, b"a", None)) == "UA from EWR, offset 3: None instead of b'a'"
+    assert str(Mismatch("flights", "N1", 3, Sent(0, b"a"), None)) == (
+        "flights, plane N1, record 3: nothing instead of a at 1970-01-01 00:00:00"
+    )
+
+
+@pytest.fixture
+def year() -> list[Flight]:
+    lines = [flight_line(day, 5, 0, f"N{day % 3}", delay="200" if day == 9 else "2") for day in range(1, 28)]
+    return flights(*lines)
+
+
+def test_order_is_that_of_offsets_however_records_came(year: list[Flight]) -> None:
+    found = verify(year, reversed(consumed(year)))
+    assert (found.records_equal, found.records_expected, found.mismatches) == (28, 28, [])
+
+
+def test_a_record_in_the_wrong_topic_or_under_the_wrong_key_is_told(year: list[Flight]) -> None:
+    records = consumed(year)
+    for change in ({"topic": "late-flights"}, {"key": b"N9"}):
+        changed = msgspec.structs.replace(records[0], **change)
+        found = verify(year, [changed, *records[1:]])
+        assert found.mismatches and found.records_equal < 28

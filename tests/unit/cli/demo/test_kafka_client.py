@@ -1,0 +1,92 @@
+"""The client's failures are one line each; against a broker: tests/integration."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from siltstone.cli.demo import kafka_client
+from siltstone.cli.demo.kafka_client import (
+    ClientFailed,
+    Consumed,
+    FlightProducer,
+    GroupReading,
+    create_topics,
+    records_held,
+    told,
+)
+from siltstone.cli.failures import exit_status, failure_line
+from siltstone.runtime.clock import ManualClock
+from support.flights import flight_line, flights
+
+NOWHERE = "127.0.0.1:1"
+ERROR = KafkaError(KafkaError.KAFKA_STORAGE_ERROR, "the disk is full")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "SECONDS_MAX", 1)
+
+
+def test_a_failure_is_one_line_with_the_clients_reason() -> None:
+    with pytest.raises(ClientFailed) as told_of, told("to try"):
+        raise KafkaException(ERROR)
+    assert failure_line(told_of.value) == "confluent-kafka failed to try: the disk is full"
+    assert exit_status(told_of.value) == 1
+    with pytest.raises(ClientFailed, match="to try: no answer for 1 s"), told("to try"):
+        raise TimeoutError
+
+
+def test_a_broker_that_is_not_there_is_told_of_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ClientFailed, match="failed to create the topics"):
+        create_topics(NOWHERE, {"flights": 1})
+    with pytest.raises(ClientFailed, match="failed to ask where the partitions end"):
+        records_held(NOWHERE, {"flights": 1})
+    with pytest.raises(ClientFailed, match=r"1 records were not acknowledged|1 records were refused"):
+        FlightProducer(NOWHERE, 1_000).produce(flights(flight_line(1, 1, 1)), lambda *_: None)
+    assert capfd.readouterr().err == ""  # the client's own log would be in the middle of the story
+
+
+def test_a_record_that_is_refused_ends_producing() -> None:
+    producer = FlightProducer(NOWHERE, 1_000)
+    producer._delivered(None, None)
+    producer._delivered(ERROR, None)
+    assert producer.acknowledged == 1
+    with pytest.raises(ClientFailed, match="1 records were refused, the first because: the disk is full"):
+        producer.produce(flights(flight_line(1, 1, 1)), lambda *_: None)
+
+
+def record(offset: int) -> Consumed:
+    return Consumed("flights", 0, offset, 0, b"N1", b"line")
+
+
+def test_a_record_is_counted_once_however_often_the_group_is_given_it() -> None:
+    reading = GroupReading(NOWHERE, {"flights": 1}, ManualClock())
+    progress: list[int] = []
+    taken = [
+        reading._take([record(offset) for offset in offsets], 3, lambda done, _: progress.append(done))
+        for offsets in ([0, 1], [1], [0, 1, 2])
+    ]
+    assert taken == [2, 0, 1] and progress == [2, 2, 3]
+    assert reading._enough.is_set()
+
+
+def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    class Message:
+        def error(self) -> KafkaError:
+            return ERROR
+
+    class SilentConsumer:
+        def __init__(self, _: object) -> None: ...
+        def subscribe(self, _: object) -> None: ...
+        def close(self) -> None: ...
+        def consume(self, _: int, __: float) -> list[Message]:
+            clock.block_ms(400)
+            return [Message()]
+
+    monkeypatch.setattr(kafka_client, "Consumer", SilentConsumer)
+    monkeypatch.setattr(kafka_client, "records_held", lambda *_: 7)
+    with pytest.raises(
+        ClientFailed, match="0 of 7 records were consumed, then none for 1 s: the disk is full"
+    ):
+        GroupReading(NOWHERE, {"flights": 1}, clock).read(2, lambda *_: None)
