@@ -132,15 +132,16 @@ class Partition:
     def _append(self, admitted: Admitted) -> Appended:
         header = admitted.header
         base_offset = self._data.next_offset
-        patch_offset_and_epoch(admitted.batch, base_offset, self._data.epoch)
+        batch = _apart_from_its_request(admitted.batch)
+        patch_offset_and_epoch(batch, base_offset, self._data.epoch)
         durable = self._engine.append(
             self._data,
-            admitted.batch,
+            batch,
             header.last_offset_delta + 1,
             _smallest_timestamp_ms(header),
             header.max_timestamp_ms,
         )
-        self._account(header, base_offset, len(admitted.batch))
+        self._account(header, base_offset, len(batch))
         return Appended(base_offset, admitted.append_time_ms, durable)
 
     def _account(self, header: BatchHeader, base_offset: int, size_bytes: int) -> None:
@@ -219,6 +220,14 @@ class Partition:
         written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
         self._snapshot_offset = covered
         await self._engine.trim(self._meta, await written)
+
+
+def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:
+    """The tail cache is charged for the batch and would hold all of the request it is a part of (rule 9): of one that is
+    mostly something else the batch is copied."""
+    if isinstance(batch, memoryview) and 2 * len(batch) < memoryview(batch.obj).nbytes:
+        return bytearray(batch)
+    return batch
 
 
 def _smallest_timestamp_ms(header: BatchHeader) -> int:

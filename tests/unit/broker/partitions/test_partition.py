@@ -1,5 +1,7 @@
 import asyncio
+import weakref
 
+import numpy as np
 import pytest
 
 from siltstone.broker.partitions.admission import KeyMissing
@@ -37,6 +39,26 @@ def test_a_batch_gets_its_place_and_is_readable_when_it_is_durable():
         headers = [read_batch_header(batch.payload) for batch in batches]
         assert [(head.base_offset, head.partition_leader_epoch) for head in headers] == [(0, 0), (3, 0)]
         assert [record.offset for record in iterate_records(batches[1].payload)] == [3, 4]
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize(("request_bytes", "is_held"), [(50, True), (10_000, False)])
+def test_rule_9_a_batch_in_the_cache_does_not_hold_a_request_that_is_mostly_something_else(
+    request_bytes, is_held
+):
+    async def scenario(world):
+        topic = await world.topic()
+        partition = await world.partition(topic)
+        batch = batch_of()
+        request = np.zeros(request_bytes + len(batch), np.uint8)
+        request[request_bytes:] = np.frombuffer(batch, np.uint8)
+        freed = weakref.ref(request)
+        await partition.append(request.data[request_bytes:], PLAIN, NEWEST).durable
+        del request
+        assert (freed() is not None) is is_held
+        (read,) = await partition.read(0, 1_000)
+        assert [bytes(record.key) for record in iterate_records(read.payload)] == [b"k"]
 
     in_broker_world(scenario)
 
