@@ -1,0 +1,90 @@
+"""The plugin as pytest finds it in a project of somebody else: nothing to import, nothing to configure."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+    from confluent_kafka import Consumer, Producer
+
+    names, addresses = set(), set()
+
+    def test_orders_arrive(siltstone_broker, siltstone_topic):
+        names.add(siltstone_topic)
+        addresses.add(siltstone_broker.bootstrap_servers)
+        servers = {"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0}
+        producer = Producer(servers)
+        producer.produce(siltstone_topic, b"one")
+        assert producer.flush(20) == 0
+        consumer = Consumer({**servers, "group.id": siltstone_topic, "auto.offset.reset": "earliest"})
+        consumer.subscribe([siltstone_topic])
+        assert consumer.poll(20).value() == b"one"
+        consumer.close()
+
+    def test_another_topic_on_the_same_broker(siltstone_broker, siltstone_topic):
+        names.add(siltstone_topic)
+        addresses.add(siltstone_broker.bootstrap_servers)
+        assert (len(names), len(addresses)) == (2, 1)
+"""
+NAMES = """
+    import re
+    import pytest
+
+    @pytest.mark.parametrize("case", ["a b/c", "ä", "x" * 300])
+    def test_names_are_legal(siltstone_topic, case):
+        assert re.fullmatch("[A-Za-z0-9._-]{1,249}", siltstone_topic)
+        assert siltstone_topic.startswith("test-names-are-legal")
+"""
+SETTINGS = """
+    import pytest
+    from confluent_kafka.admin import AdminClient
+
+    @pytest.fixture(scope="session")
+    def siltstone_settings():
+        return {"broker.num_partitions": "4"}
+
+    def test_settings_are_heeded(siltstone_broker, siltstone_topic):
+        admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0})
+        assert len(admin.list_topics(siltstone_topic, 10).topics[siltstone_topic].partitions) == 4
+"""
+
+
+def passed(pytester: pytest.Pytester, text: str, count: int) -> None:
+    """In a process of its own: ours has the plugin already, and warnings are errors there as here."""
+    pytester.makepyfile(text)
+    result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider", timeout=60)
+    result.assert_outcomes(passed=count)
+
+
+def test_a_test_has_a_broker_and_a_topic_of_its_own(pytester: pytest.Pytester) -> None:
+    passed(pytester, TESTS, 2)
+
+
+def test_topic_names_are_legal_whatever_the_test_is_called(pytester: pytest.Pytester) -> None:
+    passed(pytester, NAMES, 3)
+
+
+def test_settings_can_be_overridden(pytester: pytest.Pytester) -> None:
+    passed(pytester, SETTINGS, 1)
+
+
+def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--fixtures", timeout=60)
+    result.stdout.fnmatch_lines(["siltstone_settings *", "siltstone_broker *", "siltstone_topic *"])
+
+
+def test_who_does_not_use_it_does_not_pay_for_a_server() -> None:
+    """Every pytest run of everybody who has siltstone installed imports the plugin."""
+    program = (
+        "import sys, pytest; before = set(sys.modules); import siltstone.pytest_plugin.fixtures; "
+        "print(sorted({name for name in set(sys.modules) - before if not name.startswith(('siltstone.pytest_plugin', "
+        "'siltstone.runtime'))}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, text=True, capture_output=True)
+    loaded = set(eval(done.stdout))
+    assert not {name for name in loaded if name.startswith(("siltstone.", "asyncio", "msgspec", "numpy"))}, (
+        loaded
+    )
