@@ -223,8 +223,8 @@ class Partition:
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:
-    """The tail cache is charged for the batch and would hold all of the request it is a part of (rule 9): of one that is
-    mostly something else the batch is copied."""
+    """The tail cache is charged for the batch and would hold all of its request (rule 9): out of one that is mostly
+    something else the batch is copied."""
     if isinstance(batch, memoryview) and 2 * len(batch) < memoryview(batch.obj).nbytes:
         return bytearray(batch)
     return batch
