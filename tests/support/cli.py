@@ -21,12 +21,15 @@ class Outcome(msgspec.Struct, frozen=True):
         return " ".join(self.out.split())
 
 
-def run(*arguments: object, **environment: str) -> Outcome:
+CLEAN = dict.fromkeys(
+    ("SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_DEBUG", "COLUMNS")
+)
+
+
+def run(*arguments: object, stdin: bytes | None = None, **environment: str) -> Outcome:
     """With none of the variables of whoever runs the tests."""
-    clean = {"SILTSTONE_STORE": None, "SILTSTONE_CONFIG": None, "SILTSTONE_DEBUG": None, "COLUMNS": None}
-    result = CliRunner().invoke(
-        cli, [str(argument) for argument in arguments], env={**clean, **environment}, prog_name="siltstone"
-    )
+    words = [str(argument) for argument in arguments]
+    result = CliRunner().invoke(cli, words, input=stdin, env={**CLEAN, **environment}, prog_name="siltstone")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr)

@@ -140,3 +140,19 @@ def test_defaults_of_a_program_yield_to_every_source(tmp_path: Path) -> None:
     assert settings(tmp_path, defaults={key: "5"}).engine.node_id == 7
     with pytest.raises(SettingRefused, match="defaults"):
         settings(tmp_path, defaults={"engine.no_such": "1"})
+
+
+def test_listeners_have_a_default_and_may_be_a_text_or_a_list(tmp_path: Path) -> None:
+    assert settings(tmp_path).listeners == "127.0.0.1:9092"
+    assert settings(tmp_path).advertised_listeners == ""
+    file = tmp_path / "siltstone.toml"
+    file.write_text('listeners = ["A://:1", "B://:2"]\nadvertised_listeners = "A://a:1,B://b:2"\n')
+    found = settings(tmp_path)
+    assert (found.listeners, found.advertised_listeners) == ("A://:1,B://:2", "A://a:1,B://b:2")
+    found = settings(
+        tmp_path, environment={"SILTSTONE_LISTENERS": "C://:3"}, flags={"advertised_listeners": "C://c:3"}
+    )
+    assert (found.listeners, found.advertised_listeners) == ("C://:3", "C://c:3")
+    file.write_text("listeners = [1, 2]")
+    with pytest.raises(SettingRefused, match=r"listeners = \[1, 2\] cannot be: a text"):
+        settings(tmp_path)

@@ -84,3 +84,23 @@ def test_two_listeners_may_have_any_free_port() -> None:
 )
 def test_one_name_for_one_peer(peer: object, host: str) -> None:
     assert written_host(peer) == host
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "misleads"),
+    [
+        ("0.0.0.0:9092", "localhost:9092", True),
+        (":9092", "127.0.0.1:9092", True),
+        ("[::]:9092", "[::1]:9092", True),
+        ("10.0.0.1:9092", "LOCALHOST:9092", True),
+        ("0.0.0.0:9092", "broker.example:9092", False),
+        ("127.0.0.1:9092", "", False),
+        ("localhost:9092", "localhost:9093", False),
+        ("10.0.0.1:9092", "", False),
+    ],
+)
+def test_others_that_are_let_in_and_sent_to_themselves_are_noticed(
+    listeners: str, advertised: str, misleads: bool
+) -> None:
+    (address,) = parse_addresses([listeners], [advertised])
+    assert address.misleads_others is misleads

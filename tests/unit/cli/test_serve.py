@@ -1,0 +1,79 @@
+"""What ``serve`` makes of its options, without serving."""
+
+from pathlib import Path
+
+import pytest
+
+from siltstone.cli import serve as module
+from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.settings import StoreSettings
+from support.cli import assert_one_line, run
+
+
+class Served:
+    """``run`` takes the place of the event loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings: StoreSettings | None = None
+        self.addresses: list[ListenerAddress] = []
+        self.levels: list[str] = []
+        monkeypatch.setattr(module, "_serve", self._serve)
+        monkeypatch.setattr(module, "run", lambda _: None)
+        monkeypatch.setattr(module, "log_to_stderr", self.levels.append)
+
+    def _serve(self, settings: StoreSettings, addresses: list[ListenerAddress]) -> None:
+        self.settings, self.addresses = settings, [*addresses]
+
+    @property
+    def listeners(self) -> list[str]:
+        return [
+            f"{address} as {address.advertised_host}:{address.advertised_port}" for address in self.addresses
+        ]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    return Served(monkeypatch)
+
+
+def test_the_default_listener_is_for_this_machine_alone(served: Served, tmp_path: Path) -> None:
+    assert run("serve", "--store", tmp_path).status == 0
+    assert served.listeners == ["PLAINTEXT://127.0.0.1:9092 as 127.0.0.1:9092"]
+    assert served.levels == ["warning"]
+
+
+def test_listeners_come_from_the_settings_and_flags_win(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "siltstone.toml").write_text(
+        'listeners = ["127.0.0.1:1", "EXTERNAL://127.0.0.1:2"]\nadvertised_listeners = "EXTERNAL://there:3"\n'
+    )
+    run("serve", "--store", tmp_path)
+    assert served.listeners == [
+        "PLAINTEXT://127.0.0.1:1 as 127.0.0.1:1",
+        "EXTERNAL://127.0.0.1:2 as there:3",
+    ]
+    run("serve", "--store", tmp_path, "--listener", ":4", "--listener", "EXTERNAL://:5", "--advertised-listener",
+        "here:4", "--advertised-listener", "EXTERNAL://here:5")  # fmt: skip
+    assert served.listeners == ["PLAINTEXT://:4 as here:4", "EXTERNAL://:5 as here:5"]
+
+
+def test_who_is_sent_to_themselves_is_warned_of(served: Served, tmp_path: Path) -> None:
+    misleading = ("--listener", "0.0.0.0:9092", "--advertised-listener", "localhost:9092")
+    outcome = run("serve", "--store", tmp_path, *misleading)
+    assert outcome.status == 0 and outcome.out == ""
+    assert (
+        "warning: PLAINTEXT://0.0.0.0:9092 lets other machines in and sends them to localhost" in outcome.err
+    )
+    assert "--advertised-listener PLAINTEXT://HOST:PORT" in outcome.err
+    assert run("serve", "--store", tmp_path).err == ""
+
+
+def test_what_is_logged(served: Served, tmp_path: Path) -> None:
+    for option in ("-v", "-vv", "--log-level=error"):
+        run("serve", "--store", tmp_path, option)
+    assert served.levels == ["info", "debug", "error"]
+
+
+def test_listeners_that_cannot_be_are_one_line(tmp_path: Path) -> None:
+    assert_one_line(run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "leads nowhere")
+    assert_one_line(run("serve", "--store", tmp_path, "--listener", "nonsense"), 2, "is no listener")
+    assert list(tmp_path.iterdir()) == []
