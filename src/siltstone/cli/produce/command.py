@@ -17,7 +17,7 @@ from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.produce.lines import FORMATS, TEXT, LineRules, line_reader, parse_headers, parse_separator
 from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import read_lines
-from siltstone.cli.words import counted, seconds_words, size_words
+from siltstone.cli.words import count_words, counted, seconds_words, size_words
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 
@@ -151,13 +151,15 @@ class Production:
             remarks().print(f"siltstone: interrupted, {self._written()}", markup=False)
             raise Failure(INTERRUPTED) from interrupted
         except SiltstoneError as failure:
-            if not self._producer.records:
+            if not self._producer.records and not self._producer.records_unacknowledged:
                 raise
             raise Stopped(f"{failure}; {self._written()}") from failure
 
     def _written(self) -> str:
         verb = "was" if self._producer.records == 1 else "were"
-        return f"{counted(self._producer.records, 'record')} {verb} written before that"
+        unknown = self._producer.records_unacknowledged
+        perhaps = f", and perhaps {count_words(unknown)} more" if unknown else ""
+        return f"{counted(self._producer.records, 'record')} {verb} written before that{perhaps}"
 
     def _send_lines(self, stream: BinaryIO) -> None:
         assert self._progress is not None

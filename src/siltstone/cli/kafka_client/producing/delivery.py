@@ -61,6 +61,11 @@ class Delivery:
         self._untested: set[TopicPartition] = set()
         self._tested: set[TopicPartition] = set()
 
+    @property
+    def records_unacknowledged(self) -> int:
+        """Sent, and nobody knows whether they are written."""
+        return sum(len(batch.lines) for batch in self._unacknowledged.values())
+
     def send(self, batches: Sequence[OutgoingBatch]) -> None:
         """At most one of each partition. Waits only where too much is under way. Raises what ``wait`` does."""
         self._unacknowledged |= {batch.number: batch for batch in batches}

@@ -76,6 +76,11 @@ class Producer:
         """Acknowledged by the broker."""
         return sum(partition.records for partition in self.partitions.values())
 
+    @property
+    def records_unacknowledged(self) -> int:
+        """Sent, and nobody knows whether they are written."""
+        return self._delivery.records_unacknowledged
+
     def add(self, record: OutgoingRecord) -> None:
         """Raises what ``Delivery.send`` does."""
         number = self._partition_of(record)
