@@ -18,6 +18,7 @@ from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Close,
     Commit,
+    DeleteOffsets,
     GroupTimer,
     Join,
     Request,
@@ -107,7 +108,7 @@ class GroupCells:
         environment = self._environment
         decision = decide(cell.group, request, ticket, environment.clock.now_ms(), environment.settings)
         records = [encode_record(record) for record in decision.records]
-        self._take(group_id, cell, decision)
+        self._take(group_id, cell, decision, stays=isinstance(request, DeleteOffsets))
         if records:
             self.writer.add(records, group_id)
         for action in decision.actions:
@@ -119,13 +120,15 @@ class GroupCells:
                 case CancelTimer(timer):
                     self._cancel_timer(group_id, timer)
 
-    def _take(self, group_id: str, cell: GroupCell, decision: Decision) -> None:
+    def _take(self, group_id: str, cell: GroupCell, decision: Decision, *, stays: bool) -> None:
+        """``stays``: without its offsets it is an empty group all the same, as in Kafka; the next look for expired ones
+        forgets it."""
         was_known = group_id in self.cells
         bytes_before, live_before = (cell.charged_bytes, cell.live_records) if was_known else (0, 0)
         cell.group = decision.group
         for record in decision.records:
             cell.apply(record)
-        if cell.is_nothing:
+        if cell.is_nothing and not (was_known and stays):
             self.cells.pop(group_id, None)
             self._account(bytes_before, 0, live_before, 0)
         else:

@@ -10,6 +10,11 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from siltstone.kafka_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -1023,5 +1028,24 @@ def test_item_48_who_waits_when_it_closes_is_told_so() -> None:
         await turns()
         assert joining.result().error_code == ErrorCode.NOT_COORDINATOR
         assert await second.beat() == ErrorCode.NOT_COORDINATOR
+
+    run(story)
+
+
+def test_item_47_a_group_whose_last_offset_is_deleted_is_empty_and_can_be_deleted() -> None:
+    """As kafka-consumer-groups --delete-offsets and then --delete does it."""
+
+    async def story(world: GroupsWorld) -> None:
+        await commit(world, commit_request(5))
+        topic = OffsetDeleteRequestTopic(
+            name="flights", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+        )
+        gone = await world.ask(OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0)
+        assert gone.error_code == ErrorCode.NONE
+        assert await committed(world) == {}
+        assert await state(world) == "Empty"
+        (deleted,) = (await world.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)).results
+        assert deleted.error_code == ErrorCode.NONE
+        assert await state(world) == "Dead"
 
     run(story)
