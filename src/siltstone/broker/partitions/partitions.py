@@ -16,9 +16,10 @@ from siltstone.metadata.entities import PartitionMetadata
 from siltstone.metadata.refusals import TopicNotExist
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
-from siltstone.model.limits import MINUTE_MS
+from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.closing import ends_while_it_progresses
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
 
@@ -27,6 +28,10 @@ PartitionKey = tuple[str, int]
 """Topic id and index."""
 
 EXPIRY_INTERVAL_MS = 10 * MINUTE_MS
+
+SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX = 2 * SECOND_MS
+"""A full tail cache over a bucket that is out of reach has no room for them, maybe for an hour; the next start reads a
+little more."""
 
 log = logging.getLogger(__name__)
 
@@ -159,9 +164,18 @@ class Partitions:
                 partition.expire_producers(before_ms)
 
     async def close(self) -> None:
-        """Snapshots of what changed. The engine closes the streams."""
+        """Snapshots of what changed, as far as there is room for them. The engine closes the streams."""
         self._is_closed = True
         await self._tasks.cancel()
+        stalled_ms_max = SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX
+        if not await ends_while_it_progresses(
+            self._write_snapshots(), self._engine.statistics, self._clock, stalled_ms_max
+        ):
+            log.warning(
+                "snapshots of partitions were not written: nothing came further for %d ms", stalled_ms_max
+            )
+
+    async def _write_snapshots(self) -> None:
         due = [partition for partition in self._open.values() if partition.needs_snapshot]
         await asyncio.gather(*(self._write_snapshot(partition) for partition in due))
 

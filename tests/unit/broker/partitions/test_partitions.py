@@ -2,15 +2,19 @@ import asyncio
 
 import pytest
 
-from siltstone.broker.partitions.partitions import EXPIRY_INTERVAL_MS, PartitionGone
+from siltstone.broker.partitions.partitions import (
+    EXPIRY_INTERVAL_MS,
+    SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX,
+    PartitionGone,
+)
 from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata.commands import DeleteTopic, OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotClosed, TopicNotExist
 from siltstone.model.errors import Unavailable
 from siltstone.stream_engine.errors import EngineNotRunning, OffsetBeyondEnds, StreamHandleClosed
-from support.broker_world import READ, WRITE, in_broker_world
-from support.engine_world import settled
+from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
+from support.engine_world import HeldPuts, settled
 from support.kafka_requests import batch_of, produce_request, row_of, sequenced
 
 APPEND_METADATA = "append_all"
@@ -294,6 +298,33 @@ def test_a_snapshot_that_cannot_be_written_is_no_failure(caplog):
         assert "the snapshot of a partition was not written" in caplog.text
 
     in_broker_world(scenario)
+
+
+def test_closing_does_not_wait_for_snapshots_that_have_no_room():
+    """The bucket is out of reach, and what the tail cache holds cannot leave it."""
+
+    async def scenario(world):
+        topic = await world.topic(partitions=3)
+        partitions = [await world.partition(topic, index) for index in range(3)]
+        for partition in partitions:
+            await partition.append(batch_of(), topic.config, 13).durable
+        held = HeldPuts(world.node)
+        while not world.parts.engine.has_waiting_appends:
+            partitions[0].append(batch_of(value_bytes=2_000), topic.config, 13)
+            await settled()
+        end = world.opened(topic).high_watermark
+        closing = asyncio.create_task(world.parts.partitions.close())
+        await settled()
+        assert not closing.done()
+        for _ in range(2):
+            await world.pass_ms(SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX)
+        assert closing.done()
+        world.world.crash(world.calls)
+        held.release()
+        await world.start()
+        assert (await world.partition(topic)).high_watermark == end
+
+    in_broker_world(scenario, engine=SMALL_TAIL)
 
 
 def test_an_opening_that_fails_fails_for_all_and_is_tried_again_by_the_next():
