@@ -35,7 +35,6 @@ from siltstone.kafka_protocol.fetch import (
 )
 from siltstone.model.buffers import Buffer
 
-SESSION_VERSION = 7
 TOPIC_ID_VERSION = 13
 CURRENT_LEADER_VERSION = 16
 
@@ -63,9 +62,8 @@ class FetchApi:
             bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
             wait_ms_max=request.max_wait_ms,
         )
-        is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
-        if session is not None:
-            found = [row for row in found if _is_news(session, row) or not is_incremental]
+        if session is not None:  # a new one has told nothing yet
+            found = [row for row in found if _is_news(session, row)]
         leads = context.api_version >= CURRENT_LEADER_VERSION and any(map(_is_of_leadership, found))
         response = FetchResponse(
             session_id=session.session_id if session is not None else NO_SESSION,
@@ -79,7 +77,7 @@ class FetchApi:
         named = {partition.key: partition for partition in _asked_partitions(request)}
         asked = list(named.values())
         now_ms = self._parts.clock.monotonic_ms()
-        if version < SESSION_VERSION or request.session_epoch == FINAL_EPOCH:
+        if request.session_epoch == FINAL_EPOCH:
             self._sessions.end(request.session_id)
             return None, asked
         uses_topic_ids = version >= TOPIC_ID_VERSION

@@ -14,7 +14,7 @@ from siltstone.broker.error_codes import error_code
 from siltstone.broker.fetching.partition_checks import check_partition
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.partitions.partition import Partition
-from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.partitions.partitions import PartitionGone, Partitions
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
@@ -70,6 +70,8 @@ class Gathering:
         assert wanted.topic is not None
         try:
             return await self._partitions.open(wanted.topic, wanted.index)
+        except PartitionGone:
+            return unknown_topic_error(wanted)
         except SiltstoneError as failure:
             return error_code(failure)
 
@@ -86,9 +88,21 @@ class Gathering:
     async def _read_side_by_side(
         self, group: Sequence[WantedPartition], opened: Sequence[Opened]
     ) -> list[FoundPartition]:
-        rows = [_checked(*each) for each in zip(group, opened, strict=True)]
-        reads = await asyncio.gather(*(self._read(*each) for each in zip(rows, opened, strict=True)))
-        return [self._taken(*each) for each in zip(rows, opened, reads, strict=True)]
+        """The first rows of the group."""
+        rows = self._within_memory([_checked(*each) for each in zip(group, opened, strict=True)])
+        reads = await asyncio.gather(*(self._read(*each) for each in zip(rows, opened, strict=False)))
+        return [self._taken(*each) for each in zip(rows, opened, reads, strict=False)]
+
+    def _within_memory(self, rows: list[FoundPartition]) -> list[FoundPartition]:
+        """As many as may be read at once: no more than what is left, each by its own limit."""
+        bytes_left = self._bytes_left
+        for count, row in enumerate(rows):
+            if self._is_to_be_read(row):
+                bytes_max = self._bytes_max(row.wanted)
+                if count and bytes_max > bytes_left:
+                    return rows[:count]
+                bytes_left -= bytes_max
+        return rows
 
     async def _read(self, row: FoundPartition, partition: Opened) -> Batches | SiltstoneError:
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):

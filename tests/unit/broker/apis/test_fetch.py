@@ -1,5 +1,6 @@
 """Fetch as its clients see it: items 13, 17, 19 and 27 to 34."""
 
+import asyncio
 import inspect
 
 import pytest
@@ -86,6 +87,25 @@ def test_items_13_and_17_topics_and_partitions_that_there_are_not(version):
         assert codes(response) == [no_topic, ErrorCode.NONE, no_partition, no_partition]
         if version >= TOPIC_IDS:
             assert [answered.topic_id for answered in response.responses] == [b"\7" * 16, topic.topic_id]
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_item_13_a_topic_that_goes_before_its_partition_is_opened(version):
+    async def scenario(world):
+        topic = await filled(world)
+        await world.restart()
+        world.calls.hold("append_all")
+        deletion = asyncio.ensure_future(world.parts.partitions.delete_topic(topic))
+        asked = world.client().send(fetch_request(topic, {0: 0}), version)
+        await settled()
+        world.calls.release("append_all")
+        await deletion
+        expected = (
+            ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        assert codes(await asked) == [expected]
 
     in_broker_world(scenario)
 
@@ -254,8 +274,10 @@ def test_strange_limits_of_the_wait(wait_ms, min_bytes):
         (2 * SIZE - 1, 2**31 - 1, [1, 1, 1]),
         (1, 2**31 - 1, [1, 0, 0]),
         (2**31 - 1, 4 * SIZE, [3, 1, 0]),
+        (2**31 - 1, 6 * SIZE, [3, 3, 0]),
         (2**31 - 1, 5 * SIZE - 1, [3, 1, 0]),
         (2 * SIZE, 3 * SIZE, [2, 1, 0]),
+        (2**31 - 1, 2 * SIZE, [2, 0, 0]),
         (2**31 - 1, 1, [1, 0, 0]),
         (0, 0, [1, 0, 0]),
         (-1, -1, [1, 0, 0]),
@@ -528,6 +550,10 @@ def test_item_34_errors_are_told_until_they_are_mended():
         mended = await client.ask(fetch_request(topic, {1: 1}, **in_session(full.session_id, 3)))
         assert [(row.partition_index, row.error_code) for row in rows_of(mended)] == [(1, 0)]
         assert rows_of(await client.ask(fetch_request(topic, {}, **in_session(full.session_id, 4)))) == []
+        broken = await client.ask(fetch_request(topic, {0: 9}, **in_session(full.session_id, 5)))
+        assert [(row.partition_index, row.error_code) for row in rows_of(broken)] == [(0, 1)]
+        mended = await client.ask(fetch_request(topic, {0: 1}, **in_session(full.session_id, 6)))
+        assert [(row.partition_index, row.error_code) for row in rows_of(mended)] == [(0, 0)]
 
     in_broker_world(scenario)
 

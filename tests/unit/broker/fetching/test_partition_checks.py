@@ -62,6 +62,7 @@ def test_item_27_offsets_within_the_log(offset, is_within):
         (15, 6, ErrorCode.OFFSET_OUT_OF_RANGE, None),  # nor will there be
         (9, 2, ErrorCode.OFFSET_OUT_OF_RANGE, None),
         (9, 6, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+        (9, 3, ErrorCode.OFFSET_OUT_OF_RANGE, None),
     ],
 )
 def test_where_the_epoch_of_what_was_read_last_ended(offset, last_epoch, error, diverging):

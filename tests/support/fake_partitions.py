@@ -1,0 +1,83 @@
+"""Partitions without an engine, whose reads do what a test wants."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from siltstone.broker.fetching.gathering import Gathering
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.model.record_batch import RecordBatch
+
+
+class FakePartition:
+    """Batches of one record each. ``is_cached``: they are in memory. ``before_read``: what happens meanwhile."""
+
+    leader_epoch = 0
+
+    def __init__(self, sizes: Sequence[int], *, is_cached: bool = True) -> None:
+        self.batches = [RecordBatch(1, 0, o, o + 1, 1, 0, 0, bytes(size)) for o, size in enumerate(sizes)]
+        self.log_start_offset = 0
+        self.high_watermark = len(sizes)
+        self.is_closed = False
+        self.before_read: Callable[[], None] = lambda: None
+        self.reads: list[tuple[int, int]] = []
+        self._is_cached = is_cached
+
+    def append(self, size: int) -> None:
+        offset = len(self.batches)
+        self.batches.append(RecordBatch(1, 0, offset, offset + 1, 1, 0, 0, bytes(size)))
+        self.high_watermark += 1
+
+    def read_cached(self, offset: int, bytes_max: int) -> list[RecordBatch] | None:
+        return self._read(offset, bytes_max) if self._is_cached else None
+
+    async def read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
+        await asyncio.sleep(0)
+        self.before_read()
+        return self._read(offset, bytes_max)
+
+    def _read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
+        """At least one, otherwise what fits."""
+        self.reads.append((offset, bytes_max))
+        found: list[RecordBatch] = []
+        for batch in self.batches[offset:]:
+            if found and sum(map(len, found)) + len(batch) > bytes_max:
+                break
+            found.append(batch)
+        return found
+
+
+class FakeTopic(msgspec.Struct):
+    id: str = "a topic"
+    partition_count: int = 100
+
+
+class FakePartitions:
+    def __init__(self, partitions: Sequence[FakePartition]) -> None:
+        self._partitions = partitions
+
+    def opened(self, _: str, index: int) -> FakePartition:
+        return self._partitions[index]
+
+
+def gathered(
+    partitions: Sequence[FakePartition],
+    offsets: Sequence[int] | None = None,
+    *,
+    limit: int = 1 << 20,
+    bytes_max: int = 1 << 20,
+) -> list[FoundPartition]:
+    """A fetch of all of them, from the beginning on unless said otherwise."""
+    topic: Any = FakeTopic()
+    held: Any = FakePartitions(partitions)
+    wanted = [
+        WantedPartition(topic, "t", b"", index, offset, limit, -1, -1, -1)
+        for index, offset in enumerate(offsets if offsets is not None else [0] * len(partitions))
+    ]
+    return asyncio.run(Gathering(held, bytes_max).gather(wanted))
+
+
+def sizes_of(found: Sequence[FoundPartition]) -> list[list[int]]:
+    return [[len(batch) for batch in row.batches] for row in found]
