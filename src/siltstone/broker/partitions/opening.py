@@ -96,6 +96,7 @@ class PartitionOpening:
             known = BatchKnowledge(producers, times, snapshot.next_offset, 0)
         await self._replay(streams.data, known)
         known.times.trim(streams.data.start_offset)
+        known.producers.expire(self._clock.now_ms() - self._settings.producer_id_expiration_ms)
         return known
 
     async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:

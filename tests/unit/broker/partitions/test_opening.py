@@ -242,6 +242,24 @@ def test_item_24_repetitions_with_the_brokers_time_keep_it_over_a_crash():
     in_broker_world(scenario)
 
 
+def test_item_24_producers_that_expired_meanwhile_are_unknown():
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic, rounds=1)
+        await world.pass_ms(1_000)
+        await fill(world, topic, rounds=1, first=1)
+        await world.stop()
+        world.clock.advance_ms(world.settings.producer_id_expiration_ms)
+        await world.start()
+        assert len((await world.partition(topic)).producers) == 2
+        await world.stop()
+        world.clock.advance_ms(1)
+        await world.start()
+        assert len((await world.partition(topic)).producers) == 0
+
+    in_broker_world(scenario)
+
+
 def test_item_18_each_opening_has_the_next_epoch_and_tells_it_beforehand():
     async def scenario(world):
         topic = await world.topic()
