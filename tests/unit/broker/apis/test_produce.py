@@ -693,6 +693,27 @@ def test_what_is_refused_is_not_kept(batch):
     in_broker_world(scenario)
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_small_batch_that_is_kept_does_not_keep_its_request(is_open):
+    async def scenario(world):
+        topic = await world.topic(partitions=2)
+        if is_open:
+            for index in range(2):
+                await world.partition(topic, index)
+        request = produce_request(topic, with_header(batch_of(value_bytes=10_000), crc=1), batch_of())
+        header = RequestHeader(ProduceRequest.api_key, 13, 1, None)
+        frame = Frame(encode_request_header(header) + encode(request, 13))
+        kept = weakref.ref(frame)
+        await world.broker.handle(world.client().connection, memoryview(frame))
+        del frame
+        await settled()
+        gc.collect()
+        assert kept() is None
+        assert world.opened(topic, 1).cached_bytes(0) == len(batch_of())
+
+    in_broker_world(scenario)
+
+
 def requests_in_memory() -> int:
     return sum(isinstance(each, ProduceUnderWay) for each in gc.get_objects())
 
