@@ -24,7 +24,7 @@ PROGRAMS = [block for kind, block in BLOCKS if kind == "python"]
 
 def cheap(words: list[str]) -> list[str]:
     """The demo with fewer flights and no JVM: ``make demo`` is the whole one."""
-    return [*words, "--flights", "3000", "--runner", "in-process"] if words[0] == "demo" else words
+    return [*words, "--flights", "6000", "--runner", "in-process"] if words[0] == "demo" else words
 
 
 def test_there_is_something_to_test() -> None:

@@ -1,0 +1,81 @@
+"""docs/differences-from-kafka.md: what can be checked is."""
+
+import asyncio
+import re
+
+import pytest
+
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.topics.config_rows import TABLE, Effect
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.model import limits
+from siltstone.server.settings import SETTINGS
+from support.documents import ROOT
+
+TEXT = (ROOT / "docs" / "differences-from-kafka.md").read_text()
+ROWS = dict(re.findall(r"^\| (.+?) \| (.+) \|$", TEXT, re.MULTILINE))
+
+
+def row(beginning: str) -> str:
+    (found,) = [here for kafka, here in ROWS.items() if kafka.startswith(beginning)]
+    return found
+
+
+def test_the_apis_announced_are_those_of_the_table() -> None:
+    kinds = ("data", "groups", "topics", "the rest")
+    told = [name for kind in kinds for name in re.sub(r"\(.*?\)", "", ROWS[kind]).replace(",", " ").split()]
+    assert len(told) == len(set(told))
+    assert {name.lower() for name in told} == {key.name.replace("_", "").lower() for key in ANNOUNCED}
+
+
+def test_what_is_not_announced_is_not() -> None:
+    for text, keys in {
+        "`group.protocol=consumer`": (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT),
+        "TLS, SASL, ACLs, quotas.": (ApiKey.SASL_HANDSHAKE, ApiKey.CREATE_ACLS, ApiKey.ALTER_CLIENT_QUOTAS),
+    }.items():
+        assert row(text) and not set(keys) & set(ANNOUNCED)
+
+
+def test_partitions_of_the_offsets_topic() -> None:
+    told = row("`__consumer_offsets` has 50 partitions")
+    assert told.startswith(f"{BrokerSettings().offsets_topic_num_partitions} (")
+    assert "`broker.offsets_topic_num_partitions`" in told
+
+
+def test_every_setting_named_exists() -> None:
+    named = set(re.findall(r"`((?:broker|engine|groups|network)\.[a-z_.]+)`", TEXT))
+    assert named and named <= set(SETTINGS)
+
+
+def test_how_often_uploads_are() -> None:
+    told = row("Acknowledged means")
+    assert "every minute or every 100 MiB" in told
+    assert (limits.CACHE_BLOCK_AGE_MS_MAX, limits.CACHE_BLOCK_BYTES_MAX) == (60_000, 100 << 20)
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes", "segment.bytes", "segment.ms"])
+def test_what_is_kept_and_heeded_by_nothing(name: str) -> None:
+    assert TABLE[name].effect is Effect.KEPT
+
+
+def test_validation_of_every_record_is_a_configuration() -> None:
+    (name, value) = re.search(r"`(siltstone\.[a-z.]+)=(\w+)`", TEXT).groups()
+    assert value in TABLE[name].documentation or TABLE[name].default
+    assert TABLE[name].effect is Effect.ACTS
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_transactions_are_refused_with_the_codes_named(version: int) -> None:
+    from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
+    from siltstone.kafka_protocol.error_code import ErrorCode
+    from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
+
+    class Context:
+        api_version = version
+
+    request = FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=1)
+    answer = asyncio.run(handle_find_coordinator(0, Context(), request))
+    (refusal,) = answer.coordinators or [answer]
+    assert f"`{ErrorCode(refusal.error_code).name}`" in row("Transactions.")
+    assert refusal.error_message

@@ -1,0 +1,109 @@
+"""docs/quick-start.md works: its commands and programs are run as they stand, but for the port."""
+
+import ast
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from support.documents import ROOT, blocks
+
+PAGE = ROOT / "docs" / "quick-start.md"
+ADDRESS = "127.0.0.1:9092"
+SERVE, COMMANDS, SERVE_OTHERS = blocks(PAGE, "sh")
+CLIENT, BROKER, TEST, SPARK = blocks(PAGE, "python")
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=folder, env={**os.environ, "PATH": PATH, **variables},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+@contextmanager
+def serving(line: str, folder: Path) -> Iterator[str]:
+    """Where it says that it is ready."""
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {line.strip()}"], cwd=folder, env={**os.environ, "PATH": PATH},
+        stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            yield re.search(r"ready at (\S+)", process.stdout.readline())[1]
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("quick-start")
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    assert len(SERVE.splitlines()) == 1
+    with serving(f"{SERVE.strip()} --listener 127.0.0.1:{free_port()}", folder) as address:
+        yield address
+
+
+def test_the_commands_work_one_after_another(folder: Path, address: str) -> None:
+    lines = COMMANDS.splitlines()
+    done = [shell(line, folder, SILTSTONE_BOOTSTRAP=address) for line in lines]
+    for line, outcome in zip(lines, done, strict=True):
+        assert outcome.returncode == 0, f"{line}: {outcome.stderr}"
+    assert "numbers" in done[1].stdout
+    assert len(done[-1].stdout.splitlines()) == 5
+
+
+def test_the_program_of_a_client_works(folder: Path, address: str) -> None:
+    assert CLIENT.count(ADDRESS) == 2
+    (folder / "client.py").write_text(CLIENT.replace(ADDRESS, address))
+    done = shell("python client.py", folder)
+    assert (done.returncode, done.stdout) == (0, "b'world' b'hello'\n"), done.stderr
+
+
+def test_a_broker_inside_a_program_works(folder: Path) -> None:
+    (folder / "broker.py").write_text(BROKER)
+    done = shell("python broker.py", folder)
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", done.stdout), done.stderr
+
+
+def test_a_test_works(folder: Path) -> None:
+    (folder / "test_orders.py").write_text(TEST)
+    done = shell("python -m pytest -q -p no:cacheprovider test_orders.py", folder)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_program_for_spark_is_one() -> None:
+    """Run for real in tests/spark."""
+    assert ast.parse(SPARK) and ADDRESS in SPARK
+
+
+def test_who_is_elsewhere_is_told_the_advertised_address(tmp_path: Path) -> None:
+    port = free_port()
+    line = SERVE_OTHERS.replace("--listener 0.0.0.0:9092", f"--listener 0.0.0.0:{port}")
+    assert line != SERVE_OTHERS
+    with serving(line, tmp_path) as told:
+        assert told == "broker.example:9092"
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+        (broker,) = admin.list_topics(timeout=10).brokers.values()
+        assert f"{broker.host}:{broker.port}" == told
+
+
+def test_the_address_by_itself_is_the_default() -> None:
+    text = PAGE.read_text()
+    assert f"`{ADDRESS}` unless `--listener`" in text.replace("\n", " ")
