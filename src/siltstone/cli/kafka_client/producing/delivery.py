@@ -115,7 +115,7 @@ class Delivery:
                 if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledge(batch, result)
                 else:
-                    failures.append(_failure(batch, result, is_alone))
+                    failures.append(self._failure(batch, result, is_alone))
         for failure in sorted(failures, key=lambda failure: isinstance(failure, KafkaNotReady)):
             if isinstance(failure, RecordsRefused):
                 self._hear_the_rest()
@@ -135,18 +135,29 @@ class Delivery:
         offset = UNKNOWN_OFFSET if result.error_code else result.base_offset
         self._on_delivered(batch, offset)
 
+    def _failure(
+        self, batch: OutgoingBatch, result: PartitionProduceResponse, is_alone: bool
+    ) -> KafkaNotReady | RecordsRefused:
+        """Out of order may mean that the batch before it was refused, and comes again too."""
+        code = ErrorCode(result.error_code)
+        if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):
+            return KafkaNotReady(code, f"partition {batch.partition}: {words_of(code, result.error_message)}")
+        del self._unacknowledged[batch.number]
+        return _refused(batch, code, result)
+
     def _deliver_carefully(self, trouble: Unavailable) -> None:
         """Everything unacknowledged, one by one, until it is done or the time is over."""
-        self._on_trouble(str(trouble))
         patience = Patience(self._cluster.clock, self._cluster.rng, DELIVERY_TIME_LIMIT_MS)
-        failure = trouble
+        failures = [trouble]
         while self._unacknowledged:
             self._begin_anew()
-            patience.wait_after(failure)
+            if len(failures) == 1 + isinstance(trouble, KafkaNotReady):  # a leader may just be on its way
+                self._on_trouble(str(failures[-1]))
+            patience.wait_after(failures[-1])
             try:
                 self._send_one_by_one(patience)
             except Unavailable as again:
-                failure = again
+                failures.append(again)
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -177,13 +188,7 @@ def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
     )
 
 
-def _failure(
-    batch: OutgoingBatch, result: PartitionProduceResponse, is_alone: bool
-) -> KafkaNotReady | RecordsRefused:
-    """Out of order may mean that the batch before it was refused, and comes again too."""
-    code = ErrorCode(result.error_code)
-    if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):
-        return KafkaNotReady(code, f"partition {batch.partition}: {words_of(code, result.error_message)}")
+def _refused(batch: OutgoingBatch, code: ErrorCode, result: PartitionProduceResponse) -> RecordsRefused:
     line, message = batch.lines[0], result.error_message
     for wrong in result.record_errors[:1]:
         line = batch.lines[wrong.batch_index] if wrong.batch_index < len(batch.lines) else line

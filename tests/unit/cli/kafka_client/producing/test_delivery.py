@@ -92,8 +92,14 @@ def test_after_a_trouble_all_that_is_not_acknowledged_comes_again(fault: object,
     sender = Sender(*[None] * position, fault)
     sender.send(12)
     assert sender.is_exact
-    assert len(sender.troubles) == 1
+    assert len(sender.troubles) == isinstance(fault, str)
     assert sorted({number for number, _ in sender.acknowledged}) == [*range(1, 13)]
+
+
+def test_a_leader_that_is_on_its_way_is_no_trouble_unless_it_stays_away() -> None:
+    sender = Sender(*[ErrorCode.NOT_LEADER_OR_FOLLOWER] * 4)
+    sender.send(2)
+    assert sender.troubles == ["partition t-0: refused (NOT_LEADER_OR_FOLLOWER)"]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -123,6 +129,7 @@ def test_records_that_are_refused_are_named_by_their_line() -> None:
     )
     with pytest.raises(RecordsRefused, match=r"line 21: no key \(INVALID_RECORD\)"):
         sender.send(2)
+    assert sender.delivery.records_unacknowledged == 0
 
 
 def test_with_a_refusal_what_else_is_under_way_is_heard() -> None:
