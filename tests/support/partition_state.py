@@ -1,5 +1,6 @@
 """What a partition knows of its batches, to be compared; and which streams are read."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -33,3 +34,39 @@ class ReadOffsets:
     def of(self, stream_id: int) -> list[tuple[int, int]]:
         """(offset, batches)"""
         return [(offset, count) for read_id, offset, count in self.reads if read_id == stream_id]
+
+
+class TurnCounter:
+    """Turns of the event loop since it was started."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self.turns += 1
+        self._next = self._loop.call_soon(self._turn)
+
+    def stop(self) -> None:
+        self._next.cancel()
+
+
+class ReadTurns:
+    """In which turns of the event loop the engine was asked to read, and by how many at most at the same time."""
+
+    def __init__(self, engine: StreamEngine) -> None:
+        self.counter = TurnCounter()
+        self.turns: list[int] = []
+        self.at_once = self.at_once_max = 0
+        self._read = engine.read
+        engine.read = self._noted  # type: ignore[method-assign]
+
+    async def _noted(self, *asked: Any) -> list[RecordBatch]:
+        self.turns.append(self.counter.turns)
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        try:
+            return await self._read(*asked)
+        finally:
+            self.at_once -= 1

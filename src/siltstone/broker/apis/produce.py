@@ -192,7 +192,7 @@ class ProduceApi:
     ) -> Answer:
         closed = [target for of_topic in targets for target in of_topic if _is_closed(target)]
         await asyncio.gather(*(self._open(target) for target in closed))
-        return await asyncio.shield(self._begin(context, request, targets))
+        return await self._begin(context, request, targets)
 
     async def _open(self, target: Target) -> None:
         assert target.topic is not None

@@ -23,6 +23,7 @@ from support.kafka_requests import (
     rows_of,
     timed_batch,
 )
+from support.partition_state import ReadTurns
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -274,6 +275,20 @@ def test_a_partition_that_is_trimmed_while_it_is_searched(trim_to, timestamp, fo
         world.calls.release(READ)
         row = row_of(await asked)
         assert (row.error_code, row.offset, row.timestamp) == (0, *found)
+
+    in_broker_world(scenario)
+
+
+def test_others_have_their_turn_while_much_is_searched(monkeypatch):
+    monkeypatch.setattr(time_lookup, "SCAN_BYTES", 1)
+
+    async def scenario(world):
+        topic = await world.topic()
+        await append(world, topic, *(timed_batch(time) for time in range(6)))
+        reads = ReadTurns(world.parts.engine)
+        assert (await ask(world, topic, 5))[:2] == (ErrorCode.NONE, 5)
+        reads.counter.stop()
+        assert len(reads.turns) == len(set(reads.turns)) == 6
 
     in_broker_world(scenario)
 

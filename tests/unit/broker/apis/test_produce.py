@@ -460,6 +460,27 @@ def test_item_25_what_takes_too_long_is_answered_and_may_stand_all_the_same(time
     in_broker_world(scenario)
 
 
+def test_item_25_what_was_durable_in_time_is_told_so():
+    async def scenario(world):
+        topic = await world.topic(partitions=2)
+        for index in range(2):
+            await world.partition(topic, index)
+        world.calls.hold(WRITE)
+        first = world.client().send(produce_request(topic, sequenced(9, 0)))
+        await settled()
+        asked = world.client().send(produce_request(topic, sequenced(9, 0), batch_of(), timeout_ms=10))
+        world.calls.release(WRITE)
+        world.calls.hold(WRITE)  # the group with the second partition's
+        assert codes(await first) == [ErrorCode.NONE]
+        await settled()
+        assert not asked.done()
+        await world.pass_ms(SWEEP_MS)
+        assert codes(await asked) == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
+        world.calls.release(WRITE)
+
+    in_broker_world(scenario)
+
+
 def test_item_25_an_answer_within_its_time_is_not_touched_by_the_clock():
     async def scenario(world):
         topic = await world.topic()

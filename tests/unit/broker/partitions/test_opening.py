@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from siltstone.broker.partitions import opening
 from siltstone.broker.partitions.opening import epoch_to_open
+from siltstone.broker.partitions.partition import BatchKnowledge
+from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
-from siltstone.broker.partitions.time_index import TimeIndexState
+from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.config_table import parse_topic_configs
 from siltstone.metadata import stream_life
@@ -17,7 +20,7 @@ from siltstone.model.errors import Unavailable
 from support.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
 from support.engine_world import settled
 from support.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced, timed_batch
-from support.partition_state import ReadOffsets, knowledge
+from support.partition_state import ReadOffsets, ReadTurns, knowledge
 
 PLAIN = parse_topic_configs({})
 
@@ -312,6 +315,40 @@ def test_an_opening_that_fails_gives_the_streams_back_and_may_be_tried_again():
         assert all(stream.state is StreamState.CLOSED for stream in streams)
         world.calls.before_call = lambda _: None
         assert (await world.partition(topic)).next_offset == 15
+
+    in_broker_world(scenario)
+
+
+def test_others_have_their_turn_while_much_is_read(monkeypatch):
+    monkeypatch.setattr(opening, "REPLAY_BYTES", 1)
+
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        await world.crash()
+        partition = await world.partition(topic)
+        await world.parts.engine.read(partition.streams.data, 0, 10**6)  # now it is in memory
+        reads = ReadTurns(world.parts.engine)
+        opener = world.parts.partitions._opener
+        await opener._replay(partition.streams.data, BatchKnowledge(ProducerState(9), TimeIndex(), 0, 0))
+        reads.counter.stop()
+        assert len(reads.turns) == len(set(reads.turns)) == 9
+
+    in_broker_world(scenario)
+
+
+def test_only_so_many_are_read_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(opening, "OPENINGS_SIDE_BY_SIDE", 2)
+
+    async def scenario(world):
+        topic = await world.topic(partitions=5)
+        await world.client().ask(produce_request(topic, *[batch_of()] * 5))
+        await world.restart()
+        reads = ReadTurns(world.parts.engine)
+        opened = await asyncio.gather(*(world.partition(topic, index) for index in range(5)))
+        reads.counter.stop()
+        assert [partition.next_offset for partition in opened] == [1] * 5
+        assert (len(reads.turns), reads.at_once_max) == (5, 2)
 
     in_broker_world(scenario)
 
