@@ -23,7 +23,12 @@ TOPIC_IDS = 13
 
 
 def batch_of(
-    count: int = 1, *, value_bytes: int = 10, timestamp_ms: int = NOW_MS, key: bytes | None = b"k", **fields: Any
+    count: int = 1,
+    *,
+    value_bytes: int = 10,
+    timestamp_ms: int = NOW_MS,
+    key: bytes | None = b"k",
+    **fields: Any,
 ) -> bytearray:
     """``fields``: producer_id, producer_epoch, base_sequence, compression."""
     records = [Record(timestamp_ms=timestamp_ms, key=key, value=b"v" * value_bytes) for _ in range(count)]

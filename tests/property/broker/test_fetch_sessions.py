@@ -106,7 +106,7 @@ async def play(world: BrokerWorld, taken: list[tuple[str, int]]) -> None:
                 consumer.positions[number] = batches[-1][1] + 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(steps)
 def test_item_34_incremental_equals_full(taken):
     in_broker_world(lambda world: play(world, taken))
