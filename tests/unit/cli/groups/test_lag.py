@@ -1,0 +1,39 @@
+import pytest
+
+from siltstone.cli.groups import lag as module
+from siltstone.cli.groups.lag import PartitionLag, end_offsets, total_lag
+from siltstone.cli.kafka_client.failures import KafkaRefusal
+from siltstone.cli.kafka_client.offsets import FoundOffset
+from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
+from support.fake_cluster import FakeCluster
+
+T0, T1, DELETED = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("deleted", 0)
+
+
+@pytest.mark.parametrize(
+    ("committed", "end", "lag"), [(3, 10, 7), (10, 10, 0), (12, 10, 0), (None, 10, None), (3, None, None)]
+)
+def test_the_lag_of_a_partition(committed: int | None, end: int | None, lag: int | None) -> None:
+    assert PartitionLag(T0, committed, end).lag == lag
+
+
+def test_all_partitions_with_an_end_count_together() -> None:
+    assert total_lag({T0: 3, T1: 5, DELETED: 1}, {T0: 10, T1: 6}) == 8
+
+
+def test_topics_that_are_gone_do_not_spoil_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offsets_at(_: object, keys: set[TopicPartition], timestamp: int) -> dict[TopicPartition, FoundOffset]:
+        if DELETED in keys:
+            raise KafkaRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+        return {key: FoundOffset(5, -1) for key in keys}
+
+    monkeypatch.setattr(module, "offsets_at", offsets_at)
+    cluster = FakeCluster(1)
+    cluster.learn = lambda names: [
+        topic for topic in FakeCluster.learn(cluster, names) if topic.name != "deleted"
+    ]
+    assert end_offsets(cluster, [T0, DELETED]) == {T0: 5}
+    assert end_offsets(cluster, [T0]) == {T0: 5}
+    assert end_offsets(cluster, [DELETED]) == {}
+    assert end_offsets(cluster, []) == {}

@@ -1,0 +1,72 @@
+import pytest
+
+from siltstone.cli.kafka_client.configs import ConfigSource, TopicConfig
+from siltstone.cli.kafka_client.offsets import Ends
+from siltstone.cli.output import results
+from siltstone.cli.topics import command, listing
+from siltstone.cli.topics.listing import TopicRow, topic_rows, topics_table
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+
+def topic(name: str, *codes: ErrorCode, is_internal: bool = False) -> MetadataResponseTopic:
+    partitions = [
+        MetadataResponsePartition(partition_index=number, error_code=code)
+        for number, code in enumerate(codes)
+    ]
+    return MetadataResponseTopic(name=name, partitions=partitions, is_internal=is_internal)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two topics; of one a partition has no leader, and the other is internal."""
+    topics = [
+        topic("a", ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE),
+        topic("b", ErrorCode.NONE, is_internal=True),
+    ]
+    policy = {"cleanup.policy": TopicConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
+    monkeypatch.setattr(listing, "all_topics", lambda _: topics)
+    monkeypatch.setattr(listing, "topic_configs", lambda _, names, keys: dict.fromkeys(names, policy))
+    monkeypatch.setattr(listing, "ends_of", lambda _, keys: {key: Ends(3, 10) for key in keys})
+
+
+def test_partitions_without_a_leader_are_not_asked_and_named(cluster: None) -> None:
+    (row,) = topic_rows(None, internal=False)
+    assert (row.name, row.partitions, row.records_max, row.without_leader) == ("a", 2, 7, [1])
+
+
+def test_internal_topics_are_listed_on_request(cluster: None) -> None:
+    assert [row.name for row in topic_rows(None, internal=True)] == ["a", "b"]
+
+
+def row(name: str, policy: str, records: int = 1_234_567, without_leader: tuple[int, ...] = ()) -> TopicRow:
+    return TopicRow(name, "id", False, 12, records, policy, list(without_leader))
+
+
+TABLE = """\
+topic          partitions      records  cleanup
+──────────────────────────────────────────────────────
+flights                12    1,234,567  delete
+[b]by-key[/b]          12  ≤ 1,234,567  compact,delete
+"""
+
+
+def test_how_the_list_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    results(80).print(topics_table([row("flights", "delete"), row("[b]by-key[/b]", "compact,delete")]))
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == TABLE.splitlines()
+
+
+def test_a_topic_without_a_leader_is_remarked(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Choice:
+        def open(self):
+            return self
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(command, "topic_rows", lambda *_, **__: [row("a", "delete", without_leader=(1, 4))])
+    command.list_topics(Choice(), False, False)
+    assert capsys.readouterr().err == "a: nobody leads partition 1, 4\n"
