@@ -15,6 +15,7 @@ from siltstone.server.garbage_collection import tuned_garbage_collection
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.settings import DEFAULT_LISTENER, StoreSettings
+from siltstone.stream_engine.engine import StreamEngine
 
 
 @click.command()
@@ -46,6 +47,7 @@ def serve(
 
     Every Kafka client can use it. Ctrl-C, or SIGTERM, ends it: what was begun is answered, everything is committed.
     A second one ends it at once; what was acknowledged is in the write-ahead log, and the next start recovers it.
+    When nothing can be stored any more, as the log's disk is full, it ends with exit status 1.
     """
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
@@ -84,7 +86,21 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
         async with running_kafka_node(settings, addresses) as node:
             _announce(settings, node)
             with tuned_garbage_collection():
-                await stopping.wait()
+                await _stopped_or_failed(stopping, node.node.engine)
+
+
+async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> None:
+    """Raises EngineNotRunning when nothing can be stored any more: only a new start recovers, and whoever watches over
+    this process starts it when it has ended."""
+    stopped = asyncio.ensure_future(stopping.wait())
+    failed = asyncio.ensure_future(engine.raise_when_failed())
+    try:
+        done, _ = await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+        if stopped not in done:
+            await failed
+    finally:
+        stopped.cancel()
+        failed.cancel()
 
 
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:

@@ -52,6 +52,7 @@ class StreamEngine:
         self.node_epoch = node_epoch
         self._state = EngineState.RUNNING
         self._failure: Exception | None = None
+        self._failed = asyncio.Event()
         self._streams: dict[int, Stream] = {}
         self._opening: set[int] = set()
         self._ending = asyncio.Lock()
@@ -285,6 +286,11 @@ class StreamEngine:
         await self._commit_everything()
         await self.close_streams(list(self._streams.values()))
 
+    async def raise_when_failed(self) -> None:
+        """Waits for that, then raises EngineNotRunning: nothing can be stored, and only a new start recovers."""
+        await self._failed.wait()
+        self._refuse_after_failure()
+
     def statistics(self) -> EngineStatistics:
         return EngineStatistics(
             state=self._state.name,
@@ -304,6 +310,7 @@ class StreamEngine:
         log.error("the stream engine stops: %s", failure)
         self._state = EngineState.FAILED
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+        self._failed.set()
         self._sealing.stop()
         self._let_go(f"the stream engine failed: {failure}")
 

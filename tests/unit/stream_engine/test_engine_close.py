@@ -134,6 +134,9 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
         stream = await node.new_stream()
         await node.append(stream, b"acknowledged")
         waiter = asyncio.ensure_future(stream.wait_for(1))
+        watch = asyncio.ensure_future(node.engine.raise_when_failed())
+        await settled()
+        assert not watch.done()
 
         def refuse(*_):
             raise StoreDenied("no credentials") if what == "put" else NodeEpochExpired("stop")
@@ -147,8 +150,9 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
             node.engine._pipeline._commit = lambda *_: refuse_commit(None)
         with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
             await asyncio.wait_for(node.engine.flush(), 5)
-        with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
-            await waiter
+        for waiting in (waiter, watch):
+            with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
+                await asyncio.wait_for(waiting, 5)
         with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
             node.engine.append(stream, b"x", 1)
         with pytest.raises(EngineNotRunning):
