@@ -3,7 +3,7 @@ PYTHON ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test lint unit bench nightly conformance constraints clean
+.PHONY: help set-up demo test lint unit bench profile nightly conformance constraints clean
 
 help: ## This list
 	@echo "Siltstone. Targets:"
@@ -35,6 +35,9 @@ unit: .venv/installed ## The fast tests only: no JVM, no server, nothing killed
 bench: .venv/installed ## Speed beside the plain loop that does the same, as ratios
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev,bench]'
 	@$(BIN)/python -m benchmarks
+
+profile: .venv/installed ## Where a produce and a fetch spend the time of the broker
+	@$(BIN)/python -m benchmarks.profile
 
 conformance: .venv/installed ## What every Kafka client does with the broker, into docs/conformance.md (minutes)
 	@$(BIN)/python -m conformance --page docs/conformance.md
