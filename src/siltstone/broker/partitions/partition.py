@@ -202,7 +202,10 @@ class Partition:
     # -- trim and snapshot -------------------------------------------------------------------------------
 
     async def trim(self, offset: int) -> None:
-        """Raises OffsetBeyondEnds. Whoever is cancelled here may leave the partition behind its metadata."""
+        """Raises OffsetBeyondEnds, EngineOverloaded. Whoever is cancelled here may leave the partition behind its
+        metadata. What producers sent is known after a crash, too, be it trimmed or not."""
+        if len(self._producers) and self._snapshot_offset < offset <= self.high_watermark:
+            await self.write_snapshot()
         await self._engine.trim(self._data, offset)
         self._times.trim(self.log_start_offset)
 

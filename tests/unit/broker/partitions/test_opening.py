@@ -37,6 +37,11 @@ async def fill(world: BrokerWorld, topic, rounds: int = 3, first: int = 0) -> No
             assert row_of(await client.ask(produce_request(topic, batch))).error_code == 0
 
 
+async def fill_by_nobody(world: BrokerWorld, topic, batches: int) -> None:
+    for _ in range(batches):
+        assert row_of(await world.client().ask(produce_request(topic, batch_of(5)))).error_code == 0
+
+
 async def reopened(world: BrokerWorld, topic):
     """The partition, and where its data was read for that."""
     reads = ReadOffsets(world.parts.engine)
@@ -188,15 +193,12 @@ def test_a_snapshot_that_cannot_be_used_costs_reading_all(payload, caplog):
 def test_what_was_trimmed_is_not_read_again():
     async def scenario(world):
         topic = await world.topic()
-        await fill(world, topic)
-        partition = world.opened(topic)
-        await world.parts.partitions.trim(partition, 10)
+        await fill_by_nobody(world, topic, 3)
+        await world.parts.partitions.trim(world.opened(topic), 12)
         await world.crash()
         partition, reads = await reopened(world, topic)
-        assert reads == [(10, 3)]
-        ends = knowledge(partition)[2]
-        assert ends == (10, 15, 15)
-        assert all(entry.offset > 10 for entry in partition.times.state.entries)
+        assert reads == [(12, 1)]
+        assert knowledge(partition)[2] == (12, 15, 15)
 
     in_broker_world(scenario)
 
@@ -205,17 +207,34 @@ def test_a_snapshot_older_than_the_trim_is_used_from_there_on():
     async def scenario(world):
         topic = await world.topic()
         (await world.partition(topic)).times._interval_bytes = 1
-        await fill(world, topic, rounds=1)
+        await fill_by_nobody(world, topic, 1)
         await world.restart()
         await world.partition(topic)
-        await fill(world, topic, rounds=2, first=1)
+        await fill_by_nobody(world, topic, 2)
         await world.parts.partitions.trim(world.opened(topic), 12)
         before = knowledge(world.opened(topic))
         assert [entry.offset for entry in before[1].entries] == [15]
         await world.crash()
         partition, reads = await reopened(world, topic)
-        assert reads == [(12, 2)]
+        assert reads == [(12, 1)]
         assert (partition.times.state.entries, knowledge(partition)[2]) == (before[1].entries, before[2])
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("trim_to", [1, 14, 15])
+def test_item_24_what_producers_sent_is_known_after_a_crash_although_it_was_trimmed(trim_to):
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic)
+        partition = world.opened(topic)
+        await world.parts.partitions.trim(partition, trim_to)
+        snapshots = partition.streams.meta.next_offset
+        await world.parts.partitions.trim(partition, trim_to)
+        assert snapshots == partition.streams.meta.next_offset == 1
+        before = knowledge(partition)
+        await world.crash()
+        assert knowledge(await world.partition(topic)) == before
 
     in_broker_world(scenario)
 
