@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.parts import BrokerParts
+from siltstone.metadata.commands import TrimStream
 from siltstone.model.record_batch import RecordBatch
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.stream import Stream
@@ -70,3 +72,10 @@ class ReadTurns:
             return await self._read(*asked)
         finally:
             self.at_once -= 1
+
+
+async def trim_in_metadata(partition: Partition, parts: BrokerParts, offset: int) -> None:
+    """As far as a trim has come when the partition itself has not heard of it yet."""
+    data = partition.streams.data
+    command = TrimStream(parts.node_id, parts.node_epoch, data.stream_id, data.epoch, offset)
+    await parts.metadata.execute(command)

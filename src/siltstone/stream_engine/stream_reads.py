@@ -1,5 +1,6 @@
 """Reading a stream: what the tail cache holds comes from there, the rest from objects, joined without gap."""
 
+from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.model.record_batch import RecordBatch
 from siltstone.stream_engine.errors import OffsetBeyondEnds, RangeNotCovered
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
@@ -48,8 +49,14 @@ class StreamReads:
     async def _read_committed(
         self, stream: Stream, start: int, end: int, bytes_max: int
     ) -> list[RecordBatch]:
-        """What objects hold of [start, end). The image of this node covers all it has committed or opened."""
-        batches = await self._reader.read(stream.stream_id, start, end, bytes_max)
+        """What objects hold of [start, end). The image of this node covers all it has committed or opened; of a trim it
+        knows before the stream does."""
+        try:
+            batches = await self._reader.read(stream.stream_id, start, end, bytes_max)
+        except OffsetOutOfRange as trimmed:
+            raise OffsetBeyondEnds(
+                f"offset {start} of stream {stream.stream_id} is being trimmed"
+            ) from trimmed
         if not batches:
             raise RangeNotCovered(
                 f"no object holds offset {start} of stream {stream.stream_id}: run siltstone check"

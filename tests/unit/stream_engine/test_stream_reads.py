@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from siltstone.metadata.commands import TrimStream
 from siltstone.stream_engine.errors import OffsetBeyondEnds
 from support.engine_world import SMALL, World, offsets_of, payloads_of
 
@@ -52,6 +53,19 @@ def test_what_the_cache_covers_is_given_at_once_and_as_read_gives_it(tmp_path, s
         cached = node.engine.read_cached(stream, start, bytes_max, end)
         assert [one.base_offset for one in cached] == found
         assert cached == await node.engine.read(stream, start, bytes_max, end)
+
+    run(tmp_path, scenario)
+
+
+def test_a_trim_of_which_only_the_metadata_knows_is_one_all_the_same(tmp_path):
+    async def scenario(world, node):
+        stream = await five_of_ten_records(node)
+        await push_out(world, node)
+        trim = TrimStream(node.engine.node_id, node.engine.node_epoch, stream.stream_id, stream.epoch, 20)
+        await node.metadata.execute(trim)
+        with pytest.raises(OffsetBeyondEnds, match="trimmed"):
+            await node.engine.read(stream, 10, 10**6)
+        assert offsets_of(await node.engine.read(stream, 20, 0)) == [(20, 30)]
 
     run(tmp_path, scenario)
 

@@ -10,9 +10,14 @@ from siltstone.broker.partitions.time_index import TimeEntry
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.turns import let_others_run
+from siltstone.stream_engine.errors import OffsetBeyondEnds
 
 SCAN_BYTES = 1024 * 1024
 """Read at a time; the event loop turns in between."""
+
+
+TURNS_OF_A_TRIM_MAX = 100
+"""Of the event loop, from when a trim is in the metadata to when the partition has heard of it: mostly one."""
 
 
 class TimedOffset(msgspec.Struct, frozen=True):
@@ -61,9 +66,18 @@ async def _newest_by_scan(partition: Partition) -> TimedOffset | None:
 
 
 async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:
-    """From the batch that holds ``offset`` to the high watermark. A trim meanwhile moves it on."""
+    """From the batch that holds ``offset`` to the high watermark. A trim meanwhile moves it on. Raises OffsetBeyondEnds
+    when one does not come to its end."""
+    turns_left = TURNS_OF_A_TRIM_MAX
     while (offset := max(offset, partition.log_start_offset)) < partition.high_watermark:
-        for batch in await partition.read(offset, SCAN_BYTES):
+        try:
+            found = await partition.read(offset, SCAN_BYTES)
+        except OffsetBeyondEnds:
+            found = []
+            turns_left -= 1
+            if not turns_left:
+                raise
+        for batch in found:
             yield batch
             offset = batch.end_offset
         await let_others_run()

@@ -23,6 +23,7 @@ from support.kafka_requests import (
     row_of,
     rows_of,
 )
+from support.partition_state import trim_in_metadata
 
 VERSIONS = range(4, 19)
 SIZE = len(batch_of(value_bytes=100))
@@ -638,5 +639,21 @@ def test_a_frame_that_is_none_closes_the_connection():
         assert inspect.iscoroutine(handled)
         with pytest.raises(CloseConnection):
             await handled
+
+    in_broker_world(scenario)
+
+
+def test_item_27_a_trim_that_only_the_metadata_has_heard_of_yet():
+    async def scenario(world):
+        topic = await filled(world, batches=5)
+        await world.restart()
+        partition = await world.partition(topic)
+        await trim_in_metadata(partition, world.parts, 3)
+        asked = world.client().send(fetch_request(topic, {0: 1}))
+        await settled()
+        assert not asked.done()
+        await world.parts.partitions.trim(partition, 3)
+        row = row_of(await asked)
+        assert (row.error_code, row.high_watermark, row.log_start_offset) == (1, 5, 3)
 
     in_broker_world(scenario)

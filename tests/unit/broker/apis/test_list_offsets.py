@@ -1,5 +1,7 @@
 """ListOffsets, items 13, 19, 35 and 36."""
 
+import asyncio
+
 import pytest
 
 from siltstone.broker.partitions import time_lookup
@@ -23,7 +25,7 @@ from support.kafka_requests import (
     rows_of,
     timed_batch,
 )
-from support.partition_state import ReadTurns
+from support.partition_state import ReadTurns, trim_in_metadata
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -275,6 +277,22 @@ def test_a_partition_that_is_trimmed_while_it_is_searched(trim_to, timestamp, fo
         world.calls.release(READ)
         row = row_of(await asked)
         assert (row.error_code, row.offset, row.timestamp) == (0, *found)
+
+    in_broker_world(scenario)
+
+
+def test_a_trim_that_only_the_metadata_has_heard_of_yet():
+    async def scenario(world):
+        topic = await world.topic()
+        await append(world, topic, *(timed_batch(time) for time in range(6)))
+        await world.restart()
+        partition = await world.partition(topic)
+        await trim_in_metadata(partition, world.parts, 3)
+        asked = world.client().send(list_offsets_request(topic, 0))
+        await asyncio.sleep(0)
+        await world.parts.partitions.trim(partition, 3)
+        row = row_of(await asked)
+        assert (row.error_code, row.offset, row.timestamp) == (0, 3, 3)
 
     in_broker_world(scenario)
 
