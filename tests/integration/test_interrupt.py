@@ -11,7 +11,9 @@ import pytest
 PROGRAM = "from siltstone.cli.main import main; main()"
 
 
-@pytest.mark.parametrize("moment", ["Append it in time order", "Before compaction", "Read every record back"])
+@pytest.mark.parametrize(
+    "moment", ["Produce January", "Before compaction", "Compact on", "Consume everything"]
+)
 def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "demo", "--runner", "in-process"],

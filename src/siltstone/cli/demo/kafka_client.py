@@ -154,8 +154,12 @@ class GroupReading:
         threads = [threading.Thread(target=self._consume, args=(count, on_progress)) for _ in range(members)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C: they would wait for a broker that is stopped meanwhile
+            self._enough.set()
+            raise
         if self._failures:
             raise self._failures[0]
         return list(self._records.values())
