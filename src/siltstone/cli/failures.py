@@ -67,7 +67,7 @@ def failure_line(failure: BaseException) -> str | None:
             line = "interrupted"
         case click.UsageError(ctx=context):
             command = context.command_path if context else "siltstone"
-            line = f"{failure.format_message()} See {command} --help"
+            line = f"{_sentence(failure.format_message())} See {command} --help"
         case click.ClickException():
             line = failure.format_message()
         case SiltstoneError():
@@ -80,6 +80,11 @@ def failure_line(failure: BaseException) -> str | None:
                 f"({DEBUG_VARIABLE}=1 shows where; please report it)"
             )
     return _one_line(line) if line else None
+
+
+def _sentence(text: str) -> str:
+    """click ends some of its messages with a full stop and some without."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _one_line(text: str) -> str:

@@ -4,6 +4,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -58,17 +59,25 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """click looks for what was meant among the commands it has loaded: here that is none."""
+        if args[0] not in COMMANDS and (near := get_close_matches(args[0], COMMANDS, n=1)):
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=Commands, no_args_is_help=False, invoke_without_command=True)
 @click.version_option(__version__, prog_name="siltstone", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Siltstone, a stream store whose data lives on object storage and whose maintenance runs on Apache Spark.
+    """Siltstone, a Kafka broker whose data lives on object storage and whose maintenance runs on Apache Spark.
 
     \b
-    Begin with:   siltstone demo --store ./siltstone-data
-    then look at: siltstone streams, siltstone inspect 35, siltstone check
-    A broker:     siltstone serve; then siltstone topics, produce, tail, groups
+    A broker:     siltstone serve; elsewhere siltstone topics, produce, tail, groups
+    A tour:       siltstone demo --store ./siltstone-data
+    What it left: siltstone streams, siltstone inspect 35, siltstone check
 
     A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
     Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.

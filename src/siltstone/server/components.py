@@ -94,7 +94,7 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
     except LogNotFound as missing:
         raise StoreNotFound(
             f"there is no store at {settings.folder}: {settings.metadata} is missing; "
-            "name one with --store FOLDER, or make one with siltstone demo --store FOLDER"
+            "name one with --store FOLDER; siltstone serve and siltstone demo make one"
         ) from missing
     try:
         return MetadataClient(log, clock, rng)

@@ -43,6 +43,8 @@ def test_without_a_command_the_help_is_shown() -> None:
     ("arguments", "parts"),
     [
         (("nonsense",), ("No such command 'nonsense'", "siltstone --help")),
+        (("topcs",), ("No such command 'topcs'. Did you mean 'topics'? See siltstone --help",)),
+        (("produce", "x", "missing.txt"), ("No such file or directory. See siltstone produce --help",)),
         (("streams", "--nonsense"), ("No such option '--nonsense'", "siltstone streams --help")),
         (("streams", "extra"), ("unexpected extra argument",)),
         (("inspect",), ("Missing argument 'OBJECT'",)),
@@ -68,7 +70,12 @@ def test_t35_wrong_input_is_one_line_and_exit_status_2(
 )
 def test_t35_a_store_that_does_not_exist_is_named_and_not_made(arguments, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert_one_line(run(*arguments), 2, f"there is no store at {tmp_path}/siltstone-data")
+    assert_one_line(
+        run(*arguments),
+        2,
+        f"there is no store at {tmp_path}/siltstone-data",
+        "siltstone serve and siltstone demo make one",
+    )
     assert_one_line(run(*arguments, "--store", "elsewhere"), 2, f"{tmp_path}/elsewhere")
     assert_one_line(run(*arguments, SILTSTONE_STORE="third"), 2, f"{tmp_path}/third")
     assert list(tmp_path.iterdir()) == []
