@@ -10,7 +10,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.addresses import ListenerAddress
 
 _CAUSES = {
-    errno.EADDRINUSE: "another process listens there: stop it, or choose another port",
+    errno.EADDRINUSE: "another process listens there: stop it, or choose another port (serve --listener HOST:PORT)",
     errno.EADDRNOTAVAIL: "this machine has no such address",
     errno.EACCES: "only root may listen on this port: choose one above 1023",
 }

@@ -63,7 +63,8 @@ def test_a_port_that_is_taken_is_told() -> None:
     sockets[0].listen()
     port = sockets[0].getsockname()[1]
     with pytest.raises(
-        CannotListen, match=f"listener NAME://127.0.0.1:{port} cannot be opened: another process listens"
+        CannotListen,
+        match=f"listener NAME://127.0.0.1:{port} cannot be opened: another process listens .*--listener",
     ):
         bound("127.0.0.1", port)
     close(sockets)
