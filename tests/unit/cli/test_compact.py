@@ -24,7 +24,7 @@ def test_a_dry_run_shows_the_plan_with_its_reasons_and_changes_nothing(store: St
     assert outcome.status == 0
     rows = [line for line in outcome.out.splitlines() if line.startswith("SO ")]
     assert len(rows) == STREAMS
-    assert all("bytes of one stream, more than 5120" in row for row in rows)
+    assert all("bytes of one stream, more than 5,120" in row for row in rows)
     assert f"replaces {before} stream set objects by {STREAMS} objects" in outcome.words
     assert "in 1 task of at most 500.0 MiB" in outcome.words
     assert objects(store) == before

@@ -53,7 +53,7 @@ def _stream_set_row(plan: CompactionPlan) -> OutputRow:
         sources=_source_ids(plan, rows["source"]),
         first_iteration=parts[0],
         last_iteration=parts[-1],
-        reason=f"the last runs of {streams} streams, none larger than {plan.settings.split_size_bytes} bytes",
+        reason=f"the last runs of {streams} streams, none larger than {plan.settings.split_size_bytes:,} bytes",
     )
 
 
@@ -80,8 +80,8 @@ def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
     whole = (int(plan.runs.first[run]), int(plan.runs.end[run]))
     text = {
         Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
-        Fate.LARGE: f"{plan.runs.size_bytes[run]} bytes of one stream, more than {plan.settings.split_size_bytes}",
-        Fate.GAP: f"a gap follows offset {plan.table['end_offset'][whole[1] - 1]}",
+        Fate.LARGE: f"{plan.runs.size_bytes[run]:,} bytes of one stream, more than {plan.settings.split_size_bytes:,}",
+        Fate.GAP: f"what follows, from offset {plan.table['end_offset'][whole[1] - 1]:,}, lies in other objects",
     }[Fate(int(plan.runs.fate[run]))]
     return text if (first, end) == whole else f"{text}; cut at the memory limit"
 
