@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from py4j.java_gateway import get_field
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from oracles.java_artifacts import APACHE_KAFKA, fetch_jars
 from oracles.java_machine import JavaMachine, running_java_machine
@@ -77,10 +77,18 @@ def theirs(java: JavaMachine, row: ConfigRow, text: str) -> tuple[bool, str]:
     try:
         log_config(java).validate(properties)
         value = definition.parse(properties)[row.name]
-    except Py4JJavaError as failure:
-        return False, reason_of(failure.java_exception.getMessage())
+    except Py4JError as failure:
+        return False, reason_of(java_failure(failure).java_exception.getMessage())
     kind = get_field(definition.configKeys()[row.name], "type")
     return True, java.classes.org.apache.kafka.common.config.ConfigDef.convertToString(value, kind)
+
+
+def java_failure(failure: BaseException) -> Py4JJavaError:
+    """Where a Spark runs in this process too, pyspark has a look at every failure first, and fails over it itself."""
+    while not isinstance(failure, Py4JJavaError):
+        assert failure.__context__ is not None, failure
+        failure = failure.__context__
+    return failure
 
 
 def reason_of(message: str) -> str:

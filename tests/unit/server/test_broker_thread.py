@@ -12,6 +12,7 @@ from siltstone.server import broker_thread
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings import load_settings
+from support.new_threads import new_threads
 
 
 def thread(folder: Path) -> BrokerThread:
@@ -26,10 +27,6 @@ def started(folder: Path) -> Iterator[BrokerThread]:
     made.stop()
 
 
-def threads() -> set[str]:
-    return {each.name for each in threading.enumerate()}
-
-
 async def answer_of(_: object) -> str:
     return threading.current_thread().name
 
@@ -37,7 +34,7 @@ async def answer_of(_: object) -> str:
 def test_it_is_asked_on_its_own_thread(tmp_path: Path) -> None:
     with started(tmp_path) as running:
         assert running.ask(answer_of) == "siltstone-broker"
-    assert "siltstone-broker" not in threads()
+    assert not new_threads("siltstone-broker")
 
 
 def test_an_answer_that_is_an_error_is_raised(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Settings become objects: what is made, what is not made, and that everything is closed again."""
 
 import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from siltstone.server.components import StoreNotFound, open_node, open_store, ru
 from siltstone.server.settings import StoreSettings, load_settings
 from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
+from support.new_threads import new_threads
 
 
 def settings_of(folder: Path, **flags: str) -> StoreSettings:
@@ -29,11 +29,7 @@ async def append_one(settings: StoreSettings) -> int:
 
 
 def threads_of_pools() -> list[str]:
-    return [
-        thread.name
-        for thread in threading.enumerate()
-        if thread.name.startswith(("metadata", "wal", "upload", "read"))
-    ]
+    return new_threads("metadata", "wal", "upload", "read")
 
 
 def test_a_node_makes_the_store_and_leaves_it_whole(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from siltstone.server.embedded import Broker
 from siltstone.server.network.sockets import CannotListen
 from siltstone.server.setting_values import SettingRefused
 from siltstone.stream_engine.wal.port import WalInUse
+from support.new_threads import new_threads
 
 START_SECONDS_MAX = 3.0
 """It takes some hundredths of a second; the machines that run this are shared. The benchmarks measure it."""
@@ -37,7 +38,7 @@ def test_it_is_there_at_once_and_gone_at_once() -> None:
     assert repr(broker) == "<siltstone.Broker not running>"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), 5)
-    assert not [each for each in threading.enumerate() if each.name.startswith("siltstone")]
+    assert not new_threads("siltstone")
 
 
 def test_a_temporary_folder_goes_with_it_a_given_one_stays(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_two_at_once_do_not_know_each_other() -> None:
 
 def nothing_is_left(broker: Broker, others: int = 0) -> bool:
     """Of one that was refused, in the thread of whoever started it."""
-    running = [each for each in threading.enumerate() if each.name == "siltstone-broker"]
+    running = new_threads("siltstone-broker")
     return repr(broker) == "<siltstone.Broker not running>" and len(running) == others
 
 
@@ -198,3 +199,25 @@ def test_a_program_that_ends_without_stop_ends(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     with Broker(tmp_path / "store") as broker:
         assert broker.statistics().engine.state == "RUNNING"
+
+
+def test_of_several_threads_that_start_it_one_does() -> None:
+    broker = Broker()
+    together = threading.Barrier(4)
+    refused: list[Exception] = []
+
+    def start() -> None:
+        together.wait()
+        try:
+            broker.start()
+        except BrokerNotRunning as refusal:
+            refused.append(refusal)
+
+    starters = [threading.Thread(target=start) for _ in range(4)]
+    for starter in starters:
+        starter.start()
+    for starter in starters:
+        starter.join(20)
+    assert len(refused) == 3 and not nothing_is_left(broker)
+    broker.stop()
+    assert nothing_is_left(broker)

@@ -19,13 +19,13 @@ from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import read_lines
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
 
 CODECS = tuple(codec.name.lower() for codec in Codec)
 MAX_MESSAGE_BYTES = "max.message.bytes"
 
 
-class Stopped(SiltstoneError):
+class Stopped(Unavailable):
     """Some records are written and the others are not."""
 
 

@@ -1,0 +1,24 @@
+"""Threads that a test has started and left: those of session fixtures, brokers among them, were there before."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_before: set[threading.Thread] = set()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Around one test."""
+    _before.clear()
+    _before.update(threading.enumerate())
+    yield
+
+
+def new_threads(*prefixes: str) -> list[str]:
+    """Names, of those whose name begins with one of these."""
+    return [
+        thread.name
+        for thread in threading.enumerate()
+        if thread not in _before and thread.name.startswith(prefixes)
+    ]

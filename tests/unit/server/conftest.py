@@ -1,0 +1,13 @@
+"""What every test of the server has around it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.new_threads import watched
+
+
+@pytest.fixture(autouse=True)
+def threads_watched() -> Iterator[None]:
+    with watched():
+        yield
