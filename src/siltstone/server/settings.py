@@ -208,7 +208,9 @@ def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
     try:
         return written_defaults(named)
     except InvalidRequest as refusal:
-        raise SettingRefused(f"impossible settings in [topics]: {refusal}") from refusal
+        raise SettingRefused(
+            f"impossible settings in [topics]: {refusal} (docs/topic-configurations.md)"
+        ) from refusal
 
 
 def _sqlite_url(path: Path) -> str:

@@ -94,6 +94,7 @@ def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -
         ),
         ("engine = 5", ["engine is not a setting"]),
         ("][", ["is no TOML"]),
+        ('[topics]\n"retention.ms" = "1d"', ["[topics]", "retention.ms", "docs/topic-configurations.md"]),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, parts: list[str]) -> None:
