@@ -48,7 +48,10 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        raise LogUnavailable(f"metadata database {path} cannot be opened: {error}") from error
+        raise LogUnavailable(
+            f"metadata database {path} cannot be opened: {error}; "
+            "check its permissions and its folder's, which readers write to as well"
+        ) from error
     except sqlite3.DatabaseError as error:
         raise NotMetadataLog(f"{path} is no metadata database ({error}); check the path") from error
     return connection

@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.metadata.store.opening import LogUrlMalformed, open_log
-from siltstone.metadata.store.port import LogNotFound
+from siltstone.metadata.store.port import LogNotFound, LogUnavailable
 
 
 def test_the_path_is_what_follows(tmp_path) -> None:
@@ -13,6 +13,12 @@ def test_the_path_is_what_follows(tmp_path) -> None:
 
 def test_without_creating(tmp_path) -> None:
     with pytest.raises(LogNotFound):
+        open_log(f"sqlite://{tmp_path}/metadata.sqlite", create=False)
+
+
+def test_what_cannot_be_opened_says_what_to_look_at(tmp_path) -> None:
+    (tmp_path / "metadata.sqlite").mkdir()
+    with pytest.raises(LogUnavailable, match=r"cannot be opened: .*; check its permissions and its folder's"):
         open_log(f"sqlite://{tmp_path}/metadata.sqlite", create=False)
 
 
