@@ -14,7 +14,7 @@ help: ## This list
 
 set-up: .venv/installed ## Make .venv with everything; the other targets do it by themselves
 
-demo: .venv/installed ## The flights of 2013 into streams, compacted on Spark, read back, and what it bought
+demo: .venv/installed ## The flights of 2013 through a broker, compacted on Spark, consumed, and what it bought
 	@$(BIN)/siltstone demo
 
 test: lint ## Lint, then all tests but the nightly ones (some minutes)
