@@ -50,15 +50,15 @@ class BrokerThread:
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
-    def stop(self) -> None:
-        """Returns when everything is committed and closed. Any thread, any number of times. Raises, once, what went
-        wrong after the start."""
+    def stop(self, seconds_max: float | None = None) -> None:
+        """Returns when everything is committed and closed, or so many seconds are over. Any thread, any number of
+        times. Raises, once, what went wrong after the start."""
         with self._lock:
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has ended by itself
                     self._wake()
-        self._thread.join()
+        self._thread.join(seconds_max)
         with self._lock:
             failure, self._failure = self._failure, None
         if failure is not None:

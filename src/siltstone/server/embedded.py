@@ -6,10 +6,12 @@ with it: then nothing is synced to the disk, since no power failure could be sur
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
@@ -20,6 +22,9 @@ EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 """A consumer alone in its group begins at once: Kafka waits three seconds for others."""
 
 TEMPORARY_SETTINGS = {"engine.wal.sync": "never"}
+
+EXIT_SECONDS_MAX = 5.0
+"""For a program that ends without stop(): what was acknowledged is in the write-ahead log, giving up loses nothing."""
 
 
 class Broker:
@@ -93,19 +98,24 @@ class Broker:
         running = BrokerThread(settings, parse_addresses([f"127.0.0.1:{self._port}"]))
         self._bootstrap_servers = running.start()
         self._running = running
+        _running.add(self)
 
     def stop(self) -> None:
         """Everything that was acknowledged is committed first. Any number of times, from any thread. Raises what went
         wrong in the broker's thread, if anything."""
+        self._stop(None)
+
+    def _stop(self, seconds_max: float | None) -> None:
         with self._changing:
             running = self._running
             try:
                 if running is not None:
-                    running.stop()
+                    running.stop(seconds_max)
             finally:
                 self._forget()
 
     def _forget(self) -> None:
+        _running.discard(self)
         self._running = self._bootstrap_servers = None
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
@@ -141,3 +151,17 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+_running: WeakSet[Broker] = WeakSet()
+
+
+def _stop_all() -> None:
+    for broker in list(_running):
+        with suppress(Exception):
+            broker._stop(EXIT_SECONDS_MAX)
+
+
+# ``atexit`` would be too late: the pools of threads that closing needs are gone by then. This has no public name.
+if (_before_pools_close := getattr(threading, "_register_atexit", None)) is not None:
+    _before_pools_close(_stop_all)

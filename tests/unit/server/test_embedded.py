@@ -177,11 +177,24 @@ import siltstone
 broker = siltstone.Broker("store").start()
 raise SystemExit(3)
 """
+PROGRAM_THAT_CANNOT_STOP = """
+import siltstone
+from siltstone.server import embedded
+embedded.EXIT_SECONDS_MAX = 0.1
+broker = siltstone.Broker().start()
+broker._thread()._wake = lambda: None  # the wish is not heard
+"""
 
 
 def program(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What is implicit warns, and warnings would be on stderr."""
     return subprocess.run(
-        [sys.executable, "-c", text], cwd=folder, timeout=60, check=False, text=True, capture_output=True
+        [sys.executable, "-W", "always::ResourceWarning", "-c", text],
+        cwd=folder,
+        timeout=60,
+        check=False,
+        text=True,
+        capture_output=True,
     )
 
 
@@ -199,6 +212,10 @@ def test_a_program_that_ends_without_stop_ends(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     with Broker(tmp_path / "store") as broker:
         assert broker.statistics().engine.state == "RUNNING"
+
+
+def test_a_program_that_cannot_stop_it_ends_all_the_same(tmp_path: Path) -> None:
+    assert program(PROGRAM_THAT_CANNOT_STOP, tmp_path).returncode == 0
 
 
 def test_of_several_threads_that_start_it_one_does() -> None:
