@@ -4,7 +4,7 @@ from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
 from siltstone.metadata.topic_names import is_topic_name
 
 
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249, *INTERNAL_TOPICS])
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249, *sorted(INTERNAL_TOPICS)])
 def test_legal(name: str) -> None:
     assert why_illegal(name) is None
 
