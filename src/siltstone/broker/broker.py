@@ -29,7 +29,7 @@ class KafkaBroker:
 
     def __init__(self, parts: BrokerParts) -> None:
         self.parts = parts
-        self._produce = ProduceApi(parts.topics, parts.partitions, parts.clock)
+        self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
         self._tasks = TaskGroup("broker", lambda _: None)
 

@@ -15,6 +15,7 @@ from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.service import MetadataService
+from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.stream_engine.engine import StreamEngine
@@ -31,8 +32,12 @@ async def start_broker(
     group_settings: GroupSettings,
     clock: Clock,
     rng: Random,
+    record_calls: BlockingCalls | None = None,
 ) -> KafkaBroker:
-    """Ready for requests; groups load behind it. ``KafkaBroker.close`` before the engine's."""
+    """Ready for requests; groups load behind it. ``KafkaBroker.close`` before the engine's.
+
+    ``record_calls``: where batches are read that take long; without it the event loop waits for them.
+    """
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
@@ -42,6 +47,7 @@ async def start_broker(
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
         cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
+        record_calls=record_calls or InlineCalls(),
     )  # fmt: skip
     partitions.start()
     broker = KafkaBroker(parts)

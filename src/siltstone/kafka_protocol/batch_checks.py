@@ -1,7 +1,8 @@
 """What a broker refuses in a producer's batch by its header alone, before anything is written.
 
-The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch;
-but for one: more records than fit are refused here, since otherwise a header alone takes two thousand million offsets.
+The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
+Two are ours: more records than fit are refused, since otherwise a header alone takes two thousand million offsets; and
+more than RECORDS_PER_BATCH_MAX, since nobody could read them in any time.
 Their order matters for the answer: what the CRC covers is judged only once the CRC holds, since a flipped bit is to
 be sent again and a wrong field is not. The rules that need the records themselves are in ``records.validating``.
 """
@@ -33,7 +34,7 @@ from siltstone.kafka_protocol.batch_header import (
     refuse_wrong_length,
 )
 from siltstone.model.buffers import Buffer
-from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORDS_PER_BATCH_MAX
 
 RECORD_BYTES_MIN = 7
 """Of a record that is all null and empty: each of its fields takes a byte."""
@@ -69,9 +70,7 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
         )
     if header.attributes & _JUDGED_BITS:
         _refuse_attributes(header, zstd_allowed)
-    records_bytes = DECOMPRESSED_BATCH_BYTES_MAX if header.codec else len(buffer) - BATCH_HEADER_BYTES
-    if header.record_count * RECORD_BYTES_MIN > records_bytes:
-        raise RecordCountWrong(f"{header.record_count} records in {records_bytes} bytes: fewer fit")
+    _refuse_count(header, len(buffer) - BATCH_HEADER_BYTES)
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise SequenceMissing(
             f"sequence {header.base_sequence} of producer {header.producer_id}; it starts at 0"
@@ -100,3 +99,13 @@ def _refuse_attributes(header: BatchHeader, zstd_allowed: bool) -> None:
         raise UnknownCodec(f"compression codec {header.codec} does not exist; use 0 to {Codec.ZSTD:d}")
     if header.codec == Codec.ZSTD and not zstd_allowed:
         raise CodecNotAllowed("zstd needs Produce version 7; use a newer client or another codec")
+
+
+def _refuse_count(header: BatchHeader, stored_bytes: int) -> None:
+    records_bytes = DECOMPRESSED_BATCH_BYTES_MAX if header.codec else stored_bytes
+    if header.record_count * RECORD_BYTES_MIN > records_bytes:
+        raise RecordCountWrong(f"{header.record_count} records in {records_bytes} bytes: fewer fit")
+    if header.record_count > RECORDS_PER_BATCH_MAX:
+        raise BatchTooLarge(
+            f"batch of {header.record_count} records: send at most {RECORDS_PER_BATCH_MAX} in one"
+        )

@@ -214,6 +214,14 @@ FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
 """A session used less than this ago is not given up for a new one
 [Kafka: min.incremental.fetch.session.eviction.ms]."""
 
+RECORDS_PER_BATCH_MAX = 1_000_000
+"""Records of one batch: what librdkafka puts into one at most (batch.num.messages). A few KiB from a stranger may claim
+twenty million that are all alike, and whoever reads them has nothing else to do for half a minute."""
+
+RECORDS_READ_AT_ONCE_MAX = 2_000
+"""Records that are read on the event loop: about a millisecond. Of a batch with more, or of a compressed one, which may
+become 128 MiB, they are read in a thread."""
+
 # -- network ---------------------------------------------------------------------------------------------
 
 SOCKET_REQUEST_BYTES_MAX = 100 * MIB
@@ -305,6 +313,10 @@ OFFSETS_LOOKED_AT_PER_TURN = 1_000
 
 GROUP_APPEND_BYTES_MAX = 1 * MIB
 """Keys and values that go into ``__consumer_offsets`` together, where several records wait; a larger one goes alone."""
+
+GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
+"""Records of one partition of ``__consumer_offsets`` that wait for its log: a second of a slow disk. Beyond this
+groups are told to ask again later."""
 
 GROUP_LOAD_WAIT_MS = 500
 """How long a request waits for its group to be loaded before it is told to come again: mostly that is a matter of

@@ -10,6 +10,7 @@ from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.starting import start_broker
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.server.components import Node, open_node
@@ -19,6 +20,9 @@ from siltstone.server.network.sockets import refuse_taken
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.settings import StoreSettings
 from siltstone.stream_engine.engine_state import EngineStatistics
+
+RECORD_THREADS = 1
+"""Python runs one at a time anyway; with more of them the event loop would have a smaller share."""
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +67,11 @@ async def running_kafka_node(
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         node = await opened.enter_async_context(open_node(settings, clock=clock, rng=rng))
-        broker = await start_broker(node.engine, node.metadata, settings.broker, settings.groups, clock, rng)
+        record_calls = ThreadedCalls("records", RECORD_THREADS)
+        opened.callback(record_calls.close)
+        broker = await start_broker(
+            node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls
+        )
         opened.push_async_callback(broker.close)
         listeners = Listeners(addresses, broker, settings.network, clock)
         opened.push_async_callback(listeners.close)

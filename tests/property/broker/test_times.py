@@ -12,8 +12,10 @@ from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.partitions.time_lookup import offset_for_time, offset_of_newest_time
 from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_batch_header
 from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.blocking import InlineCalls
 from support.kafka_requests import timed_batch
 
+CALLS = InlineCalls()
 TIMES = st.integers(0, 20)
 steps = st.lists(
     st.one_of(
@@ -94,10 +96,10 @@ def test_item_35_exact_to_the_record(taken, interval_bytes, entries_max):
             elif step == "reopen":
                 partition.reopen()
             else:
-                assert found(await offset_of_newest_time(partition)) == partition.newest()
+                assert found(await offset_of_newest_time(partition, CALLS)) == partition.newest()
             assert len(partition.times.state.entries) <= entries_max
         for target in range(22):
-            assert found(await offset_for_time(partition, target)) == partition.first_at(target)
-        assert found(await offset_of_newest_time(partition)) == partition.newest()
+            assert found(await offset_for_time(partition, target, CALLS)) == partition.first_at(target)
+        assert found(await offset_of_newest_time(partition, CALLS)) == partition.newest()
 
     asyncio.run(main())

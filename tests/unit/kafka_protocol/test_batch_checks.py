@@ -162,5 +162,7 @@ def test_more_records_than_fit_are_refused_by_the_header_alone():
 def test_of_compressed_records_no_more_may_be_claimed_than_are_ever_decompressed():
     batch = build_batch(RECORDS, compression=Codec.LZ4)
     assert checked(with_header(batch, record_count=1_000_000, last_offset_delta=999_999))
+    with pytest.raises(BatchTooLarge, match="batch of 1000001 records: send at most 1000000 in one"):
+        checked(with_header(batch, record_count=1_000_001, last_offset_delta=1_000_000))
     with pytest.raises(RecordCountWrong, match="fewer fit"):
         checked(with_header(batch, record_count=2**31 - 1, last_offset_delta=2**31 - 2))

@@ -14,6 +14,7 @@ timestamp version answer
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
@@ -31,6 +32,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import side_by_side
 
 NONE_FOUND = TimedOffset(-1, -1)
@@ -78,7 +80,7 @@ async def _partition(
             return _refused(asked, error)
         if (lookup := _lookup(version, asked.timestamp)) is None:
             return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
-        return _found(asked, partition, await lookup(partition))
+        return _found(asked, partition, await lookup(partition, parts.record_calls))
     except SiltstoneError as failure:
         return _refused(asked, error_code(failure))
 
@@ -98,22 +100,22 @@ def _found(
     )
 
 
-Lookup = Callable[[Partition], Awaitable[TimedOffset]]
+Lookup = Callable[[Partition, BlockingCalls], Awaitable[TimedOffset]]
 
 
-async def _latest(partition: Partition) -> TimedOffset:
+async def _latest(partition: Partition, _: BlockingCalls) -> TimedOffset:
     return TimedOffset(partition.high_watermark, -1)
 
 
-async def _earliest(partition: Partition) -> TimedOffset:
+async def _earliest(partition: Partition, _: BlockingCalls) -> TimedOffset:
     return TimedOffset(partition.log_start_offset, -1)
 
 
-async def _newest(partition: Partition) -> TimedOffset:
-    return await offset_of_newest_time(partition) or NONE_FOUND
+async def _newest(partition: Partition, calls: BlockingCalls) -> TimedOffset:
+    return await offset_of_newest_time(partition, calls) or NONE_FOUND
 
 
-async def _none(_: Partition) -> TimedOffset:
+async def _none(_: Partition, __: BlockingCalls) -> TimedOffset:
     return NONE_FOUND
 
 
@@ -130,10 +132,10 @@ SPECIAL: dict[int, tuple[int, Lookup]] = {
 
 def _lookup(version: int, timestamp_ms: int) -> Lookup | None:
     if timestamp_ms >= 0:
-        return lambda partition: _at_time(partition, timestamp_ms)
+        return partial(_at_time, timestamp_ms)
     since, lookup = SPECIAL.get(timestamp_ms, (version + 1, _none))
     return lookup if version >= since else None
 
 
-async def _at_time(partition: Partition, timestamp_ms: int) -> TimedOffset:
-    return await offset_for_time(partition, timestamp_ms) or NONE_FOUND
+async def _at_time(timestamp_ms: int, partition: Partition, calls: BlockingCalls) -> TimedOffset:
+    return await offset_for_time(partition, timestamp_ms, calls) or NONE_FOUND

@@ -1,8 +1,9 @@
 """Produce: batches into partitions, answered when they are durable; many requests of a connection at once.
 
 The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call
-and answered by the futures of its appends. Only when a partition has to be opened first does it become a coroutine, and
-the connection's next request waits for it: offsets are given in arrival order (item 24 of kafka-protocol.md).
+and answered by the futures of its appends. Only when a partition has to be opened first, or records have to be read
+that take long, does it become a coroutine, and the connection's next request waits for it: offsets are given in arrival
+order (item 24 of kafka-protocol.md).
 """
 
 import asyncio
@@ -14,11 +15,11 @@ import msgspec
 from siltstone.broker.answering import frame_of
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
-from siltstone.broker.partitions.admission import RecordRefused
+from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
-from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection
-from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.produce import (
     ProducedPartition,
@@ -32,7 +33,7 @@ from siltstone.kafka_protocol.produce import (
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import PRODUCE_TIMEOUT_SWEEP_MS
-from siltstone.runtime.clock import Clock
+from siltstone.runtime.turns import side_by_side
 
 NO_ANSWER_WANTED = 0
 TOPIC_ID_VERSION = 13
@@ -40,12 +41,14 @@ TOPIC_ID_VERSION = 13
 
 
 class Target(msgspec.Struct, gc=False):
-    """One partition of a request. ``appended`` or ``error`` tells how it went. It holds no exception: the frames of its
+    """One partition of a request. ``admitted`` when that took long and was done before. ``appended`` or ``error`` tells
+    how it went. It holds no exception: the frames of its
     traceback would hold the target again, and with it the request's bytes, for ever."""
 
     asked: ProducePartition
     topic: Topic | None
     partition: Partition | None
+    admitted: Admitted | None = None
     appended: Appended | None = None
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -154,21 +157,23 @@ def _record_errors(target: Target) -> list[RecordError]:
 class ProduceApi:
     """``requests_under_way`` is bounded by what the network lets in."""
 
-    def __init__(self, topics: Topics, partitions: Partitions, clock: Clock) -> None:
-        self._topics = topics
-        self._partitions = partitions
-        self._clock = clock
+    def __init__(self, parts: BrokerParts) -> None:
+        self._topics = parts.topics
+        self._partitions = parts.partitions
+        self._clock = parts.clock
+        self._record_calls = parts.record_calls
         self._under_way: set[ProduceUnderWay] = set()
 
     def handle(
         self, context: RequestContext, body: memoryview
     ) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
-        """A future when it has been begun, a coroutine when partitions have to be opened first."""
+        """A future when it has been begun, a coroutine when partitions have to be opened or many records read first."""
         context.connection.sends_records = True
         request = decode_produce_request(context.api_version, body)
         targets = self._targets(context, request)
-        if any(_is_closed(target) for of_topic in targets for target in of_topic):
-            return self._open_and_begin(context, request, targets)
+        now_ms = self._clock.now_ms()
+        if any(_is_closed(each) or _takes_long(each, now_ms) for of_topic in targets for each in of_topic):
+            return self._prepare_and_begin(context, request, targets)
         return self._begin(context, request, targets)
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
@@ -187,12 +192,25 @@ class ProduceApi:
             return Target(asked, topic, None)
         return Target(asked, topic, self._partitions.opened(topic.id, asked.index))
 
-    async def _open_and_begin(
+    async def _prepare_and_begin(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
     ) -> Answer:
-        closed = [target for of_topic in targets for target in of_topic if _is_closed(target)]
-        await asyncio.gather(*(self._open(target) for target in closed))
+        everything = [target for of_topic in targets for target in of_topic]
+        await side_by_side(self._open, filter(_is_closed, everything))
+        now_ms = self._clock.now_ms()
+        for target in everything:
+            if _refusal(request) is None and _takes_long(target, now_ms):
+                await self._admit(target, context.api_version)
         return await self._begin(context, request, targets)
+
+    async def _admit(self, target: Target, version: int) -> None:
+        assert target.topic is not None
+        try:
+            target.admitted = await self._record_calls.run(
+                admit, _records_of(target), target.topic.config, self._clock.now_ms(), version
+            )
+        except SiltstoneError as failure:
+            target.fail(failure)
 
     async def _open(self, target: Target) -> None:
         assert target.topic is not None
@@ -229,8 +247,11 @@ class ProduceApi:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
             try:
-                records = memoryview(target.asked.records or b"")
-                target.appended = partition.append(records, topic.config, version)
+                target.appended = (
+                    partition.append(_records_of(target), topic.config, version)
+                    if target.admitted is None
+                    else partition.append_admitted(target.admitted)
+                )
             except SiltstoneError as failure:
                 target.fail(failure)
 
@@ -247,6 +268,18 @@ def _is_closed(target: Target) -> bool:
     """It exists and has to be opened."""
     topic = target.topic
     return target.partition is None and topic is not None and 0 <= target.asked.index < topic.partition_count
+
+
+def _takes_long(target: Target, now_ms: int) -> bool:
+    """It would hold up all other requests (what has no answer but a refusal does not)."""
+    topic = target.topic
+    if topic is None or target.partition is None or topic.is_internal:
+        return False
+    return takes_long(_records_of(target), topic.config, now_ms)
+
+
+def _records_of(target: Target) -> memoryview:
+    return memoryview(target.asked.records or b"")
 
 
 def _refusal(request: ProduceRequest) -> ErrorCode | None:

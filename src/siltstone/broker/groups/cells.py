@@ -22,6 +22,7 @@ from siltstone.broker.groups.rules.requests import (
     GroupTimer,
     Join,
     Request,
+    Sync,
     TimerKind,
     TimerRang,
 )
@@ -140,7 +141,10 @@ class GroupCells:
         self.live_records += live_after - live_before
 
     def _has_no_room_for(self, group_id: str, request: Request) -> bool:
-        """Whoever is known goes on: heartbeats, rejoining members, offsets that are committed again."""
+        """Whoever is known goes on: heartbeats, rejoining members, offsets that are committed again; but while the log
+        takes nothing, only what needs no record."""
+        if isinstance(request, Join | Sync | Commit) and self.writer.has_backlog:
+            return True
         if not isinstance(request, Join | Commit) or not self._environment.memory.is_full:
             return False
         cell = self.cells.get(group_id)

@@ -14,8 +14,11 @@ from typing import Any, TypeAlias
 from siltstone.broker.groups.log_port import GroupLog
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
+from siltstone.model.limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
+
+RECORD_OVERHEAD_BYTES = 200
+"""What a record that waits costs in memory besides its bytes."""
 
 HeldAnswer: TypeAlias = "tuple[asyncio.Future[Any], Any]"
 
@@ -43,12 +46,21 @@ class LogWriter:
         self._batches: deque[_Batch] = deque()
         self._newest_of: dict[str, _Batch] = {}
         self._is_writing = False
+        self._waiting_bytes = 0
         self.records_added = 0
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether the log has taken so little of late that nothing more should be added: clients that hear nothing ask
+        again and again, and each time something is added."""
+        return self._waiting_bytes > GROUP_RECORDS_WAITING_BYTES_MAX
 
     def add(self, records: Sequence[EncodedRecord], group_id: str | None = None) -> None:
         """``group_id``: answers about that group wait for them."""
         for record in records:
-            batch = self._batch_for(len(record[0]) + len(record[1] or b""))
+            record_bytes = len(record[0]) + len(record[1] or b"")
+            self._waiting_bytes += record_bytes + RECORD_OVERHEAD_BYTES
+            batch = self._batch_for(record_bytes)
             batch.records.append(record)
             if group_id is not None:
                 batch.group_ids.add(group_id)
@@ -100,6 +112,7 @@ class LogWriter:
         self._is_writing = False
 
     def _complete(self, batch: _Batch) -> None:
+        self._waiting_bytes -= batch.size_bytes + len(batch.records) * RECORD_OVERHEAD_BYTES
         for group_id in batch.group_ids:
             if self._newest_of[group_id] is batch:
                 del self._newest_of[group_id]

@@ -13,12 +13,13 @@ from siltstone.broker.topics.config_values import LONG_MAX
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_errors import BatchTooLarge
 from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
     BatchHeader,
     patch_log_append_time,
     patch_max_timestamp,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.reading import open_batch, timestamp_of
+from siltstone.kafka_protocol.records.reading import open_batch, takes_long_to_read, timestamp_of
 from siltstone.kafka_protocol.records.recompression import recompress
 from siltstone.kafka_protocol.records.skimming import skim_deltas
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
@@ -60,6 +61,20 @@ class Admitted(msgspec.Struct, frozen=True):
     batch: WritableBuffer
     header: BatchHeader
     append_time_ms: int
+
+
+def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> bool:
+    """Whether ``admit`` will read, or compress, so much that it should not be called on the event loop. Nothing is
+    judged here: the header may be any."""
+    if len(records) < BATCH_HEADER_BYTES:
+        return False
+    header = read_batch_header(records)
+    if config.compression_codec is not None and config.compression_codec != header.codec:
+        return True
+    reads = config.is_compacted or config.validates_records
+    if not reads and config.timestamp_type != LOG_APPEND_TIME:
+        reads = _has_to_read_times(header, header.max_timestamp_ms, config, now_ms)
+    return reads and takes_long_to_read(records)
 
 
 def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:

@@ -108,10 +108,14 @@ class Partition:
     # -- append ------------------------------------------------------------------------------------------
 
     def append(self, records: WritableBuffer, config: TopicConfig, produce_version: int) -> Appended:
-        """A client's batch, changed in place; offsets are given in call order. Raises what ``admit``,
-        ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and then nothing was appended."""
+        """A client's batch, changed in place; offsets are given in call order. Raises what ``admit`` and
+        ``append_admitted`` raise, and then nothing was appended."""
+        return self.append_admitted(admit(records, config, self._clock.now_ms(), produce_version))
+
+    def append_admitted(self, admitted: Admitted) -> Appended:
+        """Raises what ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and then nothing was
+        appended."""
         now_ms = self._clock.now_ms()
-        admitted = admit(records, config, now_ms, produce_version)
         header = admitted.header
         if header.producer_id < 0:
             return self._append(admitted)

@@ -1,14 +1,21 @@
 """Offsets by time: exact to the record (item 35 of kafka-protocol.md). The time index says where to begin, the batches'
-own timestamps which batch it is, and one batch is decoded."""
+own timestamps which batch it is, and one batch is decoded; in a thread when that takes long."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.time_index import TimeEntry
-from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
+from siltstone.kafka_protocol.records.looking_up import (
+    OffsetAndTimestamp,
+    first_record_at_or_after,
+    record_with_max_timestamp,
+)
+from siltstone.kafka_protocol.records.reading import takes_long_to_read
+from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.errors import OffsetBeyondEnds
 
@@ -25,44 +32,56 @@ class TimedOffset(msgspec.Struct, frozen=True):
     timestamp_ms: int
 
 
-async def offset_for_time(partition: Partition, timestamp_ms: int) -> TimedOffset | None:
+async def offset_for_time(
+    partition: Partition, timestamp_ms: int, calls: BlockingCalls
+) -> TimedOffset | None:
     """The first record of that time or later, in offset order. None: there is none."""
     start = max(partition.log_start_offset, partition.times.scan_from(timestamp_ms))
     async for batch in _batches(partition, start):
         if batch.largest_timestamp_ms < timestamp_ms:
             continue
-        found = first_record_at_or_after(batch.payload, timestamp_ms, partition.log_start_offset)
+        start = partition.log_start_offset
+        found = await _looked_up(calls, first_record_at_or_after, batch.payload, timestamp_ms, start)
         if found is not None:
             return TimedOffset(*found)
     return None
 
 
-async def offset_of_newest_time(partition: Partition) -> TimedOffset | None:
+async def offset_of_newest_time(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
     """The first record with the largest timestamp of all that are there. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
     if newest.offset < partition.log_start_offset:
-        return await _newest_by_scan(partition)
+        return await _newest_by_scan(partition, calls)
     await partition.wait_for(newest.offset)
     async for batch in _batches(partition, newest.offset):
-        found = record_with_max_timestamp(batch.payload, partition.log_start_offset)
+        found = await _looked_up(calls, record_with_max_timestamp, batch.payload, partition.log_start_offset)
         if found is not None:
             return TimedOffset(*found)
     return None
 
 
-async def _newest_by_scan(partition: Partition) -> TimedOffset | None:
+async def _newest_by_scan(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
     """The newest record was trimmed away. Done once: the index is told what took its place."""
     newest: TimedOffset | None = None
     end = partition.log_start_offset
     async for batch in _batches(partition, end):
         end = batch.end_offset
         if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
-            found = record_with_max_timestamp(batch.payload, partition.log_start_offset)
+            start = partition.log_start_offset
+            found = await _looked_up(calls, record_with_max_timestamp, batch.payload, start)
             newest = TimedOffset(*found) if found is not None else newest
     is_all = end == partition.next_offset and partition.times.newest.offset < partition.log_start_offset
     if newest is not None and is_all:
         partition.times.renew_newest(TimeEntry(newest.timestamp_ms, newest.offset))
     return newest
+
+
+async def _looked_up(
+    calls: BlockingCalls, look: Callable[..., OffsetAndTimestamp | None], batch: Buffer, *asked: int
+) -> OffsetAndTimestamp | None:
+    if takes_long_to_read(batch):
+        return await calls.run(look, batch, *asked)
+    return look(batch, *asked)
 
 
 async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:

@@ -25,6 +25,7 @@ from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch,
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
     BatchHeader,
+    Codec,
     read_batch_header,
     refuse_wrong_length,
 )
@@ -32,11 +33,19 @@ from siltstone.kafka_protocol.records.compression import decompress
 from siltstone.kafka_protocol.records.record import Record, RecordHeader
 from siltstone.kafka_protocol.records.varint import INT64_BITS, decode_varint
 from siltstone.model.buffers import Buffer
-from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORDS_READ_AT_ONCE_MAX
 
 OpenedBatch: TypeAlias = tuple[BatchHeader, memoryview]
 _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
+
+
+def takes_long_to_read(buffer: Buffer) -> bool:
+    """Whether it should not be read where other things wait: by the header of the batch, if that is whole."""
+    if len(buffer) < BATCH_HEADER_BYTES:
+        return False
+    header = read_batch_header(buffer)
+    return header.codec != Codec.NONE or header.record_count > RECORDS_READ_AT_ONCE_MAX
 
 
 def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
