@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from siltstone.broker.groups import log_writer
 from siltstone.broker.groups.offsets_log.record import GroupRecord, decode_record
 from siltstone.broker.groups.rules import deciding
 from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
@@ -556,5 +557,29 @@ def test_statistics_count_what_is_there() -> None:
         assert msgspec.structs.asdict(statistics(world)) == expected | {"partition": 0, "checkpoints": 0}
         described = await world.ask(DescribeGroupsRequest(groups=[GROUP]), 5)
         assert described.groups[0].group_state == "Stable"
+
+    run(story)
+
+
+def test_rule_9_while_the_log_takes_nothing_only_so_much_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_writer, "GROUP_RECORDS_WAITING_BYTES_MAX", 20_000)
+
+    async def story(world: GroupsWorld) -> None:
+        (member,) = await stable_group(world, "first")
+        world.log.held = True
+        waiting = [await commit(world, offset, group="other", metadata=4_000 * "m") for offset in range(10)]
+        refused = [task for task in waiting if task.done()]
+        assert refused == waiting[5:]
+        assert {code_of(task) for task in refused} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        newcomer = await GroupClient(world, "second").begin_join()
+        assert newcomer.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await member.beat() == ErrorCode.NONE
+        world.log.held = False
+        world.log.release()
+        await turns()
+        assert {code_of(task) for task in waiting[:5]} == {ErrorCode.NONE}
+        assert await member.commit(6) == ErrorCode.NONE
 
     run(story)
