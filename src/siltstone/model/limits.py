@@ -318,10 +318,6 @@ GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
 """Records of one partition of ``__consumer_offsets`` that wait for its log: a second of a slow disk. Beyond this
 groups are told to ask again later."""
 
-GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
-"""Records of one partition of ``__consumer_offsets`` that wait for its log: a second of a slow disk. Beyond this
-groups are told to ask again later."""
-
 GROUP_LOAD_WAIT_MS = 500
 """How long a request waits for its group to be loaded before it is told to come again: mostly that is a matter of
 milliseconds, and a client comes again after a hundred at the earliest."""
