@@ -11,7 +11,7 @@ from siltstone.broker.apis.produce import ProduceUnderWay
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
-from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT
+from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
@@ -786,5 +786,38 @@ def test_a_fault_of_ours_is_told_as_such(monkeypatch):
         topic = await world.topic()
         with pytest.raises(ZeroDivisionError):
             await world.client().ask(produce_request(topic, batch_of()))
+
+    in_broker_world(scenario)
+
+
+def test_records_that_take_long_are_read_before_the_next_request_is_begun():
+    """In a thread, for which the connection waits: a coroutine, where other batches are begun at the call."""
+
+    async def scenario(world):
+        topic = await world.topic(cleanup_policy="compact")
+        await world.partition(topic)
+        client = world.client()
+        compressed = produce_request(topic, batch_of(3, compression=Codec.ZSTD))
+        keyless = produce_request(topic, batch_of(3, compression=Codec.ZSTD, key=None))
+        for request in (compressed, keyless):
+            handled = client.begin(request, 9)
+            assert inspect.iscoroutine(handled)
+            await handled
+        plain = client.begin(produce_request(topic, batch_of()), 9)
+        assert isinstance(plain, asyncio.Future)
+        await plain
+        again = [row_of(await client.ask(request, 9)).base_offset for request in (compressed, keyless)]
+        assert again == [4, -1]
+
+    in_broker_world(scenario)
+
+
+def test_what_is_refused_as_a_whole_is_not_read():
+    async def scenario(world):
+        topic = await world.topic(cleanup_policy="compact")
+        await world.partition(topic)
+        bomb = with_header(batch_of(compression=Codec.ZSTD), record_count=900_000, last_offset_delta=899_999)
+        row = row_of(await world.client().ask(produce_request(topic, bomb, acks=7), 9))
+        assert row.error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
     in_broker_world(scenario)

@@ -5,6 +5,7 @@ from siltstone.broker.partitions.admission import (
     TimestampRefused,
     TransactionNotOpen,
     admit,
+    takes_long,
 )
 from siltstone.broker.topics.config_table import TopicConfig, parse_topic_configs
 from siltstone.kafka_protocol import batch_errors
@@ -20,6 +21,7 @@ from siltstone.kafka_protocol.batch_header import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
+from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
 from support.kafka_batches import with_body, with_header
 from support.kafka_requests import NOW_MS, batch_of, timed_batch
 
@@ -249,3 +251,42 @@ def test_a_batch_that_grows_beyond_the_topics_limit_is_refused():
     assert len(batch) < 2_000
     with pytest.raises(batch_errors.BatchTooLarge, match="once compressed"):
         admit(batch, topic, NOW_MS, NEWEST)
+
+
+# -- what is not done on the event loop ----------------------------------------------------------------------
+
+MANY = batch_of(RECORDS_READ_AT_ONCE_MAX + 1, value_bytes=0)
+FEW = batch_of(RECORDS_READ_AT_ONCE_MAX, value_bytes=0)
+SMALL_BUT_COMPRESSED = batch_of(3, compression=Codec.ZSTD)
+OLD_ONES_REFUSED = config(message_timestamp_before_max_ms=str(HOUR_MS))
+
+
+@pytest.mark.parametrize("topic", [FULL, COMPACTED, OLD_ONES_REFUSED])
+def test_many_records_and_compressed_ones_take_long_where_they_are_read(topic):
+    assert takes_long(MANY, topic, NOW_MS)
+    assert takes_long(SMALL_BUT_COMPRESSED, topic, NOW_MS)
+    assert not takes_long(FEW, topic, NOW_MS)
+
+
+@pytest.mark.parametrize("topic", [PLAIN, APPEND_TIME])
+def test_nothing_takes_long_where_no_record_is_read(topic):
+    assert not takes_long(MANY, topic, NOW_MS)
+    assert not takes_long(SMALL_BUT_COMPRESSED, topic, NOW_MS)
+
+
+@pytest.mark.parametrize("times", [{"max_timestamp_ms": -1}, {"max_timestamp_ms": NOW_MS + 2 * HOUR_MS}])
+def test_times_that_the_header_does_not_tell_have_to_be_read(times):
+    assert takes_long(with_header(SMALL_BUT_COMPRESSED, **times), PLAIN, NOW_MS)
+    assert not takes_long(with_header(SMALL_BUT_COMPRESSED, **times), APPEND_TIME, NOW_MS)
+
+
+def test_to_compress_anew_takes_long():
+    lz4 = config(compression_type="lz4")
+    assert takes_long(batch_of(), lz4, NOW_MS)
+    assert not takes_long(batch_of(compression=Codec.LZ4), lz4, NOW_MS)
+
+
+@pytest.mark.parametrize("batch", [b"", MANY[:60], bytes(61), b"\xff" * 61, b"\xff" * 1_000])
+def test_what_is_no_batch_is_not_judged_yet(batch):
+    for topic in (PLAIN, FULL, COMPACTED):
+        assert takes_long(batch, topic, NOW_MS) in (True, False)
