@@ -26,6 +26,7 @@ from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
     log_epoch_of,
     lost,
+    refuse_older_metadata,
     refuse_records_of_an_older_life,
 )
 
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 async def open_engine(
     components: EngineComponents, settings: EngineSettings, rng: Random, wal_location: str
 ) -> StreamEngine:
-    """A running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, the refusals of RegisterNode
-    and of commits, EngineNotRunning."""
+    """A running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, MetadataBehindLog, the
+    refusals of RegisterNode and of commits, EngineNotRunning."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
     registration = await _register(components, settings, random_token(rng), store_id, wal_location)
     await _recover(components, settings, registration)
@@ -50,6 +51,8 @@ async def _register(
     components: EngineComponents, settings: EngineSettings, incarnation: str, store_id: str, wal_location: str
 ) -> NodeRegistration:
     log_epoch = await log_epoch_of(components.wal, store_id, settings.node_id, wal_location)
+    known = components.metadata.image.nodes.get(settings.node_id)
+    refuse_older_metadata(log_epoch, known.node_epoch if known is not None else NEVER_USED, wal_location)
     command = RegisterNode(
         settings.node_id,
         incarnation,

@@ -1,6 +1,7 @@
 """Metadata that is not the one the bucket was written with: no object may be written over another store's."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from siltstone.object_store.store_marker import MARKER_KEY, BucketOfAnotherStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import open_store, running_node
 from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.stream_engine.wal.ownership import MetadataBehindLog
 
 
 async def append_one(settings: StoreSettings) -> None:
@@ -43,6 +45,26 @@ def test_a_node_whose_metadata_was_lost_does_not_begin_anew_over_its_objects(
         with pytest.raises(BucketOfAnotherStore, match="restore the metadata"):
             asyncio.run(append_one(settings))
     assert objects(tmp_path / "bucket") == before
+
+
+def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tmp_path: Path) -> None:
+    """What was acknowledged after it was copied is nowhere but in these objects."""
+    settings = load_settings(tmp_path, environment={})
+    asyncio.run(append_one(settings))
+    newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
+    shutil.copy(newest, copied)
+    asyncio.run(append_one(settings))
+    before = objects(tmp_path / "bucket")
+    newest.rename(tmp_path / "newest.sqlite")
+    shutil.copy(copied, newest)
+    for _ in range(2):
+        with pytest.raises(
+            MetadataBehindLog, match=r"by life 2 of this node, and the metadata know of 1: .* Restore"
+        ):
+            asyncio.run(append_one(settings))
+    assert objects(tmp_path / "bucket") == before
+    (tmp_path / "newest.sqlite").rename(newest)
+    asyncio.run(append_one(settings))
 
 
 def test_a_second_store_does_not_begin_in_the_bucket_of_another(tmp_path: Path) -> None:

@@ -22,6 +22,10 @@ class WalLost(InvalidRequest):
     """The log in this place is not the one that the node last used, and what that one holds is nowhere else."""
 
 
+class MetadataBehindLog(InvalidRequest):
+    """The metadata are an older copy: they have not heard of the life that last used the log."""
+
+
 async def log_epoch_of(wal: WriteAheadLog, store_id: str, node_id: int, location: str) -> int:
     """Raises WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
     identity = await wal.identity()
@@ -49,6 +53,17 @@ def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
         f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder it had. If that is "
         f"lost for good, with what only it held, start once with engine.wal.lost_epoch={behind.log_epoch}"
     )
+
+
+def refuse_older_metadata(log_epoch: int, node_epoch: int, location: str) -> None:
+    """A life is registered before its log is claimed. Older metadata would give out object ids again, and the objects
+    of acknowledged records be written over. Raises MetadataBehindLog."""
+    if log_epoch > node_epoch:
+        raise MetadataBehindLog(
+            f"the write-ahead log in {location} was last used by life {log_epoch} of this node, and the metadata know "
+            f"of {node_epoch}: they are an older copy. Restore the newest; what came after this one was acknowledged, "
+            "and is lost without it"
+        )
 
 
 async def refuse_records_of_an_older_life(wal: WriteAheadLog, location: str) -> None:
