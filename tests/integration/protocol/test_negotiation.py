@@ -272,6 +272,15 @@ def _varint(value: int) -> bytes:
     return bytes([*written, value])
 
 
+def test_item_07_more_elements_than_a_request_may_have_close(connect: Connect) -> None:
+    """Every one of them is there, and each would become an object."""
+    connection, other = connect(), connect()
+    connection.send_frame(plain_header(METADATA, 0, 1) + pack(">i", 100_001) + bytes(2 * 100_001))
+
+    connection.assert_closed()
+    other.assert_alive()
+
+
 def test_item_07_a_request_may_come_byte_by_byte(connection: RawConnection) -> None:
     for byte in framed(connection.prepared(ApiVersionsRequest(), 0)):
         connection.send_bytes(bytes([byte]))

@@ -1,0 +1,115 @@
+"""Batches as they should not be, with CRCs that hold, into topics of every kind: each is answered, in its own row; what
+was taken can be read again, by offset and by time; and others are served meanwhile.
+
+``SILTSTONE_FUZZ_SEED=7 pytest tests/fuzz/test_batches.py`` sends those of another seed.
+"""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from siltstone.kafka_protocol.error_code import ErrorCode
+from support.batch_mutations import bomb, mutated_batch, random_batch
+from support.fuzzing import Siege, seed_of_this_run
+from support.raw_calls import RawTopic, batches_in, create_topic, fetch, list_offset, produce, records_in
+from support.raw_kafka import RawConnection
+
+pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
+
+SEED = 20_262
+BATCHES, BOMBS = 300, 6
+KINDS = {
+    "plain": {},
+    "full": {"siltstone.record.validation": "full"},
+    "compacted": {"cleanup.policy": "compact"},
+    "append-time": {"message.timestamp.type": "LogAppendTime"},
+    "lz4": {"compression.type": "lz4", "siltstone.record.validation": "full"},
+    "uncompressed": {"compression.type": "uncompressed"},
+    "no-old-ones": {"message.timestamp.before.max.ms": "1000000000000"},
+}
+REFUSALS = {
+    ErrorCode.NONE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+"""What a batch may be answered with; what no batch is answered with is a fault of the broker."""
+
+TIMES = (-3, 0, 1_700_000_000_000, 2**62)
+
+
+def sent(siege: Siege, connection: RawConnection, topic: RawTopic, batch: bytes, what: str) -> bool:
+    """Whether it was taken."""
+    siege.note = f"{what} into {topic.name}"
+    row = produce(connection, topic, batch, version=9)
+    assert row.error_code in REFUSALS, (siege.note, row)
+    return bool(row.error_code == 0)
+
+
+def assert_readable(connection: RawConnection, topic: RawTopic, *, is_valid: bool) -> None:
+    """To the end, batch by batch; record by record where records were looked at."""
+    offset, end = 0, fetch(connection, topic, 0).high_watermark
+    while offset < end:
+        row = fetch(connection, topic, offset, bytes_max=1)
+        (batch_end,) = [last + 1 for _, last in batches_in(row)]
+        assert batch_end > offset
+        if is_valid:
+            assert [record.offset for record in records_in(row)] == [*range(offset, batch_end)]
+        offset = batch_end
+    for time in TIMES:
+        found = list_offset(connection, topic, time)
+        assert found.error_code in (
+            0,
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.MESSAGE_TOO_LARGE,
+        )
+        assert found.error_code == 0 or not is_valid
+
+
+def test_mutated_batches(tmp_path: Path) -> None:
+    seed = seed_of_this_run(SEED)
+    print(f"SILTSTONE_FUZZ_SEED={seed}")
+    with Siege(tmp_path) as siege, siege.connect(timeout_s=60) as connection:
+        topics = {kind: create_topic(connection, kind, 1, configs) for kind, configs in KINDS.items()}
+        taken = dict.fromkeys(KINDS, 0)
+        for number in range(BATCHES):
+            rng = Random(f"{seed}/{number}")
+            batch = mutated_batch(rng) if rng.random() < 0.8 else random_batch(rng)
+            for kind, topic in topics.items():
+                taken[kind] += sent(siege, connection, topic, bytes(batch), f"batch {number}")
+        for kind, topic in topics.items():
+            siege.note = f"reading {kind}"
+            assert 20 < taken[kind] < BATCHES
+            assert_readable(connection, topic, is_valid=kind in ("full", "lz4"))
+        siege.assert_unharmed()
+
+
+def test_bombs(tmp_path: Path) -> None:
+    seed = seed_of_this_run(SEED)
+    print(f"SILTSTONE_FUZZ_SEED={seed}")
+    with Siege(tmp_path) as siege, siege.connect(timeout_s=60) as connection:
+        topics = {kind: create_topic(connection, kind, 1, configs) for kind, configs in KINDS.items()}
+        for number in range(BOMBS):
+            batch = bytes(bomb(Random(f"{seed}/{number}")))
+            for topic in topics.values():
+                sent(siege, connection, topic, batch, f"bomb {number}")
+        for kind, topic in topics.items():
+            siege.note = f"reading {kind}"
+            assert_readable(connection, topic, is_valid=kind in ("full", "lz4"))
+        siege.assert_unharmed()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("seed", range(20))
+def test_mutated_batches_of_many_seeds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SILTSTONE_FUZZ_SEED", str(seed))
+    test_mutated_batches(tmp_path / "mutated")
+    test_bombs(tmp_path / "bombs")
