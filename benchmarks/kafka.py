@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from benchmarks.brokers.contenders import CONTENDERS, SILTSTONE, Contender
 from benchmarks.brokers.measuring import Figure, Scale, measure_round
+from benchmarks.support.memory import touch
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_most
 
@@ -28,6 +29,7 @@ Rounds = dict[str, list[list[Figure]]]
 
 
 def run() -> list[Row]:
+    touch()
     return report(measure(CONTENDERS, ROUNDS, Scale()))
 
 
