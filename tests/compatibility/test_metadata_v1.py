@@ -5,7 +5,7 @@ import pytest
 from siltstone.metadata.log_entry import LogEntry, decode_entry, encode_entry
 from siltstone.metadata.records import Record
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
-from support.metadata_records import STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
+from support.metadata_records import MAINTENANCE, STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
 
 ENTRY_V1 = (
     "534c4f47010000001e0100000000000000112233445566778899aabbccddeeff29f299c2dc001296010102ab696e6361"
@@ -46,6 +46,19 @@ NODES_SINCE_LOG_EPOCHS = (
     "53494d4701000000170000000000000003000000000000002a000000000000002f7d6312920491960001a56669727374"
     "c2a877616c2d6f662d3000"
 )
+# Written since streams have closed segments and an offset up to which they are clean.
+STREAM_SINCE_SEGMENTS = (
+    "53494d4701000000240000000000000001000000000000002a000000000000003503100d9202919b0002000000cf0000"
+    "0100000000009194000000cf000001000000000090809000"
+)
+TOPIC_STREAMS_SINCE_SEGMENTS = (
+    "53494d4701000000290000000000000001000000000000002a0000000000000021a3c48b9202929b0001ffff00009090"
+    "81a5746f706963a7666c696768747390009b0101ffff00009090809000"
+)
+MAINTENANCE_ENTRY_V1 = (
+    "534c4f47010000002c0000000000000000112233445566778899aabbccddeeffe7a8b3a1929211919203970509cd02bc"
+    "02cf0000018bcfe56800cf00000174876e8000cf000001802ba9f40093120307"
+)
 TOPICS_ENTRY_V1 = (
     "534c4f4701000000000100000000000000112233445566778899aabbccddeeff3393c506959832d92030303131323233"
     "33343435353636373738383939616162626363646465656666a7666c69676874739292030492cf0000010000000007cf"
@@ -74,7 +87,9 @@ TOPICS_SNAPSHOT_V1 = (
 
 
 @pytest.mark.parametrize(
-    ("records", "stored"), [(STREAMS_AND_OBJECTS, ENTRY_V1), (TOPICS, TOPICS_ENTRY_V1)], ids=["", "topics"]
+    ("records", "stored"),
+    [(STREAMS_AND_OBJECTS, ENTRY_V1), (TOPICS, TOPICS_ENTRY_V1), (MAINTENANCE, MAINTENANCE_ENTRY_V1)],
+    ids=["", "topics", "maintenance"],
 )
 def test_log_entry_v1(records: tuple[Record, ...], stored: str) -> None:
     entry = LogEntry("00112233445566778899aabbccddeeff", records)
@@ -87,7 +102,13 @@ def test_snapshot_v1() -> None:
     assert image.streams[0].ranges == image.objects[0].ranges
     assert image.streams[0].ranges[0].end_offset == 2**40
     assert (image.version, image.next_object_id, image.keys["topic/0"]) == (42, 2, b"value")
-    written = [*SNAPSHOT_V1[:3], NODES_SINCE_LOG_EPOCHS, *SNAPSHOT_V1[4:]]
+    written = [
+        SNAPSHOT_V1[0],
+        STREAM_SINCE_SEGMENTS,
+        SNAPSHOT_V1[2],
+        NODES_SINCE_LOG_EPOCHS,
+        *SNAPSHOT_V1[4:],
+    ]
     assert [chunk.hex() for chunk in encode_snapshot(image)] == written
     assert decode_snapshot(42, map(bytes.fromhex, written)) == image
 
@@ -98,4 +119,5 @@ def test_topics_snapshot_v1() -> None:
     assert (topic.topic_id, topic.configs, topic.replication_factor) == (TOPIC_ID, {"retention.ms": "-1"}, 3)
     assert (topic.partitions[0].meta_stream_id, topic.is_internal) == (1, True)
     assert dict(image.sequences) == {"producer ids": 2**40 + 7}
-    assert [chunk.hex() for chunk in encode_snapshot(image)] == list(TOPICS_SNAPSHOT_V1)
+    written = [TOPICS_SNAPSHOT_V1[0], TOPIC_STREAMS_SINCE_SEGMENTS, *TOPICS_SNAPSHOT_V1[2:]]
+    assert [chunk.hex() for chunk in encode_snapshot(image)] == written

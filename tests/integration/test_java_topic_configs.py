@@ -9,9 +9,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from oracles.java_artifacts import APACHE_KAFKA, fetch_jars
 from oracles.java_machine import JavaMachine, running_java_machine
-from siltstone.broker.topics.config_rows import TABLE, ConfigRow
-from siltstone.broker.topics.config_table import parse_topic_configs
-from siltstone.broker.topics.config_values import InvalidTopicConfig, written
+from siltstone.topic_configs.rows import TABLE, ConfigRow
+from siltstone.topic_configs.table import parse_topic_configs
+from siltstone.topic_configs.values import InvalidTopicConfig, written
 from support.kafka_oracles import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(600)]

@@ -16,6 +16,8 @@ from siltstone.metadata.records import (
     ObjectsPrepared,
     PartitionsAdded,
     Record,
+    SegmentsRolled,
+    StreamCleaned,
     StreamClosed,
     StreamCreated,
     StreamDeleted,
@@ -28,6 +30,7 @@ from siltstone.metadata.records import (
     TopicDeleted,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.model.segments import ClosedSegment
 
 BEYOND_32_BITS = 2**40 + 7
 
@@ -75,4 +78,10 @@ TOPICS: tuple[Record, ...] = (
     TopicDeleted(TOPIC_ID),
     NumbersTaken("producer ids", BEYOND_32_BITS),
 )
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS)
+MAINTENANCE: tuple[Record, ...] = (
+    SegmentsRolled(
+        ((3, ClosedSegment(5, 9, 700, 2, 1_700_000_000_000, 1_600_000_000_000, 1_650_000_000_000)),)
+    ),
+    StreamCleaned(3, 7),
+)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE)

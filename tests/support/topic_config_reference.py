@@ -1,11 +1,11 @@
-"""The table of docs/topic-configurations.md, made from ``broker.topics.config_rows``.
+"""The table of docs/topic-configurations.md, made from ``topic_configs.rows``.
 
 ``python tests/support/topic_config_reference.py`` writes it into the file, between its markers; ``tests/tidy`` looks.
 """
 
 from pathlib import Path
 
-from siltstone.broker.topics.config_rows import TABLE, ConfigRow
+from siltstone.topic_configs.rows import TABLE, ConfigRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "topic-configurations.md"
 BEGIN = "<!-- configurations: made by tests/support/topic_config_reference.py -->"

@@ -6,11 +6,11 @@ import re
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_rows import TABLE, Effect
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model import limits
 from siltstone.server.settings import SETTINGS
+from siltstone.topic_configs.rows import TABLE, Effect
 from support.documents import ROOT
 
 TEXT = (ROOT / "docs" / "differences-from-kafka.md").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.broker.topics.config_rows import TABLE, Effect
+from siltstone.topic_configs.rows import TABLE, Effect
 from support.topic_config_reference import PAGE, written
 
 TEXT = PAGE.read_text()

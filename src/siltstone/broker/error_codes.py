@@ -9,7 +9,6 @@ import logging
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
-from siltstone.broker.topics.config_values import InvalidTopicConfig
 from siltstone.broker.topics.refusals import (
     InternalTopic,
     InvalidPartitionCount,
@@ -39,6 +38,7 @@ from siltstone.stream_engine.errors import (
     StreamAlreadyOpen,
     StreamHandleClosed,
 )
+from siltstone.topic_configs.values import InvalidTopicConfig
 
 log = logging.getLogger(__name__)
 

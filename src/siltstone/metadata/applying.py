@@ -36,6 +36,8 @@ from siltstone.metadata.records import (
     ObjectsPrepared,
     PartitionsAdded,
     Record,
+    SegmentsRolled,
+    StreamCleaned,
     StreamClosed,
     StreamCreated,
     StreamDeleted,
@@ -122,6 +124,16 @@ def _stream_forgotten(draft: ImageDraft, record: StreamForgotten) -> None:
     assert stream.state is StreamState.DELETED, f"stream {stream.stream_id} was never deleted"
     assert not stream.ranges, f"stream {stream.stream_id} still has ranges"
     del draft.streams[record.stream_id]
+
+
+def _segments_rolled(draft: ImageDraft, record: SegmentsRolled) -> None:
+    for stream_id, segment in record.rolled:
+        draft.streams[stream_id] = stream_life.rolled(draft.streams[stream_id], segment)
+
+
+def _stream_cleaned(draft: ImageDraft, record: StreamCleaned) -> None:
+    stream = draft.streams[record.stream_id]
+    draft.streams[record.stream_id] = stream_life.cleaned(stream, record.cleaned_offset)
 
 
 def _objects_prepared(draft: ImageDraft, record: ObjectsPrepared) -> None:
@@ -274,6 +286,8 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     StreamsAdvanced: _streams_advanced,
     StreamDeleted: _stream_deleted,
     StreamForgotten: _stream_forgotten,
+    SegmentsRolled: _segments_rolled,
+    StreamCleaned: _stream_cleaned,
     ObjectsPrepared: _objects_prepared,
     ObjectCommitted: _object_committed,
     ObjectsDestroyed: _objects_destroyed,

@@ -11,6 +11,7 @@ import msgspec
 from siltstone.metadata.entities import NodeRegistration, StreamMetadata, TopicMetadata
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectRange
+from siltstone.model.segments import ClosedSegment
 
 R = TypeVar("R")
 
@@ -72,6 +73,37 @@ class TrimStream(Command[None], frozen=True):
     stream_id: int
     stream_epoch: int
     start_offset: int
+
+
+class RollSegments(Command[None], frozen=True):
+    """→ None. Closes segments: each of ``rolled`` is a stream id and its segment. A node names streams that it owns,
+    and offsets that may not be committed yet; maintenance only committed ones. One that begins before the end of the
+    last closed one begins there; what is closed already, and streams that are gone, are passed over.
+
+    Exactly one of node_id and job_id says who asks.
+    """
+
+    rolled: tuple[tuple[int, ClosedSegment], ...]
+    node_id: int | None = None
+    node_epoch: int | None = None
+    job_id: int | None = None
+
+
+class TopicTrims(msgspec.Struct, frozen=True):
+    """``trims``: pairs of stream id and new start offset. ``configs`` is the topic's configuration they follow from."""
+
+    topic_id: str
+    configs: dict[str, str]
+    trims: tuple[tuple[int, int], ...]
+
+
+class TrimStreams(Command[tuple[int, ...]], frozen=True):
+    """→ ids of the streams that were trimmed. Retention, under a job: moves start offsets forward, within what is
+    committed, and touches no object. Streams that are gone or begin there already, and topics that are configured
+    otherwise meanwhile, are passed over: one of them costs the others nothing."""
+
+    job_id: int
+    topics: tuple[TopicTrims, ...]
 
 
 class DeleteStream(Command[None], frozen=True):
@@ -136,6 +168,25 @@ class CommitCompaction(Command[None], frozen=True):
     stream_objects: tuple[NewObject, ...] = ()
 
 
+class CommitKeyCompaction(Command[None], frozen=True):
+    """→ None. Replaces ``compacted``, contiguous stream objects of one stream, by new ones of the same offsets that
+    hold fewer records, and says how far it is clean; atomically.
+
+    Judged like CommitCompaction, and besides: ``topic_id`` must still have these ``configs``, and ``now`` be at most
+    ``latest_ms``, since tombstones get their time limits from it. ``released``: ids that were prepared and not needed.
+    """
+
+    job_id: int
+    stream_id: int
+    topic_id: str
+    configs: dict[str, str]
+    compacted: tuple[int, ...]
+    stream_objects: tuple[NewObject, ...]
+    cleaned_offset: int
+    latest_ms: int
+    released: tuple[int, ...] = ()
+
+
 class ExpireObjects(Command[tuple[int, ...]], frozen=True):
     """→ tuple of ids destroyed. Prepared objects past their deadline (at most ``count_max``) become DESTROYED."""
 
@@ -187,6 +238,13 @@ class FinishJob(Command[None], frozen=True):
     job_id: int
     succeeded: bool
     report: str = ""
+
+
+class CancelJob(Command[None], frozen=True):
+    """→ None. The job is FAILED with ``report``, whoever drives it: its commits are refused from here on."""
+
+    job_id: int
+    report: str
 
 
 class CreateTopic(Command[TopicMetadata], frozen=True):

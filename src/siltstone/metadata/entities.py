@@ -9,6 +9,7 @@ from enum import IntEnum
 import msgspec
 
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
+from siltstone.model.segments import ClosedSegment
 
 NO_NODE = -1
 NO_EPOCH = -1
@@ -36,7 +37,11 @@ class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``ranges`` is sorted by offset and has no overlap: objects that hold [start_offset, end_offset), and
-    trimmed ones before it as long as their objects exist. ``owner`` is NO_NODE before the first opening."""
+    trimmed ones before it as long as their objects exist. ``owner`` is NO_NODE before the first opening.
+
+    ``segments`` are the closed ones, each beginning where the one before it ends; the active one follows. Below
+    ``cleaned_offset`` every record is the newest of its key as far as that offset: key compaction has been there.
+    """
 
     stream_id: int
     state: StreamState
@@ -47,6 +52,13 @@ class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     owner_ranges: tuple[OwnerRange, ...]
     ranges: tuple[ObjectRange, ...]
     tags: dict[str, str]
+    segments: tuple[ClosedSegment, ...] = ()
+    cleaned_offset: int = 0
+
+    @property
+    def active_offset(self) -> int:
+        """Where the active segment begins."""
+        return self.segments[-1].end_offset if self.segments else self.start_offset
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):

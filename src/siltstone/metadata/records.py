@@ -11,6 +11,7 @@ import msgspec
 
 from siltstone.metadata.entities import JobState, PartitionMetadata
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.model.segments import ClosedSegment
 
 
 class NodeRegistered(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=1):
@@ -57,6 +58,19 @@ class StreamForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, ta
     """It was deleted and no object holds a range of it any more."""
 
     stream_id: int
+
+
+class SegmentsRolled(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=17):
+    """``rolled``: pairs of stream id and the segment that was closed, at most one for each stream."""
+
+    rolled: tuple[tuple[int, ClosedSegment], ...]
+
+
+class StreamCleaned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=18):
+    """Key compaction has removed what newer records below the offset replace."""
+
+    stream_id: int
+    cleaned_offset: int
 
 
 class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=20):
@@ -172,6 +186,8 @@ Record: TypeAlias = (
     | StreamsAdvanced
     | StreamDeleted
     | StreamForgotten
+    | SegmentsRolled
+    | StreamCleaned
     | ObjectsPrepared
     | ObjectCommitted
     | ObjectsDestroyed

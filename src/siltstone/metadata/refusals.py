@@ -51,6 +51,12 @@ class CoverageNotMatched(Refusal, Stale):
     code = "COVERAGE_NOT_MATCHED"
 
 
+class TopicConfiguredOtherwise(Refusal, Stale):
+    """A plan followed from a configuration, or a time, that is over."""
+
+    code = "TOPIC_CONFIGURED_OTHERWISE"
+
+
 class NodeEpochNotExist(Refusal, InvalidRequest):
     code = "NODE_EPOCH_NOT_EXIST"
 

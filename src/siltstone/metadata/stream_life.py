@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from siltstone.metadata.entities import NO_EPOCH, NO_NODE, OwnerRange, StreamMetadata, StreamState
+from siltstone.model.segments import ClosedSegment
 
 
 def created(stream_id: int, tags: dict[str, str]) -> StreamMetadata:
@@ -40,7 +41,8 @@ def trimmed(stream: StreamMetadata, start_offset: int) -> StreamMetadata:
     start = max(stream.start_offset, start_offset)
     end = max(stream.end_offset, start)
     owners = _trimmed_owners(stream.owner_ranges, start)
-    return replace(stream, start_offset=start, end_offset=end, owner_ranges=owners)
+    segments = tuple(each for each in stream.segments if each.end_offset > start)
+    return replace(stream, start_offset=start, end_offset=end, owner_ranges=owners, segments=segments)
 
 
 def _trimmed_owners(owners: tuple[OwnerRange, ...], start: int) -> tuple[OwnerRange, ...]:
@@ -50,6 +52,17 @@ def _trimmed_owners(owners: tuple[OwnerRange, ...], start: int) -> tuple[OwnerRa
         replace(held, start_offset=max(held.start_offset, start), end_offset=max(held.end_offset, start))
         for held in kept
     )
+
+
+def rolled(stream: StreamMetadata, segment: ClosedSegment) -> StreamMetadata:
+    assert segment.start_offset >= stream.active_offset, (
+        f"{segment} overlaps the segments of {stream.stream_id}"
+    )
+    return replace(stream, segments=(*stream.segments, segment))
+
+
+def cleaned(stream: StreamMetadata, cleaned_offset: int) -> StreamMetadata:
+    return replace(stream, cleaned_offset=max(stream.cleaned_offset, cleaned_offset))
 
 
 def advanced(stream: StreamMetadata, end_offset: int) -> StreamMetadata:

@@ -146,6 +146,10 @@ FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
 JOB_LEASE_MS = 2 * MINUTE_MS
 """How long a maintenance job stays its driver's without being renewed."""
 
+SET_ASIDE_MS_MIN = 1 * MINUTE_MS
+SET_ASIDE_MS_MAX = 24 * HOUR_MS
+"""A unit of maintenance that failed is tried again after the first, then after twice as long, up to the last."""
+
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 """A destroyed object is deleted from its bucket after this: longer than the longest fetch or scan by a
 reader that still holds an older image [AutoMQ's documents]."""

@@ -90,7 +90,7 @@ def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]
         raise DamagedFrame(f"no batch frame at {position}")
     if length > len(data) - body:
         raise DamagedFrame(f"truncated payload at {body}: {length} bytes, {len(data) - body} left")
-    if not (base < end and 0 < count <= end - base):
+    if not (base < end and 0 <= count <= end - base):
         raise DamagedFrame(f"impossible offsets at {position}: [{base}, {end}), {count} records")
     payload = data[body : body + length]
     batch = RecordBatch(stream_id, epoch, base, end, count, smallest, largest, payload)

@@ -17,7 +17,6 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_table import written_defaults
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
@@ -28,6 +27,7 @@ from siltstone.server.setting_layers import Layer, environment_layer, file_layer
 from siltstone.server.setting_tree import build_tree, settings_of, unknown_key, values_of
 from siltstone.server.setting_values import Setting, SettingRefused, format_setting, parse_setting
 from siltstone.stream_engine.settings import EngineSettings, ReadSettings
+from siltstone.topic_configs.table import written_defaults
 
 SETTINGS_FILE = "siltstone.toml"
 DEFAULT_LISTENER = "127.0.0.1:9092"

@@ -84,9 +84,7 @@ def test_a_length_of_2_to_64_is_truncation_not_an_allocation():
         decode_frame(memoryview(raw))
 
 
-@pytest.mark.parametrize(
-    ("base", "end", "count"), [(5, 5, 1), (6, 5, 1), (5, 6, 0), (5, 6, 2), (0, 2**63, 2**63 + 1)]
-)
+@pytest.mark.parametrize(("base", "end", "count"), [(5, 5, 1), (6, 5, 1), (5, 6, 2), (0, 2**63, 2**63 + 1)])
 def test_impossible_offsets_are_refused_on_both_sides(base, end, count):
     impossible = msgspec.structs.replace(batch(), base_offset=base, end_offset=end, record_count=count)
     with pytest.raises(ImpossibleBatch, match="records in"):
@@ -95,6 +93,20 @@ def test_impossible_offsets_are_refused_on_both_sides(base, end, count):
     raw[24:48] = b"".join(value.to_bytes(8, "little") for value in (base, end, count))
     with pytest.raises(DamagedFrame, match="impossible offsets"):
         decode_frame(memoryview(raw))
+
+
+def test_a_batch_emptied_by_key_compaction_is_read_and_never_appended():
+    empty = msgspec.structs.replace(batch(), record_count=0)
+    with pytest.raises(ImpossibleBatch, match="records in"):
+        encode_frame_header(empty)
+    raw = bytearray(frame(batch()))
+    raw[40:48] = bytes(8)
+    read, _ = decode_frame(memoryview(raw))
+    assert (read.record_count, read.base_offset, read.end_offset) == (
+        0,
+        batch().base_offset,
+        batch().end_offset,
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import msgspec
 
 from siltstone.broker.apis.config_resources import ResourceType, no_such_resource, topic_of
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.config_table import parse_topic_configs, written_configs
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.model.errors import InvalidRequest
+from siltstone.topic_configs.table import parse_topic_configs, written_configs
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Listener
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_rows import TABLE
-from siltstone.broker.topics.config_values import ConfigType, Value, written
+from siltstone.topic_configs.rows import TABLE
+from siltstone.topic_configs.values import ConfigType, Value, written
 
 _KAFKA_NAMES = {
     "auto_create_topics_enable": "auto.create.topics.enable",

@@ -5,8 +5,8 @@ from enum import IntEnum
 
 import msgspec
 
-from siltstone.broker.topics.config_rows import TABLE, ConfigRow
-from siltstone.broker.topics.config_table import usable_configs
+from siltstone.topic_configs.rows import TABLE, ConfigRow
+from siltstone.topic_configs.table import usable_configs
 
 
 class ConfigSource(IntEnum):

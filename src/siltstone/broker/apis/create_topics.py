@@ -11,7 +11,6 @@ from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.config_values import InvalidTopicConfig
 from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic
 from siltstone.broker.topics.refusals import InvalidReplicaAssignment, TooManyPartitionsAtOnce
 from siltstone.kafka_protocol.messages.create_topics import (
@@ -26,6 +25,7 @@ from siltstone.metadata.entities import TopicMetadata
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.runtime.turns import side_by_side
+from siltstone.topic_configs.values import InvalidTopicConfig
 
 
 async def handle_create_topics(

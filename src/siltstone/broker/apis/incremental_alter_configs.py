@@ -6,8 +6,6 @@ from siltstone.broker.apis.altering_configs import Change, alter, alterable_topi
 from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.config_rows import TABLE
-from siltstone.broker.topics.config_values import ConfigType, InvalidTopicConfig, written
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -19,6 +17,8 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import one_by_one
+from siltstone.topic_configs.rows import TABLE
+from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, written
 
 
 class Operation(IntEnum):

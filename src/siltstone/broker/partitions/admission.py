@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.broker.topics.config_table import TopicConfig
-from siltstone.broker.topics.config_values import LONG_MAX
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_errors import BatchTooLarge
 from siltstone.kafka_protocol.batch_header import (
@@ -25,6 +23,8 @@ from siltstone.kafka_protocol.records.skimming import skim_deltas
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.topic_configs.table import TopicConfig
+from siltstone.topic_configs.values import LONG_MAX
 
 WritableBuffer: TypeAlias = bytearray | memoryview
 

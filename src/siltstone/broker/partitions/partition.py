@@ -14,7 +14,6 @@ from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch
 from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
-from siltstone.broker.topics.config_table import TopicConfig
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
 from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
@@ -22,6 +21,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.stream import Stream
+from siltstone.topic_configs.table import TopicConfig
 
 
 class PartitionStreams(msgspec.Struct, frozen=True):

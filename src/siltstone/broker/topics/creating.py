@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_table import parse_topic_configs, written_configs
 from siltstone.broker.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC, why_illegal
 from siltstone.broker.topics.refusals import InvalidPartitionCount, InvalidReplicationFactor
 from siltstone.broker.topics.registry import Topic, Topics
@@ -24,6 +23,7 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
+from siltstone.topic_configs.table import parse_topic_configs, written_configs
 
 BROKER_DEFAULT = -1
 """Stands for the broker's number of partitions, or of replicas."""

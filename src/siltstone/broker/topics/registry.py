@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.broker.topics.config_table import TopicConfig, stored_topic_config, written_defaults
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
+from siltstone.topic_configs.table import TopicConfig, stored_topic_config, written_defaults
 
 
 class Topic(msgspec.Struct, frozen=True):

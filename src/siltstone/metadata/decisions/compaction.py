@@ -12,9 +12,9 @@ from siltstone.metadata.decisions.new_objects import (
     commitment,
     was_done,
 )
-from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.decisions.sources import committed_sources
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.refusals import CommandMalformed, CompactedObjectsNotFound
+from siltstone.metadata.refusals import CommandMalformed
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 from siltstone.model.objects import ObjectState
 
@@ -28,7 +28,7 @@ def decide_commit_compaction(view: ImageView, command: CommitCompaction, now_ms:
     if _was_done(view, command, objects):
         return Decision((), None)
     running_job(view, command.job_id)
-    sources = _sources(view, command.compacted)
+    sources = committed_sources(view, command.compacted)
     check_waiting(view, objects.ids, now_ms)
     check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
     data_time_ms = min(source.data_time_ms for source in sources)
@@ -57,15 +57,3 @@ def _is_gone(view: ImageView, object_id: int) -> bool:
     if metadata is None:
         return 0 <= object_id < view.next_object_id
     return metadata.state is ObjectState.DESTROYED
-
-
-def _sources(view: ImageView, compacted: tuple[int, ...]) -> list[ObjectMetadata]:
-    """Each once, by id. Raises CompactedObjectsNotFound unless all are COMMITTED."""
-    sources = [view.objects.get(object_id) for object_id in sorted(set(compacted))]
-    found = [source for source in sources if source is not None and source.state is ObjectState.COMMITTED]
-    if len(found) < len(sources):
-        missing = sorted(set(compacted) - {source.object_id for source in found})
-        raise CompactedObjectsNotFound(
-            f"objects {missing[:10]} are compacted or destroyed already; plan again"
-        )
-    return found

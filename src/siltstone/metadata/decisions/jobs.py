@@ -1,12 +1,12 @@
 """Maintenance jobs: at most one of a kind runs, under a lease; the one who takes over fences the one before."""
 
-from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
+from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.decisions.decision import Decision
 from siltstone.metadata.decisions.fences import running_job
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import JobFinished, JobForgotten, JobRenewed, JobStarted, Record
-from siltstone.metadata.refusals import CommandMalformed, JobRunning
+from siltstone.metadata.refusals import CommandMalformed, JobNotRunning, JobRunning
 
 FINISHED_JOBS_MAX = 100
 """Finished jobs kept for people to look at: a day and a half of compactions every 20 minutes."""
@@ -49,6 +49,16 @@ def decide_finish_job(view: ImageView, command: FinishJob, now_ms: int) -> Decis
         return Decision((), None)
     job = running_job(view, command.job_id)
     return Decision(_finish(view, job, outcome, now_ms, command.report), None)
+
+
+def decide_cancel_job(view: ImageView, command: CancelJob, now_ms: int) -> Decision[None]:
+    """What the job has committed stands. One that is finished, however, stays as it ended."""
+    job = view.jobs.get(command.job_id)
+    if job is None:
+        raise JobNotRunning(f"there is no job {command.job_id}; see siltstone maintain status")
+    if job.state is not JobState.RUNNING:
+        return Decision((), None)
+    return Decision(_finish(view, job, JobState.FAILED, now_ms, command.report), None)
 
 
 def _check_lease(lease_ms: int) -> None:

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
+    CancelJob,
     CloseStream,
     Command,
     CommitCompaction,
+    CommitKeyCompaction,
     CommitUpload,
     CreateStream,
     CreateTopic,
@@ -23,14 +25,22 @@ from siltstone.metadata.commands import (
     RegisterNode,
     RemoveKey,
     RenewJob,
+    RollSegments,
     StartJob,
     TakeNumbers,
     TrimStream,
+    TrimStreams,
 )
 from siltstone.metadata.decisions.command_types import check_types
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
 from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.jobs import decide_finish_job, decide_renew_job, decide_start_job
+from siltstone.metadata.decisions.jobs import (
+    decide_cancel_job,
+    decide_finish_job,
+    decide_renew_job,
+    decide_start_job,
+)
+from siltstone.metadata.decisions.key_compaction import decide_commit_key_compaction
 from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key
 from siltstone.metadata.decisions.nodes import decide_register_node
 from siltstone.metadata.decisions.objects import (
@@ -38,6 +48,7 @@ from siltstone.metadata.decisions.objects import (
     decide_forget_objects,
     decide_prepare_objects,
 )
+from siltstone.metadata.decisions.retention import decide_roll_segments, decide_trim_streams
 from siltstone.metadata.decisions.sequences import decide_take_numbers
 from siltstone.metadata.decisions.streams import (
     decide_close_stream,
@@ -68,6 +79,9 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     PrepareObjects: decide_prepare_objects,
     CommitUpload: decide_commit_upload,
     CommitCompaction: decide_commit_compaction,
+    CommitKeyCompaction: decide_commit_key_compaction,
+    RollSegments: decide_roll_segments,
+    TrimStreams: decide_trim_streams,
     ExpireObjects: decide_expire_objects,
     ForgetObjects: decide_forget_objects,
     PutKey: decide_put_key,
@@ -75,6 +89,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     StartJob: decide_start_job,
     RenewJob: decide_renew_job,
     FinishJob: decide_finish_job,
+    CancelJob: decide_cancel_job,
     CreateTopic: decide_create_topic,
     AddPartitions: decide_add_partitions,
     AlterTopicConfigs: decide_alter_topic_configs,

@@ -3,7 +3,6 @@ import asyncio
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_rows import TABLE
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -13,6 +12,7 @@ from siltstone.kafka_protocol.messages.create_topics import (
 )
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
+from siltstone.topic_configs.rows import TABLE
 from support.admin_world import NODE_ID, in_admin_world
 
 

@@ -2,10 +2,10 @@ import pytest
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_rows import TABLE
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from siltstone.metadata.commands import AlterTopicConfigs
+from siltstone.topic_configs.rows import TABLE
 from support.admin_world import NODE_ID, connection_at, in_admin_world
 
 TOPIC, BROKER = 2, 4

@@ -7,7 +7,6 @@ from siltstone.broker.partitions.admission import (
     admit,
     takes_long,
 )
-from siltstone.broker.topics.config_table import TopicConfig, parse_topic_configs
 from siltstone.kafka_protocol import batch_errors
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_header import (
@@ -22,6 +21,7 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
+from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
 from support.kafka_batches import with_body, with_header
 from support.kafka_requests import NOW_MS, batch_of, timed_batch
 

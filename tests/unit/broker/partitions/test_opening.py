@@ -11,12 +11,12 @@ from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_table import parse_topic_configs
 from siltstone.metadata import stream_life
 from siltstone.metadata.commands import OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced
 from siltstone.model.errors import Unavailable
+from siltstone.topic_configs.table import parse_topic_configs
 from support.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
 from support.engine_world import settled
 from support.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced, timed_batch

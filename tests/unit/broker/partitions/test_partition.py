@@ -7,10 +7,10 @@ import pytest
 from siltstone.broker.partitions.admission import KeyMissing
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_table import parse_topic_configs
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, StreamHandleClosed
+from siltstone.topic_configs.table import parse_topic_configs
 from support.broker_world import SMALL_TAIL, WRITE, in_broker_world
 from support.engine_world import settled
 from support.kafka_requests import NOW_MS, batch_of, sequenced, timed_batch

@@ -3,7 +3,6 @@ import asyncio
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_values import InvalidTopicConfig
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.refusals import InvalidPartitionCount, InvalidReplicationFactor
@@ -15,6 +14,7 @@ from siltstone.metadata.refusals import (
     TopicNameCollides,
 )
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
+from siltstone.topic_configs.values import InvalidTopicConfig
 from support.topic_world import in_topic_world
 
 

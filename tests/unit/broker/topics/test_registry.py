@@ -4,10 +4,10 @@ from random import Random
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.config_values import InvalidTopicConfig
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, DeleteTopic, PutKey
+from siltstone.topic_configs.values import InvalidTopicConfig
 from support.topic_world import NODE_ID, in_topic_world
 
 

@@ -1,4 +1,4 @@
-"""What the table of ``config_rows`` makes of a topic's configuration: the values the broker computes with, from the
+"""What the table of ``rows`` makes of a topic's configuration: the values the broker computes with, from the
 topic's own texts, then the broker's defaults, then the table's.
 
 Requests are read strictly (``parse_topic_configs``). What is stored is read leniently (``stored_topic_config``): it was
@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-from siltstone.broker.topics.config_rows import TABLE, ConfigRow
-from siltstone.broker.topics.config_values import InvalidTopicConfig, Value, written
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.limits import APPEND_BYTES_MAX
+from siltstone.topic_configs.rows import TABLE, ConfigRow
+from siltstone.topic_configs.values import InvalidTopicConfig, Value, written
 
 T = TypeVar("T", bound=Value)
 logger = logging.getLogger(__name__)
@@ -32,7 +32,8 @@ _CODECS: dict[str, Codec | None] = {
 
 class TopicConfig(msgspec.Struct, frozen=True):
     """``max_message_bytes`` is never above what an append may hold. ``compression_codec`` None: as producers do.
-    ``timestamp_type``: CreateTime or LogAppendTime. ``retention_*`` below 0: without limit."""
+    ``timestamp_type``: CreateTime or LogAppendTime. ``retention_*``, ``message_ttl_ms``, ``backlog_quota_bytes``
+    below 0: without limit; ``segment_batches_max`` 0: the same."""
 
     cleanup_policy: frozenset[str]
     is_compacted: bool
@@ -44,6 +45,30 @@ class TopicConfig(msgspec.Struct, frozen=True):
     retention_ms: int
     retention_bytes: int
     validates_records: bool
+    segment_bytes: int
+    segment_ms: int
+    segment_jitter_ms: int
+    segment_min_ms: int
+    segment_batches_max: int
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
+    retention_ack: bool
+    retention_groups: tuple[str, ...]
+    backlog_quota_bytes: int
+    backlog_quota_policy: str
+    message_ttl_ms: int
+
+    @property
+    def is_deleted_by_age(self) -> bool:
+        """Whether retention by time and size applies."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def segment_age_ms_max(self) -> int:
+        """A compacted topic's segments are closed in time for max.compaction.lag.ms, too [Kafka: LogConfig]."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 
 _BY_ANY_NAME: dict[str, ConfigRow] = {row.synonyms[0]: row for row in TABLE.values() if row.synonyms} | TABLE
@@ -82,7 +107,23 @@ def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] 
         raise InvalidTopicConfig(
             f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})"
         )
-    return _topic_config(values)
+    config = _topic_config(values)
+    _refuse_conflicts(config)
+    return config
+
+
+def _refuse_conflicts(config: TopicConfig) -> None:
+    """A segment that may not be closed before it has to be (O4); a backlog larger than what is kept (R14)."""
+    if config.segment_min_ms > config.segment_ms:
+        raise InvalidTopicConfig(
+            f"conflict topic config setting siltstone.segment.min.ms ({config.segment_min_ms})"
+            f" > segment.ms ({config.segment_ms})"
+        )
+    if 0 <= config.retention_bytes <= config.backlog_quota_bytes:
+        raise InvalidTopicConfig(
+            f"conflict topic config setting siltstone.backlog.quota.bytes ({config.backlog_quota_bytes})"
+            f" >= retention.bytes ({config.retention_bytes}): what waits to be read would be dropped first"
+        )
 
 
 def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
@@ -127,4 +168,18 @@ def _topic_config(values: _Values) -> TopicConfig:
         retention_ms=values.of("retention.ms", int),
         retention_bytes=values.of("retention.bytes", int),
         validates_records=values.of("siltstone.record.validation", str) == "full",
+        segment_bytes=values.of("segment.bytes", int),
+        segment_ms=values.of("segment.ms", int),
+        segment_jitter_ms=values.of("segment.jitter.ms", int),
+        segment_min_ms=values.of("siltstone.segment.min.ms", int),
+        segment_batches_max=values.of("siltstone.segment.batches.max", int),
+        delete_retention_ms=values.of("delete.retention.ms", int),
+        min_compaction_lag_ms=values.of("min.compaction.lag.ms", int),
+        max_compaction_lag_ms=values.of("max.compaction.lag.ms", int),
+        min_cleanable_dirty_ratio=values.of("min.cleanable.dirty.ratio", float),
+        retention_ack=values.of("siltstone.retention.ack", bool),
+        retention_groups=values.of("siltstone.retention.groups", tuple),
+        backlog_quota_bytes=values.of("siltstone.backlog.quota.bytes", int),
+        backlog_quota_policy=values.of("siltstone.backlog.quota.policy", str),
+        message_ttl_ms=values.of("siltstone.message.ttl.ms", int),
     )

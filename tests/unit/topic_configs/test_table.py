@@ -2,15 +2,15 @@ import logging
 
 import pytest
 
-from siltstone.broker.topics.config_table import (
+from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.model.limits import APPEND_BYTES_MAX, HOUR_MS
+from siltstone.topic_configs.table import (
     parse_topic_configs,
     stored_topic_config,
     written_configs,
     written_defaults,
 )
-from siltstone.broker.topics.config_values import InvalidTopicConfig
-from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.model.limits import APPEND_BYTES_MAX, HOUR_MS
+from siltstone.topic_configs.values import InvalidTopicConfig
 
 DAY_MS = 24 * HOUR_MS
 

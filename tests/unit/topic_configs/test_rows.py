@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.broker.topics.config_rows import TABLE, Effect
-from siltstone.broker.topics.config_values import InvalidTopicConfig, written
+from siltstone.topic_configs.rows import TABLE, Effect
+from siltstone.topic_configs.values import InvalidTopicConfig, written
 
 KAFKA = """\
 cleanup.policy|LIST|delete|log.cleanup.policy
@@ -53,7 +53,16 @@ def test_a_row_is_what_kafka_says(line: str) -> None:
 
 def test_there_is_nothing_else_but_our_own() -> None:
     ours = TABLE.keys() - {line.partition("|")[0] for line in KAFKA}
-    assert ours == {"siltstone.record.validation"}
+    assert ours == {
+        "siltstone.backlog.quota.bytes",
+        "siltstone.backlog.quota.policy",
+        "siltstone.message.ttl.ms",
+        "siltstone.record.validation",
+        "siltstone.retention.ack",
+        "siltstone.retention.groups",
+        "siltstone.segment.batches.max",
+        "siltstone.segment.min.ms",
+    }
 
 
 @pytest.mark.parametrize("row", TABLE.values(), ids=lambda row: row.name)

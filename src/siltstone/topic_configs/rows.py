@@ -2,14 +2,15 @@
 
 Names, types, defaults, limits and the names of the broker-level settings are Kafka's. ``effect`` says what this broker
 makes of it: a configuration that is only kept is checked, stored and reported, so that tools which set it and look
-whether it was set go on working. The configuration reference is made from this table. Next: ``config_table``.
+whether it was set go on working. The configuration reference is made from this table. Next: ``table``.
 """
 
 from enum import Enum
 
 import msgspec
 
-from siltstone.broker.topics.config_values import (
+from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS
+from siltstone.topic_configs.values import (
     LONG_MAX,
     ConfigType,
     Rule,
@@ -22,7 +23,6 @@ from siltstone.broker.topics.config_values import (
     parse,
     throttled_replicas,
 )
-from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS
 
 DAY_MS = 24 * HOUR_MS
 BOOLEAN, STRING, INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -122,9 +122,27 @@ _ROWS = (
     _row("segment.jitter.ms", LONG, 0, at_least(0), Effect.KEPT, ("log.roll.jitter.ms", "log.roll.jitter.hours"),
          _FILES),
     _row("segment.ms", LONG, 7 * DAY_MS, at_least(1), Effect.KEPT, ("log.roll.ms", "log.roll.hours"), _FILES),
+    _row("siltstone.backlog.quota.bytes", LONG, -1, at_least(-1), Effect.ACTS, (),
+         "How far the slowest of siltstone.retention.groups may stay behind, in bytes of a partition; -1: as far as it "
+         "will. It must be less than retention.bytes, where that has a limit."),
+    _row("siltstone.backlog.quota.policy", STRING, "producer_request_hold",
+         one_of("producer_request_hold", "producer_exception", "consumer_backlog_eviction"), Effect.ACTS, (),
+         "Beyond the quota producers wait, or are refused, or the slowest group is moved forward to 90 % of it."),
+    _row("siltstone.message.ttl.ms", LONG, -1, at_least(-1), Effect.ACTS, (),
+         "What is older counts as read by those of siltstone.retention.groups that nobody is a member of just now; -1: "
+         "never."),
     _row("siltstone.record.validation", STRING, "header", one_of("header", "full"), Effect.ACTS, (),
          "header: what a batch's header says is checked; full: its records are decompressed and read as well, so that "
          "no producer can store what no consumer can read."),
+    _row("siltstone.retention.ack", BOOLEAN, "false", anything, Effect.ACTS, (),
+         "true: what one of siltstone.retention.groups has not committed stays whatever retention says."),
+    _row("siltstone.retention.groups", LIST, "", anything, Effect.ACTS, (),
+         "The consumer groups that siltstone.retention.ack, the backlog quota and the time to live are about. One that "
+         "has committed nothing yet counts as being at the beginning."),
+    _row("siltstone.segment.batches.max", LONG, 0, at_least(0), Effect.ACTS, (),
+         "A segment is closed with so many record batches; 0: there is no limit."),
+    _row("siltstone.segment.min.ms", LONG, 0, at_least(0), Effect.ACTS, (),
+         "A segment younger than this is closed by segment.bytes only."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", anything, Effect.KEPT,
          ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election loses any."),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.broker.topics.config_values import ConfigType, InvalidTopicConfig, parse, written
+from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, parse, written
 
 
 def test_a_megabyte_sent_by_mistake_does_not_come_back() -> None:

@@ -1,0 +1,54 @@
+"""What the streams are, by the topics they belong to: maintenance knows it from the image, with no broker present."""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+import msgspec
+
+from siltstone.metadata.entities import TopicMetadata
+from siltstone.metadata.image import ImageView
+from siltstone.topic_configs.table import TopicConfig, stored_topic_config
+
+TOPIC_DEFAULTS_KEY = "topic-defaults"
+"""Where a broker leaves what holds for topics that say nothing: a JSON object of texts by name."""
+
+
+class Role(Enum):
+    BATCHES = "batches"
+    SNAPSHOTS = "snapshots"
+
+
+class TopicStream(msgspec.Struct, frozen=True):
+    """``config`` is the topic's as it is computed with, ``topic.configs`` as it is stored."""
+
+    stream_id: int
+    topic: TopicMetadata
+    partition: int
+    role: Role
+    config: TopicConfig
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic.name}-{self.partition}"
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.role is Role.BATCHES and self.config.is_compacted
+
+
+def topic_streams(image: ImageView) -> dict[int, TopicStream]:
+    """By stream id. Streams of no topic are not in it."""
+    return {each.stream_id: each for each in _all(image, topic_defaults(image))}
+
+
+def topic_defaults(image: ImageView) -> Mapping[str, str]:
+    stored = image.keys.get(TOPIC_DEFAULTS_KEY)
+    return {} if stored is None else msgspec.json.decode(stored, type=dict[str, str])
+
+
+def _all(image: ImageView, defaults: Mapping[str, str]) -> Iterator[TopicStream]:
+    for topic in image.topics.values():
+        config = stored_topic_config(topic.configs, defaults)
+        for number, partition in enumerate(topic.partitions):
+            yield TopicStream(partition.data_stream_id, topic, number, Role.BATCHES, config)
+            yield TopicStream(partition.meta_stream_id, topic, number, Role.SNAPSHOTS, config)

@@ -1,0 +1,90 @@
+"""CommitKeyCompaction: stream objects give way to others of the same offsets with fewer records, and the stream is
+clean up to an offset; in one commit, so that neither is ever true without the other."""
+
+from siltstone.metadata.commands import CommitKeyCompaction
+from siltstone.metadata.decisions.coverage import check_coverage
+from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.destroying import destruction
+from siltstone.metadata.decisions.fences import existing_stream, running_job
+from siltstone.metadata.decisions.new_objects import (
+    NewObjects,
+    check_form,
+    check_waiting,
+    commitment,
+    was_done,
+)
+from siltstone.metadata.decisions.sources import committed_sources
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import StreamCleaned
+from siltstone.metadata.refusals import CommandMalformed, TopicConfiguredOtherwise
+from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
+from siltstone.model.objects import ObjectKind, ObjectState
+
+
+def decide_commit_key_compaction(
+    view: ImageView, command: CommitKeyCompaction, now_ms: int
+) -> Decision[None]:
+    """Whether it was done before comes first, as in ``compaction``."""
+    objects = NewObjects.of(None, command.stream_objects)
+    _check_command(command)
+    check_form(objects)
+    if was_done(view, objects.ids):
+        return Decision((), None)
+    running_job(view, command.job_id)
+    stream = existing_stream(view, command.stream_id)
+    _check_topic(view, command)
+    if now_ms > command.latest_ms:
+        raise TopicConfiguredOtherwise(
+            f"the compaction of stream {command.stream_id} took too long: the time limits of its tombstones would"
+            " begin before it; compact again"
+        )
+    sources = committed_sources(view, command.compacted)
+    _check_sources(command, sources)
+    check_waiting(view, objects.ids, now_ms)
+    check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
+    if command.cleaned_offset > max(held.end_offset for held in objects.ranges()):
+        raise CommandMalformed(f"clean up to {command.cleaned_offset}, beyond the new objects")
+    left = destruction(view, [*command.compacted, *_released(view, command)], now_ms)
+    data_time_ms = min(source.data_time_ms for source in sources)
+    arrived = commitment(view, objects, data_time_ms, now_ms)
+    cleaned_offset = max(command.cleaned_offset, stream.start_offset)
+    return Decision((*left, *arrived, StreamCleaned(stream.stream_id, cleaned_offset)), None)
+
+
+def _check_command(command: CommitKeyCompaction) -> None:
+    if not command.compacted or not command.stream_objects:
+        raise CommandMalformed("a key compaction replaces objects by objects; name both")
+    if len(command.stream_objects) > COMPACTION_STREAM_OBJECTS_MAX:
+        raise CommandMalformed(
+            f"{len(command.stream_objects)} stream objects; see COMPACTION_STREAM_OBJECTS_MAX"
+        )
+    if len(set(command.compacted)) < len(command.compacted):
+        raise CommandMalformed("an object is named twice")
+
+
+def _check_topic(view: ImageView, command: CommitKeyCompaction) -> None:
+    """Raises TopicConfiguredOtherwise: what may be removed follows from the configuration."""
+    topic = view.topics.get(command.topic_id)
+    if topic is None or topic.configs != command.configs:
+        raise TopicConfiguredOtherwise(
+            f"the topic of stream {command.stream_id} is gone or configured otherwise meanwhile; compact again"
+        )
+
+
+def _check_sources(command: CommitKeyCompaction, sources: list[ObjectMetadata]) -> None:
+    for source in sources:
+        held = {each.stream_id for each in source.ranges}
+        if source.kind is not ObjectKind.STREAM_OBJECT or held - {command.stream_id}:
+            raise CommandMalformed(f"object {source.object_id} is no stream object of {command.stream_id}")
+
+
+def _released(view: ImageView, command: CommitKeyCompaction) -> list[int]:
+    named = {new.object_id for new in command.stream_objects}
+    if named & set(command.released):
+        raise CommandMalformed("an object is committed and given up in one command")
+    return [
+        object_id
+        for object_id in command.released
+        if object_id in view.objects and view.objects[object_id].state is ObjectState.PREPARED
+    ]
