@@ -1,31 +1,26 @@
-"""Touching the memory of the machine once, before anything is measured.
+"""What memory costs on this machine when it is used for the first time.
 
-A virtual machine gives a page to its guest at the first touch, page cache included, and that costs some CPU seconds a
-GB: whoever is measured first pays for all.
+A virtual machine may give pages to its guest at the first touch and take them back when they are free: every byte that
+a broker receives, keeps or writes to a file then pays for it, whoever the broker is.
 """
 
 import mmap
+import time
 
 from siltstone.model.limits import GIB, MIB
 
-BYTES = 15 * GIB
 PIECE = 256 * MIB
 
 
-def touch(size_bytes: int = BYTES) -> None:
-    """As much of it as is available."""
-    kept: list[mmap.mmap] = []
+def first_use_seconds_per_gb(size_bytes: int = 2 * GIB) -> float:
+    """CPU seconds."""
     zeros = bytes(PIECE)
-    for _ in range(min(size_bytes, available_bytes()) // PIECE):
-        piece = mmap.mmap(-1, PIECE)
-        piece.write(zeros)
-        kept.append(piece)
-    for piece in kept:
+    begin = time.process_time()
+    pieces = []
+    for _ in range(size_bytes // PIECE):
+        pieces.append(mmap.mmap(-1, PIECE))
+        pieces[-1].write(zeros)
+    seconds = time.process_time() - begin
+    for piece in pieces:
         piece.close()
-
-
-def available_bytes() -> int:
-    """Less a GiB for everybody else. Raises OSError where there is no /proc."""
-    with open("/proc/meminfo", encoding="ascii") as lines:
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    return max(0, kib * 1024 - GIB)
+    return seconds / (size_bytes / 1e9)
