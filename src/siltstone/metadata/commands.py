@@ -170,7 +170,7 @@ class CommitCompaction(Command[None], frozen=True):
 
 class CommitKeyCompaction(Command[None], frozen=True):
     """→ None. Replaces ``compacted``, contiguous stream objects of one stream, by new ones of the same offsets that
-    hold fewer records, and says how far it is clean; atomically.
+    hold fewer records, and says how far it is clean; atomically. Where nothing could be removed both are empty.
 
     Judged like CommitCompaction, and besides: ``topic_id`` must still have these ``configs``, and ``now`` be at most
     ``latest_ms``, since tombstones get their time limits from it. ``released``: ids that were prepared and not needed.

@@ -52,9 +52,15 @@ class CoverageNotMatched(Refusal, Stale):
 
 
 class TopicConfiguredOtherwise(Refusal, Stale):
-    """A plan followed from a configuration, or a time, that is over."""
+    """A plan followed from a configuration that is over, or of a topic that is gone."""
 
     code = "TOPIC_CONFIGURED_OTHERWISE"
+
+
+class CompactionTooLate(Refusal, Stale):
+    """The time limits of tombstones would begin before the commit that keeps them."""
+
+    code = "COMPACTION_TOO_LATE"
 
 
 class NodeEpochNotExist(Refusal, InvalidRequest):

@@ -14,10 +14,10 @@ from siltstone.metadata.decisions.new_objects import (
     was_done,
 )
 from siltstone.metadata.decisions.sources import committed_sources
-from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.records import StreamCleaned
-from siltstone.metadata.refusals import CommandMalformed, TopicConfiguredOtherwise
+from siltstone.metadata.records import Record, StreamCleaned
+from siltstone.metadata.refusals import CommandMalformed, CompactionTooLate, TopicConfiguredOtherwise
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 from siltstone.model.objects import ObjectKind, ObjectState
 
@@ -29,32 +29,58 @@ def decide_commit_key_compaction(
     objects = NewObjects.of(None, command.stream_objects)
     _check_command(command)
     check_form(objects)
-    if was_done(view, objects.ids):
+    if _was_done(view, command, objects):
         return Decision((), None)
     running_job(view, command.job_id)
     stream = existing_stream(view, command.stream_id)
     _check_topic(view, command)
     if now_ms > command.latest_ms:
-        raise TopicConfiguredOtherwise(
+        raise CompactionTooLate(
             f"the compaction of stream {command.stream_id} took too long: the time limits of its tombstones would"
             " begin before it; compact again"
         )
+    if command.cleaned_offset > stream.end_offset:
+        raise CommandMalformed(
+            f"stream {command.stream_id} ends at {stream.end_offset}: not clean to {command.cleaned_offset}"
+        )
+    replaced = _replacement(view, command, objects, now_ms) if objects.members else ()
+    given_up = destruction(view, _released(view, command), now_ms)
+    cleaned_offset = max(command.cleaned_offset, stream.start_offset)
+    return Decision((*replaced, *given_up, *_cleaned(stream, cleaned_offset)), None)
+
+
+def _was_done(view: ImageView, command: CommitKeyCompaction, objects: NewObjects) -> bool:
+    if objects.members:
+        return was_done(view, objects.ids)
+    stream = view.streams.get(command.stream_id)
+    is_clean = stream is not None and stream.cleaned_offset >= command.cleaned_offset
+    return is_clean and not _released(view, command)
+
+
+def _replacement(
+    view: ImageView, command: CommitKeyCompaction, objects: NewObjects, now_ms: int
+) -> tuple[Record, ...]:
     sources = committed_sources(view, command.compacted)
     _check_sources(command, sources)
     check_waiting(view, objects.ids, now_ms)
     check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
     if command.cleaned_offset > max(held.end_offset for held in objects.ranges()):
         raise CommandMalformed(f"clean up to {command.cleaned_offset}, beyond the new objects")
-    left = destruction(view, [*command.compacted, *_released(view, command)], now_ms)
     data_time_ms = min(source.data_time_ms for source in sources)
-    arrived = commitment(view, objects, data_time_ms, now_ms)
-    cleaned_offset = max(command.cleaned_offset, stream.start_offset)
-    return Decision((*left, *arrived, StreamCleaned(stream.stream_id, cleaned_offset)), None)
+    # What leaves goes first: the new ranges take the very offsets.
+    left = destruction(view, command.compacted, now_ms)
+    return (*left, *commitment(view, objects, data_time_ms, now_ms))
+
+
+def _cleaned(stream: StreamMetadata, cleaned_offset: int) -> tuple[StreamCleaned, ...]:
+    if cleaned_offset <= stream.cleaned_offset:
+        return ()
+    return (StreamCleaned(stream.stream_id, cleaned_offset),)
 
 
 def _check_command(command: CommitKeyCompaction) -> None:
-    if not command.compacted or not command.stream_objects:
-        raise CommandMalformed("a key compaction replaces objects by objects; name both")
+    if bool(command.compacted) != bool(command.stream_objects):
+        raise CommandMalformed("a key compaction replaces objects by objects; name both, or neither")
     if len(command.stream_objects) > COMPACTION_STREAM_OBJECTS_MAX:
         raise CommandMalformed(
             f"{len(command.stream_objects)} stream objects; see COMPACTION_STREAM_OBJECTS_MAX"
