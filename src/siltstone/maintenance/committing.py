@@ -1,4 +1,4 @@
-"""The one commit of a compaction, and its three outcomes (rule 5).
+"""The one commit of a compaction, of whatever kind, and its three outcomes (rule 5).
 
 done      the new objects stand in the place of the old ones
 refused   nothing changed: what was uploaded may be deleted at once
@@ -7,9 +7,10 @@ unknown   asked again; nothing is deleted, be the last answer a refusal: an atte
 
 import logging
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.metadata.commands import CommitCompaction
+from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import CompactedObjectsNotFound, Refusal
@@ -25,11 +26,14 @@ BACKOFF_MS_MIN = 200
 BACKOFF_MS_MAX = 10_000
 
 
+AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
+
+
 class CompactionOutcomeUnknown(Unavailable):
     """Whether the commit happened could not be found out. Both is safe: what was not committed is swept away."""
 
 
-def commit(context: MaintenanceContext, command: CommitCompaction, store: ObjectStore) -> None:
+def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) -> None:
     """Raises the Refusal, or CompactionOutcomeUnknown."""
     uncertain = False
     for attempt in range(ATTEMPTS_MAX):
@@ -65,23 +69,27 @@ def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:
         raise CompactedObjectsNotFound(f"objects {gone[:10]} were compacted by another driver; plan again")
 
 
-def _check_coverage(context: MaintenanceContext, command: CommitCompaction) -> None:
+def _check_coverage(context: MaintenanceContext, command: AnyCommit) -> None:
     """The decision checks the same; finding it here spares the log a refusal. Raises CompactedObjectsNotFound,
     CoverageNotMatched."""
     image = context.metadata.refresh()
     check_sources(image, command.compacted)
-    new = (command.stream_set_object, *command.stream_objects)
     check_coverage(
         image,
         (held for object_id in command.compacted for held in image.objects[object_id].ranges),
-        (held for each in new if each is not None for held in each.ranges),
+        (held for new in _new_objects(command) for held in new.ranges),
     )
 
 
-def _delete_outputs(command: CommitCompaction, store: ObjectStore) -> None:
+def _new_objects(command: AnyCommit) -> list[NewObject]:
+    if isinstance(command, CommitCompaction) and command.stream_set_object is not None:
+        return [command.stream_set_object, *command.stream_objects]
+    return list(command.stream_objects)
+
+
+def _delete_outputs(command: AnyCommit, store: ObjectStore) -> None:
     """Best effort, so that the space is free before the time limit; what is left, the sweep finds."""
-    new = [each for each in (command.stream_set_object, *command.stream_objects) if each is not None]
-    keys = [object_key(each.object_id) for each in new]
+    keys = [object_key(new.object_id) for new in _new_objects(command)]
     try:
         for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):
             store.delete(keys[first : first + DELETE_BATCH_KEYS_MAX])
