@@ -20,6 +20,9 @@ class LosingDisk:
         """Raised by writes as long as it is set."""
         self._rng = rng
         self._unsynced: dict[tuple[int, int], bytes] = {}
+        self._held: dict[int, int] = {}
+        """A descriptor of each inode with something unsynced: of a file that is deleted the system would give the inode
+        to another one, sometimes, and with it what the power took away."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -30,6 +33,8 @@ class LosingDisk:
             raise self.refusal
         whole = b"".join(buffers)
         inode = os.fstat(descriptor).st_ino
+        if inode not in self._held:
+            self._held[inode] = os.dup(descriptor)
         for sector in range(at // SECTOR_BYTES, (at + len(whole) - 1) // SECTOR_BYTES + 1):
             if (inode, sector) not in self._unsynced:
                 self._unsynced[inode, sector] = os.pread(descriptor, SECTOR_BYTES, sector * SECTOR_BYTES)
@@ -39,6 +44,8 @@ class LosingDisk:
         self.before_call()
         inode = os.fstat(descriptor).st_ino
         self._unsynced = {at: before for at, before in self._unsynced.items() if at[0] != inode}
+        if inode in self._held:
+            os.close(self._held.pop(inode))
 
     def posix_fallocate(self, descriptor: int, offset: int, size_bytes: int) -> None:
         self.before_call()
@@ -60,5 +67,11 @@ class LosingDisk:
                     file.seek(sector * SECTOR_BYTES)
                     file.write(before)
                 lost += 1
-        self._unsynced.clear()
+        self.forget()
         return lost
+
+    def forget(self) -> None:
+        """Of what is unsynced nothing is lost."""
+        self._unsynced.clear()
+        while self._held:
+            os.close(self._held.popitem()[1])
