@@ -19,6 +19,7 @@ from siltstone.maintenance.planning.planner import plan_compaction
 from siltstone.maintenance.report import CompactionReport, OnProgress, report_of, tell_step
 from siltstone.maintenance.runner import Runner
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_classes import stream_classes
 
 JOB_KIND = "sso-compaction"
 
@@ -95,7 +96,8 @@ def plan_round(
     """Reads the image and the candidates' indexes, nothing else."""
     image = context.metadata.refresh()
     now_ms = context.clock.now_ms()
-    candidates = choose_candidates(image.objects.values(), image.streams, settings, now_ms)
+    classes = stream_classes(image)
+    candidates = choose_candidates(image.objects.values(), image.streams, settings, now_ms, classes)
     sources, left_out = read_indexes(
         context.buckets, candidates.objects, tell_step("read indexes", on_progress)
     )
@@ -104,6 +106,7 @@ def plan_round(
         image.streams,
         settings,
         now_ms,
+        classes=classes,
         left_out=left_out,
         has_remaining=candidates.has_remaining,
     )

@@ -24,6 +24,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     merged_block_bytes_max: int = limits.MERGED_BLOCK_SIZE_BYTES
     memory_bytes: int = limits.COMPACTION_MEMORY_BYTES
     read_request_bytes_max: int = limits.READ_REQUEST_BYTES_MAX
+    small_object_bytes: int = limits.SMALL_OBJECT_BYTES
     part_bytes_min: int = limits.PART_SIZE_BYTES_MIN
     part_count_max: int = limits.PART_COUNT_MAX
     sources_max: int = limits.COMPACTION_SOURCES_MAX
@@ -35,7 +36,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            smallest = 0 if name in {"split_size_bytes", "force_split_age_ms"} else 1
+            smallest = 0 if name in {"split_size_bytes", "small_object_bytes", "force_split_age_ms"} else 1
             if getattr(self, name) < smallest:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
         for name, largest in _LARGEST.items():

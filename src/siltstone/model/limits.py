@@ -140,15 +140,51 @@ COMPACTION_STREAM_OBJECTS_MAX = 10_000
 COMPACTION_TIME_LIMIT_MS = 24 * HOUR_MS
 """Time limit of objects prepared by a compaction: longer than any round [AutoMQ]."""
 
+SMALL_OBJECT_BYTES = 1 * MIB
+"""A stream with less than this in a stream set object stays there, be it kept for another time than its neighbours: an
+object of its own would cost more requests than the space it may hold is worth."""
+
 FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
 """Stream set objects older than this are split into stream objects whatever their neighbours [AutoMQ]."""
 
 JOB_LEASE_MS = 2 * MINUTE_MS
 """How long a maintenance job stays its driver's without being renewed."""
 
+JOB_LOOKED_AT_MS = 3_000
+"""How often a driver looks whether its job was cancelled or taken over: soon for people, nothing for the metadata."""
+
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
 """A unit of maintenance that failed is tried again after the first, then after twice as long, up to the last."""
+
+SWEEP_INTERVAL_MS = 1 * MINUTE_MS
+"""How often what is due is deleted: it frees space, and costs nothing when there is none."""
+
+RETENTION_INTERVAL_MS = 5 * MINUTE_MS
+"""How often retention looks at every topic [Kafka: log.retention.check.interval.ms]."""
+
+DEAD_OBJECTS_INTERVAL_MS = 1 * MINUTE_MS
+"""How often objects without a live byte are given up: the image tells them, nothing is read."""
+
+MINOR_GC_INTERVAL_MS = 1 * HOUR_MS
+MAJOR_GC_INTERVAL_MS = 24 * HOUR_MS
+"""How often objects with few live bytes, and with fewer than most, are rewritten [BookKeeper]. A major collection does
+what a minor one would, and so puts the next of these off."""
+
+SSO_COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
+"""How often stream set objects are compacted [AutoMQ]."""
+
+SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
+"""How often small stream objects of a stream are joined: they come from compaction, and not more often."""
+
+KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
+"""How often compacted topics are looked at; what is done is decided by how dirty they are, and for how long."""
+
+LAST_RUN_NOTED_MS = 10 * MINUTE_MS
+"""When a kind last ran is written down this often at most: a restart repeats no more than that."""
+
+METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
+"""Maintenance that cannot reach the metadata asks again after a second, then after twice as long, up to this."""
 
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 """A destroyed object is deleted from its bucket after this: longer than the longest fetch or scan by a
@@ -281,6 +317,9 @@ CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 
 CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
 """How long a closing node waits for the requests it has begun."""
+
+KEYED_VIEW_ENTRY_BYTES = 300
+"""What a key in a KeyedView is charged besides its bytes: its entry, its place in the dict, two objects of bytes."""
 
 # -- consumer groups -------------------------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
 """Runs: the contiguous blocks of one stream, and what each becomes.
 
-========  ===========================================================================  ===============
+========= ============================================================================ ===============
 fate      when                                                                         becomes
-========  ===========================================================================  ===============
+========= ============================================================================ ===============
 AGED      it comes from stream set objects that are force split                        a stream object
 LARGE     its bytes are more (strictly) than the split size                            a stream object
 GAP       another run of the same stream follows, so the SSO cannot hold both          a stream object
+COMPACTED its topic is compacted (``placement``)                                       a stream object
+CLASS     it is of another retention class than most of the SSO (``placement``)        a stream object
 SMALL     otherwise                                                                    part of the SSO
-========  ===========================================================================  ===============
+========= ============================================================================ ===============
 
 So the new stream set object holds at most one run, the last one, of each stream.
 """
@@ -25,6 +27,8 @@ class Fate(IntEnum):
     LARGE = 1
     GAP = 2
     AGED = 3
+    COMPACTED = 4
+    CLASS = 5
 
 
 class Runs:

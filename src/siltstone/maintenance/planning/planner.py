@@ -15,7 +15,9 @@ from siltstone.maintenance.planning.force_split import choose_aged
 from siltstone.maintenance.planning.grouping import Runs
 from siltstone.maintenance.planning.iterations import Bounds, cut
 from siltstone.maintenance.planning.pieces import StreamObjectPieces
+from siltstone.maintenance.planning.placement import classes_of, place
 from siltstone.maintenance.planning.plan import CompactionPlan, small_rows
+from siltstone.maintenance.planning.retention_class import Classes, RetentionClass
 from siltstone.maintenance.planning.sharing import Sharing
 from siltstone.maintenance.planning.sources import LeftOut, Source, SourceUnusable
 from siltstone.maintenance.settings import CompactionSettings
@@ -32,10 +34,13 @@ def plan_compaction(
     settings: CompactionSettings,
     now_ms: int,
     *,
+    classes: Classes | None = None,
     left_out: Sequence[LeftOut] = (),
     has_remaining: bool = False,
+    is_every_source_wanted: bool = False,
 ) -> CompactionPlan:
-    """Raises OverlappingSources, MemoryLimitTooSmall."""
+    """With ``is_every_source_wanted`` the sources were chosen for themselves, and need no stream in common. Raises
+    OverlappingSources, MemoryLimitTooSmall."""
     usable, tables, unusable = _usable(sources, streams)
     aged = choose_aged(usable, tables, settings, now_ms)
     object_ids = [source.metadata.object_id for source in usable]
@@ -45,7 +50,9 @@ def plan_compaction(
     is_bare = np.array([not len(each) for each in tables], dtype=np.bool_)
     table = sorted_table(tables, numbers, object_ids)
     del tables
-    chosen = _within_limits(table, is_aged, settings)
+    classes = classes or {}
+    alone = np.ones_like(is_aged) if is_every_source_wanted else _with_compacted(table, classes, len(usable))
+    chosen = _within_limits(table, is_aged, alone, classes, settings)
     replaced = is_aged | is_bare | chosen.ordinary
     return CompactionPlan(
         sources=usable,
@@ -83,17 +90,28 @@ def _usable(
     return usable, tables, left_out
 
 
-def _within_limits(table: Table, is_aged: Truths, settings: CompactionSettings) -> _Chosen:
-    """Groups and cuts; as long as a limit is passed, without the sources it costs (T03)."""
+def _with_compacted(table: Table, classes: Classes, source_count: int) -> Truths:
+    """The sources that hold something of a compacted topic: it is split off whatever their neighbours."""
+    stream_ids, number = np.unique(table["stream_id"], return_inverse=True)
+    is_compacted = (classes_of(stream_ids, classes) == RetentionClass.COMPACTED)[number]
+    return _truths(source_count, set(table["source"][is_compacted].tolist()))
+
+
+def _within_limits(
+    table: Table, is_aged: Truths, alone: Truths, classes: Classes, settings: CompactionSettings
+) -> _Chosen:
+    """Groups and cuts; as long as a limit is passed, without the sources it costs (T03). ``alone``: those that are
+    worth it without a partner."""
     aged_table = _rows_of(table, is_aged)
     ordinary_table = _rows_of(table, ~is_aged)
     sharing = Sharing(ordinary_table, len(is_aged))
     active = ~is_aged
     excluded: dict[int, str] = {}
     while True:
-        ordinary = sharing.sharing(active)
+        ordinary = sharing.sharing(active) | (alone & active)
         rows = _joined(aged_table, _rows_of(ordinary_table, ordinary))
         runs = Runs(rows, len(aged_table), settings.split_size_bytes)
+        place(rows, runs, classes, settings)
         victims, reason, bounds = _beyond_limits(rows, runs, ordinary, sharing, settings)
         if not victims:
             return _Chosen(rows, runs, bounds, ordinary, excluded)

@@ -81,6 +81,8 @@ def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
     text = {
         Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
         Fate.LARGE: f"{plan.runs.size_bytes[run]:,} bytes of one stream, more than {plan.settings.split_size_bytes:,}",
+        Fate.COMPACTED: "its topic is compacted",
+        Fate.CLASS: "most of the stream set object is kept longer, or less long",
         Fate.GAP: f"what follows, from offset {plan.table['end_offset'][whole[1] - 1]:,}, lies in other objects",
     }[Fate(int(plan.runs.fate[run]))]
     return text if (first, end) == whole else f"{text}; cut at the memory limit"
