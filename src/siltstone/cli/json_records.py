@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from siltstone.cli.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.outgoing import OutgoingRecord
 from siltstone.kafka_protocol.records.record import Record, RecordHeader
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
@@ -42,12 +42,12 @@ def written_record(topic: str, partition: int, record: Record) -> bytes:
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        **_written_bytes("key", record.key),
-        **_written_bytes("value", record.value),
+        **written_bytes("key", record.key),
+        **written_bytes("value", record.value),
     }
     if record.headers:
         document["headers"] = [
-            {"name": _written_name(name), **_written_bytes("value", value)} for name, value in record.headers
+            {"name": _written_name(name), **written_bytes("value", value)} for name, value in record.headers
         ]
     return msgspec.json.encode(document)
 
@@ -57,7 +57,7 @@ def _written_name(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _written_bytes(name: str, data: Buffer | None) -> dict[str, str | None]:
+def written_bytes(name: str, data: Buffer | None) -> dict[str, str | None]:
     if data is None:
         return {name: None}
     try:

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "groups": "siltstone.cli.groups.command",
     "produce": "siltstone.cli.produce.command",
     "tail": "siltstone.cli.tail.command",
+    "table": "siltstone.cli.table.command",
     "streams": "siltstone.cli.streams",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from siltstone.cli.kafka_client.cluster import Cluster
-from siltstone.cli.kafka_client.offsets import NO_OFFSET, Ends, ends_of, offsets_at
-from siltstone.cli.kafka_client.topic_partition import TopicPartition
 from siltstone.cli.positions import Anchor, Position
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.offsets import NO_OFFSET, Ends, ends_of, offsets_at
+from siltstone.kafka_client.topic_partition import TopicPartition
 
 
 class Resolved(msgspec.Struct, frozen=True):

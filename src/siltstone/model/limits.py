@@ -153,6 +153,25 @@ JOB_LEASE_MS = 2 * MINUTE_MS
 JOB_LOOKED_AT_MS = 3_000
 """How often a driver looks whether its job was cancelled or taken over: soon for people, nothing for the metadata."""
 
+KEY_COMPACTION_MAP_BYTES = 128 * MIB
+"""The map from keys to newest offsets of one task: some five million keys; beyond them the next pass goes on
+[Kafka: log.cleaner.dedupe.buffer.size]."""
+
+KEY_COMPACTION_MEMORY_BYTES = 256 * MIB
+"""What one task holds besides: blocks being read, records of a batch, an object being written."""
+
+KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
+"""A compacted stream object is closed when it reaches this: a task holds it whole, and joining makes larger ones."""
+
+KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
+"""How long after its start a key compaction may commit: the time limits of tombstones begin that much later, so that
+no reader loses time to see one [reference, 5.2]."""
+
+KEY_COMPACTION_WAVE_BYTES = 16 * GIB
+KEY_COMPACTION_WAVE_STREAMS_MAX = 256
+"""Streams whose tasks run together and are then committed: enough to keep some dozen executors busy for minutes, few
+enough that little is lost when a driver is."""
+
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
 """A unit of maintenance that failed is tried again after the first, then after twice as long, up to the last."""

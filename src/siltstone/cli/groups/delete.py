@@ -5,7 +5,7 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.deleting import tell_deleted
-from siltstone.cli.kafka_client.groups import delete_groups, find_groups
+from siltstone.kafka_client.groups import delete_groups, find_groups
 
 
 @click.command()

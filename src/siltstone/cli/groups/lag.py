@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from siltstone.cli.kafka_client.cluster import Cluster
-from siltstone.cli.kafka_client.failures import KafkaRefusal
-from siltstone.cli.kafka_client.offsets import LATEST, offsets_at
-from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.failures import KafkaRefusal
+from siltstone.kafka_client.offsets import LATEST, offsets_at
+from siltstone.kafka_client.topic_partition import TopicPartition
 
 
 class PartitionLag(msgspec.Struct, frozen=True):

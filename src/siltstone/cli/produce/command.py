@@ -7,17 +7,17 @@ import msgspec
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.failures import INTERRUPTED, Failure
-from siltstone.cli.kafka_client.cluster import Cluster
-from siltstone.cli.kafka_client.configs import topic_configs
-from siltstone.cli.kafka_client.failures import KafkaRefusal, PartitionUnknown, TopicUnknown
-from siltstone.cli.kafka_client.producing.outgoing import OutgoingRecord
-from siltstone.cli.kafka_client.producing.producer import BATCH_BYTES, Producer
-from siltstone.cli.kafka_client.topics import create_topic, find_topic, partitions_of
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.produce.lines import FORMATS, TEXT, LineRules, line_reader, parse_headers, parse_separator
 from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import read_lines
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.configs import topic_configs
+from siltstone.kafka_client.failures import KafkaRefusal, PartitionUnknown, TopicUnknown
+from siltstone.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.producer import BATCH_BYTES, Producer
+from siltstone.kafka_client.topics import create_topic, find_topic, partitions_of
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
 

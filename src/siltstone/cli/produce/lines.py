@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from siltstone.cli.json_records import LineRefused, read_record
-from siltstone.cli.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.outgoing import OutgoingRecord
 from siltstone.kafka_protocol.records.record import RecordHeader
 from siltstone.model.errors import InvalidRequest
 

@@ -1,1 +1,1 @@
-"""``siltstone tail``: ``following`` takes records from the broker, ``formats`` writes them down."""
+"""``siltstone tail``: ``command`` takes records from the broker, ``formats`` writes them down."""

@@ -14,7 +14,7 @@ import msgspec
 
 from siltstone.cli.escaping import shown, shown_bytes
 from siltstone.cli.json_records import written_record
-from siltstone.cli.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.buffers import Buffer
 

@@ -7,10 +7,10 @@ from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.escaping import cell
-from siltstone.cli.kafka_client.configs import TopicConfig, change_configs, topic_configs
-from siltstone.cli.kafka_client.topics import add_partitions, find_topic
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.topics.assignments import parse_assignments
+from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
+from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.model.errors import InvalidRequest
 
 PARTITIONS = "partitions"

@@ -3,12 +3,12 @@
 import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.kafka_client.failures import KafkaRefusal
-from siltstone.cli.kafka_client.topics import create_topic
 from siltstone.cli.output import print_json, results
 from siltstone.cli.topics.assignments import parse_assignments
 from siltstone.cli.topics.topic_ids import written_topic_id
 from siltstone.cli.words import counted
+from siltstone.kafka_client.failures import KafkaRefusal
+from siltstone.kafka_client.topics import create_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 
 

@@ -5,11 +5,11 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.deleting import tell_deleted
-from siltstone.cli.kafka_client.cluster import Cluster
-from siltstone.cli.kafka_client.offsets import ends_of
-from siltstone.cli.kafka_client.topics import delete_topics, find_topics
 from siltstone.cli.topics.listing import led_partitions
 from siltstone.cli.words import counted
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.offsets import ends_of
+from siltstone.kafka_client.topics import delete_topics, find_topics
 
 
 @click.command()

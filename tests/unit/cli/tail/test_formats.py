@@ -1,7 +1,7 @@
 import pytest
 
-from siltstone.cli.kafka_client.topic_partition import TopicPartition
 from siltstone.cli.tail.formats import JSON, RAW, TEXT, Columns, moment_words, record_writer
+from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.records.record import Record
 
 WHERE = TopicPartition("t", 3)

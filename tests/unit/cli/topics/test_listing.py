@@ -1,10 +1,10 @@
 import pytest
 
-from siltstone.cli.kafka_client.configs import ConfigSource, TopicConfig
-from siltstone.cli.kafka_client.offsets import Ends
 from siltstone.cli.output import results
 from siltstone.cli.topics import command, listing
 from siltstone.cli.topics.listing import TopicRow, topic_rows, topics_table
+from siltstone.kafka_client.configs import ConfigSource, TopicConfig
+from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 

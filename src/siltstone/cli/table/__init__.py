@@ -1,0 +1,1 @@
+"""``siltstone table``: a topic as the table of its keys."""

@@ -1,0 +1,127 @@
+"""``siltstone table TOPIC``: of each key the newest value."""
+
+from collections.abc import Iterable, Iterator
+
+import click
+import msgspec
+
+from siltstone.cli import output
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.escaping import shown_bytes
+from siltstone.cli.failures import Failure
+from siltstone.cli.json_records import written_bytes
+from siltstone.cli.tail.formats import moment_words
+from siltstone.cli.words import counted, size_words
+from siltstone.kafka_client.keyed_view import Entry, KeyedView
+from siltstone.model.limits import MIB
+
+ROWS_DEFAULT = 100
+MEMORY_MIB = 1024
+VALUE_CHARACTERS_MAX = 120
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """``value`` None: the topic holds nothing for the key."""
+
+    key: bytes
+    entry: Entry | None
+
+
+@click.command()
+@click.argument("topic", metavar="TOPIC")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this key; repeatable.")
+@click.option("--prefix", metavar="TEXT", help="Only keys that begin with it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=ROWS_DEFAULT,
+    metavar="N",
+    help=f"Rows shown [{ROWS_DEFAULT}].",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=MEMORY_MIB,
+    metavar="MIB",
+    help=f"The most that keys and values may take [{MEMORY_MIB}].",
+)
+@cluster_options  # fmt: skip
+def table(
+    choice: ClusterChoice,
+    topic: str,
+    keys: tuple[str, ...],
+    prefix: str | None,
+    limit: int,
+    memory: int,
+    as_json: bool,
+) -> None:
+    """Show a topic as a table: of each key the newest value.
+
+    The topic is read from its beginning to where it ends now. Records without key are passed over, and a record without
+    value removes its key. A topic with cleanup.policy=compact is kept short for this by key compaction.
+    """
+    bootstrap = ",".join(map(str, choice.bootstrap))
+    with KeyedView(bootstrap, topic, bytes_max=memory * MIB) as view:
+        rows = list(_named(view, keys) if keys else _found(view, (prefix or "").encode(), limit))
+        _show(view, rows, as_json=as_json)
+    if any(row.entry is None for row in rows):
+        raise Failure
+
+
+def _named(view: KeyedView, keys: Iterable[str]) -> Iterator[KeyRow]:
+    for key in keys:
+        name = key.encode()
+        yield KeyRow(name, view.entry(name) if name in view else None)
+
+
+def _found(view: KeyedView, prefix: bytes, limit: int) -> Iterator[KeyRow]:
+    matching = sorted(key for key in view if key.startswith(prefix))
+    for key in matching[:limit]:
+        yield KeyRow(key, view.entry(key))
+    if len(matching) > limit:
+        output.remarks().print(
+            f"{counted(len(matching) - limit, 'more key')} (--limit)", style="dim", markup=False
+        )
+
+
+def _show(view: KeyedView, rows: list[KeyRow], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"topic": view.topic, "keys": len(view), "rows": [_row_json(row) for row in rows]})
+        return
+    shown = output.table("key", "value", ">partition", ">offset", "time (UTC)")
+    for row in rows:
+        shown.add_row(*_cells(row))
+    output.results().print(shown)
+    output.remarks().print(
+        f"{view.topic}: {counted(len(view), 'key')}, {size_words(view.size_bytes)} in memory",
+        style="dim",
+        markup=False,
+    )
+
+
+def _cells(row: KeyRow) -> tuple[str, ...]:
+    entry = row.entry
+    if entry is None:
+        return shown_bytes(row.key), "(not there)", "", "", ""
+    value = shown_bytes(entry.value)
+    cut = value if len(value) <= VALUE_CHARACTERS_MAX else value[: VALUE_CHARACTERS_MAX - 1] + "…"
+    return (
+        shown_bytes(row.key),
+        cut,
+        str(entry.partition),
+        str(entry.offset),
+        moment_words(entry.timestamp_ms),
+    )
+
+
+def _row_json(row: KeyRow) -> dict[str, object]:
+    key: dict[str, object] = dict(written_bytes("key", row.key))
+    if row.entry is None:
+        return {**key, "value": None, "offset": None}
+    return {
+        **key,
+        **written_bytes("value", row.entry.value),
+        "partition": row.entry.partition,
+        "offset": row.entry.offset,
+        "timestamp": row.entry.timestamp_ms,
+    }

@@ -1,0 +1,172 @@
+"""The brokers of a cluster, and which of them to ask.
+
+Any broker answers questions about topics; records are with the leader of their partition, offsets of a group with its
+coordinator. A broker is connected to when it is needed, at the address the cluster tells for it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from siltstone.kafka_client.addresses import Address
+from siltstone.kafka_client.connection import Connection, open_connection
+from siltstone.kafka_client.failures import BrokerNotThere, KafkaNotReady, NotKafka, refuse_error
+from siltstone.kafka_client.patience import Patience, patiently
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from siltstone.kafka_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from siltstone.kafka_protocol.notation import Message
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+NO_LEADER = -1
+
+
+class Cluster:
+    """``with`` closes all connections. ``clock`` and ``rng``: for waiting, and for whoever needs them."""
+
+    def __init__(self, bootstrap: Sequence[Address], clock: Clock, rng: Random) -> None:
+        self.clock = clock
+        self.rng = rng
+        self.bootstrap = bootstrap
+        self._entrance: Connection | None = None
+        self._connections: dict[Address, Connection] = {}
+        self._brokers: dict[int, Address] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
+
+    # -- connections
+
+    def entrance(self) -> Connection:
+        """A connection to the first broker of --bootstrap that answers, for questions: on those of ``broker`` requests
+        may be under way. Raises what ``open_connection`` does."""
+        if self._entrance is None:
+            self._entrance = self._first_that_answers()
+        return self._entrance
+
+    def _first_that_answers(self) -> Connection:
+        failures: list[SiltstoneError] = []
+        for address in self.bootstrap:
+            try:
+                return open_connection(address)
+            except (Unavailable, NotKafka) as failure:
+                failures.append(failure)
+        if len(failures) == 1:
+            raise failures[0]
+        tried = ", ".join(map(str, self.bootstrap))
+        raise BrokerNotThere(f"none of {tried} answers; the last: {failures[-1]}") from failures[-1]
+
+    def broker(self, node_id: int) -> Connection:
+        """Raises what ``open_connection`` does, telling where the address came from."""
+        if node_id not in self._brokers:
+            self.learn([])
+        address = self._brokers.get(node_id)
+        if address is None:
+            raise KafkaNotReady(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not there now: try again"
+            )
+        if address in self._connections:
+            return self._connections[address]
+        try:
+            connection = self._connections[address] = open_connection(address)
+        except BrokerNotThere as missing:
+            if address in self.bootstrap:
+                raise
+            raise BrokerNotThere(
+                f"the cluster says that broker {node_id} is at {address}, and there is nobody: check its "
+                "advertised_listeners"
+            ) from missing
+        return connection
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """As far as they were told by ``learn``."""
+        return sorted(self._brokers)
+
+    def address_of(self, node_id: int) -> str:
+        return str(self._brokers.get(node_id, "?"))
+
+    # -- questions
+
+    def ask(self, request: Message, answer: type[M]) -> M:
+        """Any broker. Raises what ``Connection.call`` does."""
+        return self.entrance().call(request, answer)
+
+    def patiently(self, attempt: Callable[[], T]) -> T:
+        """Again while the cluster is not ready. Raises KafkaNotReady when that takes too long."""
+        return patiently(Patience(self.clock, self.rng), attempt, KafkaNotReady)
+
+    def learn(self, topics: Sequence[str] | None) -> list[MetadataResponseTopic]:
+        """What the cluster tells of topics (None: of all), brokers and leaders. Topics may come with an error."""
+        asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        told = self.ask(request, MetadataResponse)
+        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
+        for topic in told.topics:
+            for partition in topic.partitions:
+                key = TopicPartition(topic.name or "", partition.partition_index)
+                self._leaders[key] = NO_LEADER if partition.error_code else partition.leader_id
+        return told.topics
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """Raises KafkaNotReady while it has none."""
+        if self._leaders.get(partition, NO_LEADER) == NO_LEADER:
+            self.learn([partition.topic])
+        leader = self._leaders.get(partition, NO_LEADER)
+        if leader == NO_LEADER:
+            raise KafkaNotReady(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now: try again")
+        return leader
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Raises KafkaNotReady while one has none."""
+        grouped: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            grouped.setdefault(self.leader_of(partition), []).append(partition)
+        return grouped
+
+    def forget_leaders(self) -> None:
+        """After an answer that shows that they have moved."""
+        self._leaders.clear()
+
+    def reconnect(self) -> None:
+        """Forget all connections and leaders: the next question begins at --bootstrap."""
+        self.close()
+        self.forget_leaders()
+
+    def coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:
+        """Node id → its groups. Raises KafkaNotReady when that takes too long, KafkaRefusal."""
+        return self.patiently(lambda: self._coordinators_of(groups)) if groups else {}
+
+    def _coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:
+        answer = self.ask(FindCoordinatorRequest(coordinator_keys=list(groups)), FindCoordinatorResponse)
+        grouped: dict[int, list[str]] = {}
+        for found in answer.coordinators:
+            refuse_error(found.error_code, f"group {found.key}", found.error_message)
+            self._brokers[found.node_id] = Address(found.host, found.port)
+            grouped.setdefault(found.node_id, []).append(found.key)
+        return grouped

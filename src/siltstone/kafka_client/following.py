@@ -1,0 +1,98 @@
+"""Records of a topic in the order they come in: the last ones, those from a place on, and what follows."""
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import nlargest
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.consuming import Fetcher
+from siltstone.kafka_client.failures import KafkaNotReady
+from siltstone.kafka_client.offsets import Ends, ends_of
+from siltstone.kafka_client.patience import Patience
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.model.errors import Unavailable
+
+Found = tuple[TopicPartition, Record]
+
+FETCH_WAIT_MS = 500
+RECONNECT_TIME_LIMIT_MS = 60_000
+"""A broker that restarts is back by then."""
+
+
+class Following:
+    """``on_remark``: something a person wants to know, and the output goes on. ``on_positions``: how far each partition
+    was taken in, after every fetch; past offsets that hold nothing, too."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        on_remark: Callable[[str], None],
+        on_positions: Callable[[Mapping[TopicPartition, int]], None] = lambda _: None,
+    ) -> None:
+        self._cluster = cluster
+        self._on_remark = on_remark
+        self._on_positions = on_positions
+
+    def records(
+        self, positions: dict[TopicPartition, int], until: dict[TopicPartition, int] | None = None
+    ) -> Iterator[Found | None]:
+        """From these offsets on; None now and then while nothing comes. ``until``: each partition up to its offset, or
+        for ever. Raises KafkaRefusal, CorruptData, and Unavailable after a minute without a broker."""
+        fetcher = Fetcher(self._cluster, positions, self._tell_gap)
+        patience = Patience(self._cluster.clock, self._cluster.rng, RECONNECT_TIME_LIMIT_MS)
+        is_broken = False
+        while _is_open(fetcher.positions, until):
+            try:
+                yield from self._fetched(fetcher, until)
+                self._on_positions(fetcher.positions)
+                yield None
+            except Unavailable as trouble:
+                if not is_broken and not isinstance(trouble, KafkaNotReady):
+                    self._on_remark(f"{trouble}; waiting for it to come back")
+                is_broken = True
+                self._cluster.reconnect()
+                patience.wait_after(trouble)
+            else:
+                is_broken = False
+                patience.restart()
+
+    def _fetched(self, fetcher: Fetcher, until: dict[TopicPartition, int] | None) -> Iterator[Found]:
+        for where, record in fetcher.fetch(FETCH_WAIT_MS):
+            if until is None or record.offset < until[where]:
+                yield where, record
+        if until is not None:
+            for where in [key for key, position in fetcher.positions.items() if position >= until[key]]:
+                del fetcher.positions[where]
+
+    def _tell_gap(self, where: TopicPartition, position: int, resumed: int) -> None:
+        self._on_remark(f"partition {where.partition}: the offsets {position} to {resumed - 1} are gone")
+
+    def last(
+        self, partitions: list[TopicPartition], count: int
+    ) -> tuple[list[Found], dict[TopicPartition, int]]:
+        """The last records of all the partitions together, by time, and where each goes on. Where compaction has left
+        gaps, it looks back further."""
+        ends = ends_of(self._cluster, partitions)
+        if count == 0:
+            return [], {key: each.end_offset for key, each in ends.items()}
+        span = count
+        while True:
+            found = self._last_offsets(ends, span, count)
+            if len(found) >= count or all(span >= each.span for each in ends.values()):
+                return found, {key: each.end_offset for key, each in ends.items()}
+            span *= 4
+
+    def _last_offsets(self, ends: dict[TopicPartition, Ends], span: int, count: int) -> list[Found]:
+        begin = {key: max(each.start_offset, each.end_offset - span) for key, each in ends.items()}
+        until = {key: each.end_offset for key, each in ends.items()}
+        found = (each for each in self.records(begin, until) if each is not None)
+        return sorted(nlargest(count, found, key=_by_time), key=_by_time)
+
+
+def _is_open(positions: dict[TopicPartition, int], until: dict[TopicPartition, int] | None) -> bool:
+    return until is None or any(position < until[key] for key, position in positions.items())
+
+
+def _by_time(found: Found) -> tuple[int, int, TopicPartition]:
+    where, record = found
+    return record.timestamp_ms, record.offset, where

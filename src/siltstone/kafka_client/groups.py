@@ -1,0 +1,213 @@
+"""Consumer groups: which there are, who is in them, how far they have read; and changing that."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import msgspec
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.failures import (
+    GroupUnknown,
+    refusal,
+    refuse_error,
+)
+from siltstone.kafka_client.group_assignment import assigned_partitions
+from siltstone.kafka_client.offsets import by_topic
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from siltstone.kafka_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from siltstone.kafka_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from siltstone.kafka_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+SUGGESTIONS_MAX = 3
+CHANCE_SHOWN = 8
+_NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""What a broker says of groups with a protocol younger than the request; they are listed all the same."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+    @property
+    def name(self) -> str:
+        """Short, and enough to tell it from others: most member ids are a client id and 36 letters of chance."""
+        if self.instance_id is not None:
+            return self.instance_id
+        chance = self.member_id.removeprefix(f"{self.client_id}-")
+        if chance == self.member_id or len(chance) <= CHANCE_SHOWN:
+            return self.member_id
+        return f"{self.client_id}-{chance[:CHANCE_SHOWN]}…"
+
+
+class Group(msgspec.Struct, frozen=True):
+    """``members`` None: the broker does not tell, as for groups of a younger protocol."""
+
+    group_id: str
+    state: str
+    assignor: str = ""
+    coordinator: int = -1
+    members: tuple[Member, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state in ("Empty", "Dead")
+
+
+def all_groups(cluster: Cluster) -> list[Group]:
+    """By name, with their members. Raises KafkaRefusal, KafkaNotReady."""
+    listed = cluster.patiently(lambda: _listed(cluster))
+    described = _described(cluster, sorted(listed))
+    return [_merged(group_id, listed[group_id], described.get(group_id)) for group_id in sorted(listed)]
+
+
+def find_group(cluster: Cluster, group_id: str) -> Group:
+    """Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
+    return find_groups(cluster, [group_id])[0]
+
+
+def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[Group]:
+    """In the order asked for. Raises GroupUnknown for the first that is not there."""
+    listed = cluster.patiently(lambda: _listed(cluster))
+    for group_id in group_ids:
+        if group_id not in listed:
+            raise _unknown(group_id, sorted(listed))
+    described = _described(cluster, group_ids)
+    return [_merged(group_id, listed[group_id], described.get(group_id)) for group_id in group_ids]
+
+
+def _unknown(group_id: str, known: list[str]) -> GroupUnknown:
+    near = get_close_matches(group_id, known, n=SUGGESTIONS_MAX)
+    hint = f"did you mean {' or '.join(near)}?" if near else "siltstone groups lists them"
+    return GroupUnknown(f"there is no consumer group {group_id}: {hint}")
+
+
+def _listed(cluster: Cluster) -> dict[str, str]:
+    """Group → state. Every broker knows its own."""
+    cluster.learn([])
+    states: dict[str, str] = {}
+    for node_id in cluster.broker_ids:
+        answer = cluster.broker(node_id).call(ListGroupsRequest(), ListGroupsResponse)
+        refuse_error(answer.error_code, f"the groups of broker {node_id}")
+        states |= {group.group_id: group.group_state for group in answer.groups}
+    return states
+
+
+def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, Group]:
+    found: dict[str, Group] = {}
+    for node_id, theirs in cluster.coordinators_of(group_ids).items():
+        request = DescribeGroupsRequest(groups=theirs)
+        for group in cluster.broker(node_id).call(request, DescribeGroupsResponse).groups:
+            if group.error_code not in _NOT_DESCRIBED:
+                refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
+                found[group.group_id] = _group(group, node_id)
+    return found
+
+
+def _group(described: DescribedGroup, coordinator: int) -> Group:
+    return Group(
+        described.group_id,
+        described.group_state,
+        described.protocol_data,
+        coordinator,
+        tuple(_member(member) for member in described.members),
+    )
+
+
+def _member(described: DescribedGroupMember) -> Member:
+    return Member(
+        described.member_id,
+        described.group_instance_id,
+        described.client_id,
+        described.client_host.removeprefix("/"),
+        assigned_partitions(described.member_assignment),
+    )
+
+
+def _merged(group_id: str, state: str, described: Group | None) -> Group:
+    if described is None or (described.state == "Dead" and state not in ("", "Dead")):
+        return Group(group_id, state)
+    return described
+
+
+def committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Group → partition → the offset it goes on from. Raises KafkaRefusal, KafkaNotReady."""
+    return cluster.patiently(lambda: _committed_offsets(cluster, group_ids))
+
+
+def _committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for node_id, theirs in cluster.coordinators_of(group_ids).items():
+        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in theirs]
+        answer = cluster.broker(node_id).call(OffsetFetchRequest(groups=groups), OffsetFetchResponse)
+        found |= {group.group_id: _offsets(group) for group in answer.groups}
+    return found
+
+
+def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
+    refuse_error(group.error_code, f"group {group.group_id}")
+    found: dict[TopicPartition, int] = {}
+    for topic in group.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            refuse_error(partition.error_code, f"group {group.group_id}, {key}")
+            if partition.committed_offset >= 0:
+                found[key] = partition.committed_offset
+    return found
+
+
+def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """For a group without members. Raises KafkaRefusal (members came in the meantime), KafkaNotReady."""
+    cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets))
+
+
+def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=number, committed_offset=offsets[TopicPartition(topic, number)]
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in by_topic(offsets).items()
+    ]
+    (node_id,) = cluster.coordinators_of([group_id])
+    request = OffsetCommitRequest(group_id=group_id, topics=topics)
+    answer = cluster.broker(node_id).call(request, OffsetCommitResponse)
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            refuse_error(partition.error_code, f"group {group_id}, {topic.name}-{partition.partition_index}")
+
+
+def delete_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, str]:
+    """Each by itself; those that were not deleted, and why."""
+    refused: dict[str, str] = {}
+    for node_id, theirs in cluster.coordinators_of(group_ids).items():
+        request = DeleteGroupsRequest(groups_names=theirs)
+        for result in cluster.broker(node_id).call(request, DeleteGroupsResponse).results:
+            if result.error_code:
+                refused[result.group_id] = str(refusal(result.error_code, f"group {result.group_id}"))
+    return refused

@@ -1,0 +1,137 @@
+"""Offsets of partitions: their ends, and where a time begins; and dropping what lies before one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.failures import KafkaNotReady, refuse_error
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from siltstone.kafka_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+NEWEST = -3
+"""Instead of a time: the end, the start, the record with the largest timestamp."""
+
+NO_OFFSET = -1
+NO_REPLICA = -1
+DELETE_TIME_LIMIT_MS = 30_000
+
+
+class FoundOffset(msgspec.Struct, frozen=True):
+    """``offset`` −1: there is no record of that time or later. ``timestamp_ms`` −1 for the two ends."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """[start, end): the offsets of a partition."""
+
+    start_offset: int
+    end_offset: int
+
+    @property
+    def span(self) -> int:
+        """The most records there can be: compaction leaves gaps."""
+        return self.end_offset - self.start_offset
+
+
+def offsets_at(
+    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, FoundOffset]:
+    """The first record of that time or later in each, or the end meant. Raises KafkaNotReady, KafkaRefusal."""
+    left = sorted(partitions)
+    return cluster.patiently(lambda: _offsets_at(cluster, left, timestamp_ms))
+
+
+def _offsets_at(
+    cluster: Cluster, partitions: Sequence[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, FoundOffset]:
+    found: dict[TopicPartition, FoundOffset] = {}
+    for leader, theirs in cluster.by_leader(partitions).items():
+        topics = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[ListOffsetsPartition(partition_index=n, timestamp=timestamp_ms) for n in numbers],
+            )
+            for topic, numbers in by_topic(theirs).items()
+        ]
+        request = ListOffsetsRequest(replica_id=NO_REPLICA, topics=topics)
+        found |= _checked(cluster, cluster.broker(leader).call(request, ListOffsetsResponse))
+    return found
+
+
+def _checked(cluster: Cluster, answer: ListOffsetsResponse) -> dict[TopicPartition, FoundOffset]:
+    found: dict[TopicPartition, FoundOffset] = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            refuse_partition_error(cluster, partition.error_code, key)
+            found[key] = FoundOffset(partition.offset, partition.timestamp)
+    return found
+
+
+def refuse_partition_error(cluster: Cluster, code: int, partition: TopicPartition) -> None:
+    """Raises KafkaRefusal, or KafkaNotReady after which leaders are asked for again."""
+    try:
+        refuse_error(code, f"partition {partition}")
+    except KafkaNotReady:
+        cluster.forget_leaders()
+        raise
+
+
+def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
+    """Raises KafkaNotReady, KafkaRefusal."""
+    asked = list(partitions)
+    starts = offsets_at(cluster, asked, EARLIEST)
+    ends = offsets_at(cluster, asked, LATEST)
+    return {key: Ends(starts[key].offset, ends[key].offset) for key in asked}
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for key in partitions:
+        grouped.setdefault(key.topic, []).append(key.partition)
+    return grouped
+
+
+def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """What lies before the offsets is gone; where each partition begins now. Raises KafkaNotReady, KafkaRefusal."""
+    return cluster.patiently(lambda: _delete_records(cluster, before))
+
+
+def _delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    starts: dict[TopicPartition, int] = {}
+    for leader, theirs in cluster.by_leader(before).items():
+        topics = [
+            DeleteRecordsTopic(
+                name=topic,
+                partitions=[
+                    DeleteRecordsPartition(
+                        partition_index=number, offset=before[TopicPartition(topic, number)]
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in by_topic(theirs).items()
+        ]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=DELETE_TIME_LIMIT_MS)
+        for topic in cluster.broker(leader).call(request, DeleteRecordsResponse).topics:
+            for result in topic.partitions:
+                key = TopicPartition(topic.name, result.partition_index)
+                refuse_partition_error(cluster, result.error_code, key)
+                starts[key] = result.low_watermark
+    return starts

@@ -1,0 +1,196 @@
+"""Batches to the leaders of their partitions, each exactly once and in order.
+
+Several requests are under way to each leader. When anything goes wrong that may pass (a connection lost, a leader that
+has moved) all connections are dropped, and what nobody has acknowledged is sent again from the oldest on, one batch at
+a time: the broker knows the producer and its sequence numbers, and takes none twice. The first batch of each partition
+travels alone, since a broker that knows nothing of a producer takes any sequence number from it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import Connection
+from siltstone.kafka_client.failures import NOT_READY, KafkaNotReady, KafkaRefusal, words_of
+from siltstone.kafka_client.patience import Patience
+from siltstone.kafka_client.producing.outgoing import OutgoingBatch
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_client.topics import find_topics
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from siltstone.model.errors import Unavailable
+
+REQUESTS_UNDER_WAY_MAX = 5
+"""Of how many batches of a producer a broker remembers [KIP-98]."""
+BROKER_TIME_LIMIT_MS = 30_000
+ANSWER_TIME_LIMIT_MS = 40_000
+DELIVERY_TIME_LIMIT_MS = 120_000
+"""How long a batch is tried; a broker that restarts is back by then [Java: delivery.timeout.ms]."""
+ALL_REPLICAS = -1
+UNKNOWN_OFFSET = -1
+
+_SEND_AGAIN = NOT_READY | {ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+class RecordsRefused(KafkaRefusal):
+    """The broker does not take records of the input, for good."""
+
+
+class Delivery:
+    """``on_delivered``: a batch is in the log from that offset on (−1: the broker has forgotten where). ``on_trouble``:
+    something went wrong, and is tried again."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        on_delivered: Callable[[OutgoingBatch, int], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._on_delivered = on_delivered
+        self._on_trouble = on_trouble
+        self._unacknowledged: dict[int, OutgoingBatch] = {}
+        self._under_way: dict[Connection, deque[list[OutgoingBatch]]] = {}
+        self._untested: set[TopicPartition] = set()
+        self._tested: set[TopicPartition] = set()
+
+    @property
+    def records_unacknowledged(self) -> int:
+        """Sent, and nobody knows whether they are written."""
+        return sum(len(batch.lines) for batch in self._unacknowledged.values())
+
+    def send(self, batches: Sequence[OutgoingBatch]) -> None:
+        """At most one of each partition. Waits only where too much is under way. Raises what ``wait`` does."""
+        self._unacknowledged |= {batch.number: batch for batch in batches}
+        try:
+            self._send(batches)
+        except Unavailable as trouble:
+            self._deliver_carefully(trouble)
+
+    def wait(self) -> None:
+        """Until everything is acknowledged. Raises RecordsRefused, TopicUnknown, and the last trouble when the time is
+        over."""
+        try:
+            for connection in list(self._under_way):
+                self._receive_all(connection)
+        except Unavailable as trouble:
+            self._deliver_carefully(trouble)
+        assert not self._unacknowledged
+
+    def _send(self, batches: Sequence[OutgoingBatch]) -> None:
+        by_partition = {batch.partition: batch for batch in batches}
+        assert len(by_partition) == len(batches)
+        for leader, partitions in self._cluster.by_leader(by_partition).items():
+            connection = self._cluster.broker(leader)
+            under_way = self._under_way.setdefault(connection, deque())
+            if not self._untested.isdisjoint(partitions):
+                self._receive_all(connection)
+            while len(under_way) >= REQUESTS_UNDER_WAY_MAX:
+                self._receive(connection)
+            theirs = [by_partition[partition] for partition in partitions]
+            connection.send(_request(theirs))
+            under_way.append(theirs)
+            self._untested |= set(partitions) - self._tested
+
+    def _receive_all(self, connection: Connection, *, is_alone: bool = False) -> None:
+        while self._under_way[connection]:
+            self._receive(connection, is_alone=is_alone)
+
+    def _receive(self, connection: Connection, *, is_alone: bool = False) -> None:
+        """One answer. ``is_alone``: all batches before these are acknowledged. Raises KafkaNotReady when any batch has
+        to be sent again, RecordsRefused when one never will be taken."""
+        batches = {batch.partition: batch for batch in self._under_way[connection].popleft()}
+        answer = connection.receive(ProduceResponse, ANSWER_TIME_LIMIT_MS)
+        failures: list[KafkaNotReady | RecordsRefused] = []
+        for topic in answer.responses:
+            for result in topic.partition_responses:
+                batch = batches[TopicPartition(topic.name, result.index)]
+                if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    self._acknowledge(batch, result)
+                else:
+                    failures.append(self._failure(batch, result, is_alone))
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, KafkaNotReady)):
+            if isinstance(failure, RecordsRefused):
+                self._hear_the_rest()
+            raise failure
+
+    def _hear_the_rest(self) -> None:
+        """How far it got is told truly: what is still under way may well be taken."""
+        for connection, under_way in self._under_way.items():
+            with suppress(Unavailable, RecordsRefused):
+                while under_way:
+                    self._receive(connection)
+
+    def _acknowledge(self, batch: OutgoingBatch, result: PartitionProduceResponse) -> None:
+        del self._unacknowledged[batch.number]
+        self._untested.discard(batch.partition)
+        self._tested.add(batch.partition)
+        offset = UNKNOWN_OFFSET if result.error_code else result.base_offset
+        self._on_delivered(batch, offset)
+
+    def _failure(
+        self, batch: OutgoingBatch, result: PartitionProduceResponse, is_alone: bool
+    ) -> KafkaNotReady | RecordsRefused:
+        """Out of order may mean that the batch before it was refused, and comes again too."""
+        code = ErrorCode(result.error_code)
+        if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):
+            return KafkaNotReady(code, f"partition {batch.partition}: {words_of(code, result.error_message)}")
+        del self._unacknowledged[batch.number]
+        return _refused(batch, code, result)
+
+    def _deliver_carefully(self, trouble: Unavailable) -> None:
+        """Everything unacknowledged, one by one, until it is done or the time is over."""
+        patience = Patience(self._cluster.clock, self._cluster.rng, DELIVERY_TIME_LIMIT_MS)
+        failures = [trouble]
+        while self._unacknowledged:
+            self._begin_anew()
+            if len(failures) == 1 + isinstance(trouble, KafkaNotReady):  # a leader may just be on its way
+                self._on_trouble(str(failures[-1]))
+            patience.wait_after(failures[-1])
+            try:
+                self._send_one_by_one(patience)
+            except Unavailable as again:
+                failures.append(again)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """What is under way is forgotten with its connection."""
+        self._cluster.reconnect()
+        self._under_way.clear()
+        self._untested.clear()
+
+    def _send_one_by_one(self, patience: Patience) -> None:
+        topics = {batch.partition.topic for batch in self._unacknowledged.values()}
+        find_topics(self._cluster, sorted(topics))  # raises TopicUnknown when it was deleted in the meantime
+        for batch in list(self._unacknowledged.values()):
+            self._send([batch])
+            for connection in list(self._under_way):
+                self._receive_all(connection, is_alone=True)
+            patience.restart()
+
+
+def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for batch in batches:
+        data = PartitionProduceData(index=batch.partition.partition, records=batch.data)
+        topics.setdefault(batch.partition.topic, []).append(data)
+    return ProduceRequest(
+        acks=ALL_REPLICAS,
+        timeout_ms=BROKER_TIME_LIMIT_MS,
+        topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+    )
+
+
+def _refused(batch: OutgoingBatch, code: ErrorCode, result: PartitionProduceResponse) -> RecordsRefused:
+    line, message = batch.lines[0], result.error_message
+    for wrong in result.record_errors[:1]:
+        line = batch.lines[wrong.batch_index] if wrong.batch_index < len(batch.lines) else line
+        message = wrong.batch_index_error_message or message
+    return RecordsRefused(code, f"line {line}: {words_of(code, message)}")

@@ -1,0 +1,164 @@
+"""Records gathered into batches, and where they came to lie.
+
+``add`` gathers and sends what is full; ``flush`` returns when everything is durable at the broker. The bytes of open
+batches are bounded whatever the number of partitions.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.producing.delivery import UNKNOWN_OFFSET, Delivery
+from siltstone.kafka_client.producing.identity import new_identity
+from siltstone.kafka_client.producing.outgoing import OutgoingBatch, OutgoingRecord
+from siltstone.kafka_client.producing.partitioner import RoundRobin, partition_of_key
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, SEQUENCE_MASK, Codec
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.model.limits import KIB, MIB
+
+BATCH_BYTES = 256 * KIB
+"""Past this a larger batch gains little; half of it is under Kafka's usual limit of 1 MiB in any case."""
+REQUEST_BYTES = 4 * MIB
+OPEN_BYTES_MAX = 32 * MIB
+"""Of all partitions together: a topic of ten thousand partitions would gather gigabytes."""
+RECORD_OVERHEAD_BYTES = 32
+"""Lengths, deltas and attributes of a record, at most."""
+
+
+class _OpenBatch:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.lines: list[int] = []
+        self.size_bytes = BATCH_HEADER_BYTES
+
+
+class PartitionDelivery(msgspec.Struct):
+    """What one partition got; offsets −1 when the broker could not say."""
+
+    records: int = 0
+    first_offset: int = UNKNOWN_OFFSET
+    last_offset: int = UNKNOWN_OFFSET
+
+
+class Producer:
+    """To one topic of so many partitions. ``batch_bytes_max``: what the topic takes (max.message.bytes)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition_count: int,
+        *,
+        compression: Codec = Codec.NONE,
+        batch_bytes_max: int = BATCH_BYTES,
+        on_trouble: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition_count = partition_count
+        self._compression = compression
+        self._batch_bytes_max = min(BATCH_BYTES, batch_bytes_max)
+        self._keyless = RoundRobin(partition_count, cluster.rng.randrange(partition_count))
+        self._open: dict[int, _OpenBatch] = {}
+        self._open_bytes = 0
+        self._next_sequences: dict[int, int] = {}
+        self._identity = new_identity(cluster)
+        self._delivery = Delivery(cluster, self._delivered, on_trouble)
+        self.batches = 0
+        self.wire_bytes = 0
+        self.partitions: dict[int, PartitionDelivery] = {}
+
+    @property
+    def records(self) -> int:
+        """Acknowledged by the broker."""
+        return sum(partition.records for partition in self.partitions.values())
+
+    @property
+    def records_unacknowledged(self) -> int:
+        """Sent, and nobody knows whether they are written."""
+        return self._delivery.records_unacknowledged
+
+    def add(self, record: OutgoingRecord) -> None:
+        """Raises what ``Delivery.send`` does."""
+        number = self._partition_of(record)
+        size_bytes = _size_of(record)
+        opened = self._open.get(number)
+        if opened is not None and opened.size_bytes + size_bytes > self._batch_bytes_max:
+            self._delivery.send([self._sealed(number)])
+            number = self._partition_of(record)
+            opened = self._open.get(number)
+        if opened is None:
+            opened = self._open[number] = _OpenBatch()
+        opened.records.append(self._written(record))
+        opened.lines.append(record.line)
+        opened.size_bytes += size_bytes
+        self._open_bytes += size_bytes
+        if self._open_bytes > OPEN_BYTES_MAX:
+            self._send_open()
+
+    def flush(self) -> None:
+        """Raises what ``Delivery.wait`` does."""
+        self._send_open()
+        self._delivery.wait()
+
+    def _partition_of(self, record: OutgoingRecord) -> int:
+        if record.partition is not None:
+            return record.partition
+        if record.key is None:
+            return self._keyless.partition
+        return partition_of_key(record.key, self._partition_count)
+
+    def _written(self, record: OutgoingRecord) -> Record:
+        timestamp_ms = self._cluster.clock.now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        return Record(timestamp_ms=timestamp_ms, key=record.key, value=record.value, headers=record.headers)
+
+    def _send_open(self) -> None:
+        for request in self._requests():
+            self._delivery.send(request)
+
+    def _requests(self) -> Iterator[list[OutgoingBatch]]:
+        gathered: list[OutgoingBatch] = []
+        gathered_bytes = 0
+        for number in list(self._open):
+            gathered.append(self._sealed(number))
+            gathered_bytes += len(gathered[-1].data)
+            if gathered_bytes >= REQUEST_BYTES:
+                yield gathered
+                gathered, gathered_bytes = [], 0
+        if gathered:
+            yield gathered
+
+    def _sealed(self, number: int) -> OutgoingBatch:
+        opened = self._open.pop(number)
+        self._open_bytes -= opened.size_bytes - BATCH_HEADER_BYTES
+        if number == self._keyless.partition:
+            self._keyless.turn()
+        sequence = self._next_sequences.get(number, 0)
+        self._next_sequences[number] = (sequence + len(opened.records)) & SEQUENCE_MASK
+        data = build_batch(
+            opened.records,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=sequence,
+            compression=self._compression,
+        )
+        self.batches += 1
+        self.wire_bytes += len(data)
+        partition = TopicPartition(self._topic, number)
+        return OutgoingBatch(number=self.batches, partition=partition, data=data, lines=opened.lines)
+
+    def _delivered(self, batch: OutgoingBatch, base_offset: int) -> None:
+        told = self.partitions.setdefault(batch.partition.partition, PartitionDelivery())
+        told.records += len(batch.lines)
+        if base_offset != UNKNOWN_OFFSET:
+            told.first_offset = base_offset if told.first_offset == UNKNOWN_OFFSET else told.first_offset
+            told.last_offset = base_offset + len(batch.lines) - 1
+
+
+def _size_of(record: OutgoingRecord) -> int:
+    """At most."""
+    headers = sum(len(name) * 3 + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES

@@ -1,0 +1,116 @@
+"""Topics: which there are, made, changed, deleted."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.failures import (
+    PartitionUnknown,
+    TopicUnknown,
+    refusal,
+    refuse_error,
+)
+from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from siltstone.kafka_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from siltstone.kafka_protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
+
+AS_THE_BROKER_LIKES = -1
+CHANGE_TIME_LIMIT_MS = 30_000
+SUGGESTIONS_MAX = 3
+
+
+def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
+    """By name, those without a leader included."""
+    return sorted(cluster.learn(None), key=lambda topic: topic.name or "")
+
+
+def find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataResponseTopic]:
+    """In the order asked for. Raises TopicUnknown for the first that is not there, KafkaRefusal."""
+    return cluster.patiently(lambda: _find_topics(cluster, names))
+
+
+def find_topic(cluster: Cluster, name: str) -> MetadataResponseTopic:
+    return find_topics(cluster, [name])[0]
+
+
+def _find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataResponseTopic]:
+    told = {topic.name: topic for topic in cluster.learn(names)}
+    for name in names:
+        topic = told.get(name)
+        if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise _unknown(cluster, name)
+        refuse_error(topic.error_code, f"topic {name}")
+    return [told[name] for name in names]
+
+
+def _unknown(cluster: Cluster, name: str) -> TopicUnknown:
+    known = [topic.name or "" for topic in cluster.learn(None)]
+    near = get_close_matches(name, known, n=SUGGESTIONS_MAX)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"siltstone topics create {name} makes it"
+    return TopicUnknown(f"there is no topic {name}: {hint}")
+
+
+def partitions_of(topic: MetadataResponseTopic, numbers: Iterable[int] = ()) -> list[TopicPartition]:
+    """All, or those of these numbers. Raises PartitionUnknown."""
+    name = topic.name or ""
+    known = sorted(partition.partition_index for partition in topic.partitions)
+    wanted = sorted(set(numbers)) or known
+    for number in wanted:
+        if number not in known:
+            raise PartitionUnknown(f"topic {name} has no partition {number}: it has 0 to {known[-1]}")
+    return [TopicPartition(name, number) for number in wanted]
+
+
+def create_topic(
+    cluster: Cluster, name: str, partitions: int | None, configs: dict[str, str]
+) -> CreatableTopicResult:
+    """Raises KafkaRefusal, KafkaNotReady."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=AS_THE_BROKER_LIKES if partitions is None else partitions,
+        replication_factor=AS_THE_BROKER_LIKES,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=CHANGE_TIME_LIMIT_MS)
+    made = cluster.ask(request, CreateTopicsResponse).topics[0]
+    refuse_error(made.error_code, f"topic {name}", made.error_message)
+    return made
+
+
+def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bool = False) -> None:
+    """``count`` in all. Raises KafkaRefusal, KafkaNotReady."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(
+        topics=[topic], timeout_ms=CHANGE_TIME_LIMIT_MS, validate_only=validate_only
+    )
+    result = cluster.ask(request, CreatePartitionsResponse).results[0]
+    refuse_error(result.error_code, f"topic {name}", result.error_message)
+
+
+def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
+    """Each by itself; those that were not deleted, and why."""
+    topics = [DeleteTopicState(name=name) for name in names]
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=CHANGE_TIME_LIMIT_MS)
+    results = cluster.ask(request, DeleteTopicsResponse).responses
+    return {
+        result.name or "": str(refusal(result.error_code, f"topic {result.name}", result.error_message))
+        for result in results
+        if result.error_code
+    }

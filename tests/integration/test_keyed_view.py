@@ -1,0 +1,125 @@
+"""A topic as the table of its keys, in Python and at a terminal, with a real broker."""
+
+import threading
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+import siltstone
+from siltstone.kafka_client.keyed_view import KeyedViewTooLarge
+from siltstone.server.embedded import Broker
+from support.cli import run
+
+
+class Writer:
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+        self._topic = topic
+
+    def put(self, **pairs: bytes | None) -> None:
+        for key, value in pairs.items():
+            self._producer.produce(self._topic, value, key.encode())
+        assert self._producer.flush(30) == 0
+
+
+@pytest.fixture
+def writer(siltstone_broker: Broker, siltstone_topic: str) -> Writer:
+    return Writer(siltstone_broker, siltstone_topic)
+
+
+def view_of(broker: Broker, topic: str, **settings: int) -> siltstone.KeyedView:
+    return siltstone.KeyedView(broker.bootstrap_servers, topic, **settings)
+
+
+def test_of_each_key_the_newest_value_and_tombstones_remove(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1", b=b"1", c=b"1")
+    writer.put(a=b"2", b=None)
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        assert dict(view) == {b"a": b"2", b"c": b"1"}
+        assert view.entry(b"a").offset == 3
+        assert b"b" not in view and len(view) == 2
+        with pytest.raises(KeyError):
+            view[b"b"]
+
+
+def test_what_was_acknowledged_before_catch_up_is_found_after_it(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"0")
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        for number in range(5):
+            writer.put(a=str(number).encode(), **{f"k{number}": b"x"})
+            view.catch_up(30)
+            assert view[b"a"] == str(number).encode()
+        assert len(view) == 6
+        assert view.positions[0] == 11
+
+
+def test_records_without_a_key_are_passed_over(siltstone_broker, siltstone_topic):
+    producer = Producer({"bootstrap.servers": siltstone_broker.bootstrap_servers})
+    producer.produce(siltstone_topic, b"no key")
+    assert producer.flush(30) == 0
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        assert dict(view) == {} and view.positions == {0: 1}
+
+
+def test_values_are_counted_and_limited(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=bytes(1000))
+    with view_of(siltstone_broker, siltstone_topic, bytes_max=2000) as view:
+        writer.put(a=bytes(900))
+        view.catch_up(30)
+        assert 900 < view.size_bytes < 1300
+        writer.put(b=bytes(900), c=bytes(900))
+        with pytest.raises(KeyedViewTooLarge, match="more than 2,000 bytes"):
+            view.catch_up(30)
+        with pytest.raises(KeyedViewTooLarge):
+            len(view)
+
+
+def test_reading_while_it_changes_is_reading_one_moment(siltstone_broker, siltstone_topic, writer):
+    writer.put(**{f"k{number}": b"0" for number in range(200)})
+    ended = threading.Event()
+
+    def write_on() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            writer.put(**{f"n{number}": b"1"})
+
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        writing = threading.Thread(target=write_on)
+        writing.start()
+        try:
+            for _ in range(200):
+                assert len([key for key in view if key.startswith(b"k")]) == 200
+        finally:
+            ended.set()
+            writing.join()
+
+
+def test_a_topic_that_is_not_there(siltstone_broker):
+    with pytest.raises(siltstone_errors(), match="no-such-topic"), view_of(siltstone_broker, "no-such-topic"):
+        pass
+
+
+def siltstone_errors() -> type[Exception]:
+    from siltstone.model.errors import SiltstoneError
+
+    return SiltstoneError
+
+
+def test_the_table_at_a_terminal(siltstone_broker, siltstone_topic, writer):
+    writer.put(planes=b"N1", cities=b"JFK", gone=b"x")
+    writer.put(gone=None, planes=b"N2")
+    at = ("--bootstrap", siltstone_broker.bootstrap_servers)
+    shown = run("table", siltstone_topic, *at)
+    assert shown.status == 0, shown
+    assert "planes" in shown.out and "N2" in shown.out and "gone" not in shown.out and "N1" not in shown.out
+    told = msgspec.json.decode(run("table", siltstone_topic, "--json", *at).out)
+    assert told["keys"] == 2
+    assert [(row["key"], row["value"]) for row in told["rows"]] == [("cities", "JFK"), ("planes", "N2")]
+    one = run("table", siltstone_topic, "--key", "planes", "--json", *at)
+    assert [row["offset"] for row in msgspec.json.decode(one.out)["rows"]] == [4]
+    missing = run("table", siltstone_topic, "--key", "gone", *at)
+    assert missing.status == 1 and "(not there)" in missing.out
+    few = run("table", siltstone_topic, "--limit", "1", *at)
+    assert "cities" in few.out and "planes" not in few.out and "1 more key" in few.err

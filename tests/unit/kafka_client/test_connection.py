@@ -1,0 +1,152 @@
+"""What a person is told when there is no Kafka broker at the address, and the first words with one that there is."""
+
+import socket
+
+import pytest
+
+from siltstone.kafka_client import connection as connection_module
+from siltstone.kafka_client.addresses import Address, parse_bootstrap
+from siltstone.kafka_client.connection import Connection, open_connection
+from siltstone.kafka_client.failures import (
+    BrokerGone,
+    BrokerNotThere,
+    BrokerSilent,
+    NotKafka,
+    RequestNotSpoken,
+)
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsResponse
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
+from siltstone.kafka_protocol.notation import Message
+from support.scripted_broker import EVERYTHING, framed, listening, scripted_broker, spoken
+
+
+def opened(address: str) -> Connection:
+    return open_connection(parse_bootstrap(address)[0])
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(
+        BrokerNotThere, match=rf"127\.0\.0\.1:{port} \(connection refused\): start one with siltstone serve"
+    ):
+        open_connection(Address("127.0.0.1", port))
+
+
+def test_a_host_that_nobody_knows() -> None:
+    with pytest.raises(BrokerNotThere, match=r"'no-such-host\.invalid' is not known"):
+        open_connection(Address("no-such-host.invalid", 9092))
+
+
+@pytest.mark.parametrize(
+    ("greeting", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "begins with b'SSH-'"),
+        (b"\x00\x00\x00\x03abc", "begins with"),
+        (b"\x00\x00\x00\x06\x00\x00\x00\x09\x00\x00", "an answer to request 9"),
+        (b"\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x7f\xff", "ApiVersionsResponse"),
+    ],
+)
+def test_somebody_who_speaks_something_else(greeting: bytes, told: str) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(greeting)
+        connection.recv(1)
+
+    with listening(serve) as address, pytest.raises(NotKafka, match="is no Kafka broker") as raised:
+        opened(address)
+    assert told in str(raised.value)
+
+
+def test_somebody_who_hangs_up() -> None:
+    with (
+        listening(lambda connection: None) as address,
+        pytest.raises(BrokerGone, match="closed the connection"),
+    ):
+        opened(address)
+
+
+def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "CONNECT_TIME_LIMIT_MS", 50)
+    with (
+        listening(lambda connection: connection.recv(1000) and connection.recv(1)) as address,
+        pytest.raises(BrokerSilent, match="does not answer"),
+    ):
+        opened(address)
+
+
+def test_a_broker_is_asked_in_the_highest_version_of_both() -> None:
+    asked: list[int] = []
+
+    def answer(header, request: Message) -> Message:
+        if header.api_key is ApiKey.API_VERSIONS:
+            assert request.client_software_name == "siltstone"
+            return spoken(METADATA=(0, 11), API_VERSIONS=(0, 4))
+        asked.append(header.api_version)
+        return MetadataResponse(cluster_id="c")
+
+    with scripted_broker(answer) as address:
+        connection = opened(address)
+        assert connection.call(MetadataRequest(topics=[]), MetadataResponse).cluster_id == "c"
+        connection.close()
+    assert asked == [11]
+
+
+def test_a_broker_that_is_older_than_the_question_is_asked_again() -> None:
+    """KIP-511: it answers in version 0, with what it does speak."""
+    asked: list[int] = []
+
+    def answer(header, request: Message) -> Message | bytes:
+        asked.append(header.api_version)
+        if header.api_version > 2:
+            old = spoken(API_VERSIONS=(0, 2))
+            refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=old.api_keys)
+            return framed(header, refused, version=0)
+        return spoken(METADATA=(0, 10), API_VERSIONS=(0, 2))
+
+    with scripted_broker(answer) as address:
+        connection = opened(address)
+        assert connection.version_for(MetadataRequest) == 10
+        connection.close()
+    assert asked == [3, 2]
+
+
+def test_a_broker_that_refuses_the_first_question() -> None:
+    refused = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    with (
+        scripted_broker(lambda *_: refused) as address,
+        pytest.raises(RequestNotSpoken, match="refuses to say"),
+    ):
+        opened(address)
+
+
+def test_answers_belong_to_requests_in_their_order() -> None:
+    ids = iter("abc")
+
+    def answer(header, _: Message) -> Message:
+        return EVERYTHING if header.api_key is ApiKey.API_VERSIONS else MetadataResponse(cluster_id=next(ids))
+
+    with scripted_broker(answer) as address:
+        connection = opened(address)
+        for _ in range(3):
+            connection.send(MetadataRequest(topics=[]))
+        assert connection.under_way == 3
+        assert [connection.receive(MetadataResponse).cluster_id for _ in range(3)] == ["a", "b", "c"]
+        assert connection.under_way == 0
+        connection.close()
+
+
+def test_a_broker_that_goes_away_in_the_middle() -> None:
+    def answer(header, _: Message) -> Message | None:
+        return EVERYTHING if header.api_key is ApiKey.API_VERSIONS else None
+
+    with scripted_broker(answer) as address:
+        connection = opened(address)
+        with pytest.raises(BrokerGone):
+            connection.call(MetadataRequest(topics=[]), MetadataResponse)
+        with pytest.raises(BrokerGone):
+            connection.send(MetadataRequest(topics=[]))

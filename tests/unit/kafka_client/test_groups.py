@@ -1,0 +1,25 @@
+import pytest
+
+from siltstone.kafka_client.groups import Group, Member
+
+CHANCE = "a425fdd9-9c11-4f9c-a8a8-4add9c9a33f2"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance", "client", "name"),
+    [
+        (f"c0-{CHANCE}", None, "c0", "c0-a425fdd9…"),
+        (f"c0-{CHANCE}", "one", "c0", "one"),
+        ("c0-short", None, "c0", "c0-short"),
+        ("something-else-altogether", None, "c0", "something-else-altogether"),
+    ],
+)
+def test_a_member_has_a_short_name(member_id: str, instance: str | None, client: str, name: str) -> None:
+    assert Member(member_id, instance, client, "h", ()).name == name
+
+
+@pytest.mark.parametrize(
+    ("state", "is_empty"), [("Empty", True), ("Dead", True), ("Stable", False), ("Assigning", False)]
+)
+def test_which_groups_are_empty(state: str, is_empty: bool) -> None:
+    assert Group("g", state).is_empty is is_empty
