@@ -1,51 +1,59 @@
 """A maintenance job: at most one driver of a kind at work, under a lease that is renewed while it is.
 
 The lease only keeps drivers from working for nothing. What keeps two of them from doing harm is the commit, which is
-refused when its job does not run any more.
+refused when its job does not run any more. A driver looks at its job between renewals too, so that it ends soon after
+somebody cancelled it or took it over.
 """
 
 import logging
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
+from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import JOB_LOOKED_AT_MS
 
 log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
 """So that one renewal may fail and the next still comes in time."""
 
+OnLost = Callable[[str], None]
+
 
 class RunningJob:
-    """``report`` is what people will find in the list of jobs."""
+    """``report`` is what people will find in the list of jobs. ``has_succeeded`` False: the job ended before its work
+    did, though nothing was raised."""
 
     def __init__(self, job_id: int) -> None:
         self.job_id = job_id
         self.report = ""
+        self.has_succeeded = True
 
 
 @contextmanager
 def running_job(
-    context: MaintenanceContext, kind: str, lease_ms: int, description: str
+    context: MaintenanceContext, kind: str, lease_ms: int, description: str, on_lost: OnLost | None = None
 ) -> Iterator[RunningJob]:
-    """Starts the job, renews its lease, finishes it: failed when the body raises. Raises JobRunning."""
+    """Starts the job, renews its lease, finishes it: failed when the body raises. Raises JobRunning. ``on_lost`` hears,
+    in a thread of its own, why the job is not ours any more."""
     driver = f"{platform.node()} process {os.getpid()}"
     job = RunningJob(context.metadata.execute(StartJob(kind, driver, lease_ms, description)))
     ended = Event()
-    renewal = Thread(
-        target=_renew,
-        args=(context.metadata, job.job_id, lease_ms, ended),
+    keeper = Thread(
+        target=_keep,
+        args=(context.metadata, job.job_id, lease_ms, ended, on_lost or _nobody),
         name=f"lease-{job.job_id}",
         daemon=True,
     )
-    renewal.start()
+    keeper.start()
     try:
         yield job
     except BaseException as failure:
@@ -54,19 +62,44 @@ def running_job(
         raise
     finally:
         ended.set()
-        renewal.join()
-    _finish(context.metadata, FinishJob(job.job_id, True, job.report))
+        keeper.join()
+    _finish(context.metadata, FinishJob(job.job_id, job.has_succeeded, job.report))
 
 
-def _renew(metadata: MetadataClient, job_id: int, lease_ms: int, ended: Event) -> None:
-    while not ended.wait(lease_ms / RENEWALS_PER_LEASE / 1000):
-        try:
-            metadata.execute(RenewJob(job_id, lease_ms))
-        except Refusal as taken_over:
-            log.warning("job %d is not ours any more: %s", job_id, taken_over)
-            return
-        except SiltstoneError as trouble:
-            log.warning("the lease of job %d could not be renewed: %s", job_id, trouble)
+def _nobody(_reason: str) -> None:
+    return None
+
+
+def _keep(metadata: MetadataClient, job_id: int, lease_ms: int, ended: Event, on_lost: OnLost) -> None:
+    renewal_ms = lease_ms / RENEWALS_PER_LEASE
+    looks = max(1, round(renewal_ms / JOB_LOOKED_AT_MS))
+    while True:
+        for _ in range(looks):
+            if ended.wait(renewal_ms / looks / 1000):
+                return
+            if (reason := _why_lost(metadata, job_id)) is not None:
+                log.warning("job %d is not ours any more: %s", job_id, reason)
+                on_lost(reason)
+                return
+        _renew(metadata, job_id, lease_ms)
+
+
+def _why_lost(metadata: MetadataClient, job_id: int) -> str | None:
+    """None when it runs, and when that cannot be told now: renewals complain of it."""
+    with suppress(SiltstoneError):
+        job = metadata.refresh().jobs.get(job_id)
+        if job is None or job.state is not JobState.RUNNING:
+            return f"job {job_id} {job.report if job and job.report else 'was ended by somebody else'}"
+    return None
+
+
+def _renew(metadata: MetadataClient, job_id: int, lease_ms: int) -> None:
+    try:
+        metadata.execute(RenewJob(job_id, lease_ms))
+    except Refusal as lost:
+        log.info("the lease of job %d was not renewed: %s", job_id, lost)
+    except SiltstoneError as trouble:
+        log.warning("the lease of job %d could not be renewed: %s", job_id, trouble)
 
 
 def _finish(metadata: MetadataClient, command: FinishJob) -> None:

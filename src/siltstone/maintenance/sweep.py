@@ -139,7 +139,7 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
         image = context.metadata.refresh()
         try:
             for upload in uploads:
-                if _is_forsaken(upload, image):
+                if is_forsaken(upload, image):
                     store.abort_multipart(upload)
                     aborted += 1
         except SiltstoneError as trouble:
@@ -147,7 +147,8 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
     return aborted
 
 
-def _is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
+def is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
+    """The image must be newer than the list with the upload in it."""
     object_id = object_id_of_key(upload.key)
     if object_id is None or object_id >= image.next_object_id:
         return False  # not ours: another program's, or another installation's in the same bucket

@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.jobs import _renew, running_job
+from siltstone.maintenance import jobs
+from siltstone.maintenance.jobs import _keep, running_job
 from siltstone.metadata.client import CommitUnknown
-from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
+from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
 from support.compaction_world import CompactionWorld
@@ -63,12 +64,40 @@ def test_a_failed_renewal_is_tried_again(world: CompactionWorld, monkeypatch: py
 
 @pytest.mark.timeout(20)
 def test_a_job_that_was_taken_over_is_renewed_no_more(world: CompactionWorld) -> None:
-    """The renewal returns by itself; were it to go on, this test would never end."""
+    """The keeper returns by itself; were it to go on, this test would never end."""
     mine = world.metadata.execute(StartJob("tidy", "me", 1))
     world.clock.advance_ms(2)
     world.metadata.execute(StartJob("tidy", "somebody else", 60_000))
-    _renew(world.metadata, mine, 1, Event())
+    lost: list[str] = []
+    _keep(world.metadata, mine, 1, Event(), lost.append)
+    assert lost == [f"job {mine} taken over by somebody else"]
     assert world.metadata.image.jobs[mine].state is JobState.FAILED
+
+
+def test_a_cancelled_job_is_told_to_its_driver_before_the_lease_ends(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "JOB_LOOKED_AT_MS", 5)
+    lost: list[str] = []
+    told = Event()
+
+    def hear(reason: str) -> None:
+        lost.append(reason)
+        told.set()
+
+    with running_job(world.context, "tidy", 120_000, "", hear) as job:
+        world.another_context().metadata.execute(CancelJob(job.job_id, "cancelled by somebody"))
+        assert told.wait(30)
+    assert lost == [f"job {job.job_id} cancelled by somebody"]
+    cancelled = world.metadata.refresh().jobs[job.job_id]
+    assert (cancelled.state, cancelled.report) == (JobState.FAILED, "cancelled by somebody")
+
+
+def test_a_job_that_ended_before_its_work_is_no_success(world: CompactionWorld) -> None:
+    with running_job(world.context, "tidy", 60_000, "") as job:
+        job.has_succeeded, job.report = False, "1 of 2 done; cancelled"
+    ended = world.metadata.image.jobs[job.job_id]
+    assert (ended.state, ended.report) == (JobState.FAILED, "1 of 2 done; cancelled")
 
 
 def test_a_job_that_cannot_be_finished_has_still_done_its_work(

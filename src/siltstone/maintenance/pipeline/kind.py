@@ -19,6 +19,8 @@ from siltstone.maintenance.runner import Runner
 StartRunner = Callable[[], Runner]
 """Gives the runner, and starts it at the first call: a run without tasks starts no Spark."""
 
+NO_JOB = 0
+
 
 class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     """``name`` is the same in every plan, so that what failed is found again: ``flights-0``, ``objects``. ``reason``:
@@ -100,7 +102,9 @@ class Kind(Protocol):
         ...
 
     @property
-    def lease_ms(self) -> int: ...
+    def lease_ms(self) -> int:
+        """NO_JOB: two drivers at once do no harm, and none has to wait for the other."""
+        ...
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> KindPlan:
         """Raises Unavailable; what is wrong with one unit is an Unplanned."""

@@ -1,23 +1,39 @@
 """Carrying out the plan of one kind: a job, its units in order, what failed set aside, one report."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
+from siltstone.foundation.quantity_words import seconds_words, size_words
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.jobs import running_job
-from siltstone.maintenance.pipeline.kind import Kind, KindPlan, Outcome, PlannedUnit, StartRunner, UnitReport
+from siltstone.maintenance.jobs import RunningJob, running_job
+from siltstone.maintenance.pipeline.kind import (
+    NO_JOB,
+    Kind,
+    KindPlan,
+    Outcome,
+    PlannedUnit,
+    StartRunner,
+    UnitReport,
+)
+from siltstone.maintenance.pipeline.last_runs import note_run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
-from siltstone.maintenance.pipeline.set_aside import put_aside, set_aside, take_back
+from siltstone.maintenance.pipeline.set_aside import SetAside, forget_gone, put_aside, set_aside, take_back
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
+from siltstone.metadata.refusals import JobNotRunning
+from siltstone.model.errors import SiltstoneError
 
 log = logging.getLogger(__name__)
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one kind. ``job_id`` None: there was nothing to do. ``postponed``: names that the budget, or their having been
-    set aside, left for later. ``is_cancelled``: what ``units`` says is done stands."""
+    """Of one kind. ``job_id`` None: there was nothing to do, or the kind needs no job. ``postponed``: names that the
+    budget, or their having been set aside, left for later, and those that were not reached.
+
+    ``is_cancelled``, or a ``trouble`` that is no unit's, ended it early: what ``units`` says is done stands.
+    """
 
     kind: str
     job_id: int | None
@@ -26,22 +42,37 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     has_remaining: bool
     is_cancelled: bool
     seconds: float
+    trouble: str = ""
+
+    @property
+    def done(self) -> tuple[UnitReport, ...]:
+        return tuple(each for each in self.units if each.outcome is Outcome.DONE)
 
     @property
     def failed(self) -> tuple[UnitReport, ...]:
         return tuple(each for each in self.units if each.outcome is Outcome.FAILED)
 
     @property
+    def is_well(self) -> bool:
+        return not (self.failed or self.trouble or self.is_cancelled)
+
+    @property
     def in_one_line(self) -> str:
-        if self.job_id is None:
-            return "nothing to do"
-        done = [each for each in self.units if each.outcome is Outcome.DONE]
+        if not self.units and not self.trouble and not self.is_cancelled:
+            return f"nothing to do ({len(self.postponed)} postponed)" if self.postponed else "nothing to do"
+        read, written, freed = (
+            sum(getattr(each, name) for each in self.done)
+            for name in ("bytes_read", "bytes_written", "bytes_freed")
+        )
         facts = [
-            f"{len(done)} of {len(self.units)} done",
+            f"{len(self.done)} of {len(self.units)} done",
             f"{len(self.failed)} failed" if self.failed else "",
-            f"{sum(each.bytes_read for each in done)} bytes read, {sum(each.bytes_written for each in done)} written",
+            f"{len(self.postponed)} postponed" if self.postponed else "",
+            f"{size_words(read)} read, {size_words(written)} written" if read or written else "",
+            f"{size_words(freed)} freed" if freed else "",
             "cancelled" if self.is_cancelled else "",
-            f"{self.seconds:.1f} s",
+            self.trouble,
+            seconds_words(self.seconds),
         ]
         return "; ".join(filter(None, facts))
 
@@ -67,28 +98,96 @@ def carry_out(
     watch: Watch,
     scope: Scope,
 ) -> RunReport:
-    """A plan that somebody may have looked at first. Raises as ``run``."""
-    started_ms = context.clock.monotonic_ms()
+    """A plan that somebody may have looked at first. Raises JobRunning, and what StartJob does; what goes wrong later
+    is in the report."""
+    carrying = _Carrying(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
-    if not names:
-        return _report(context, plan, None, [], postponed, started_ms, is_cancelled=False)
-    reports: list[UnitReport] = []
-    with running_job(context, kind.name, kind.lease_ms, _description(plan, names)) as job:
-        is_cancelled = False
-        try:
-            for report in plan.carry_out(context, start_runner, job.job_id, names, watch):
-                reports.append(report)
-                _remember(context, kind.name, report)
-        except Cancelled as stopped:
-            is_cancelled = True
-            log.info("%s was cancelled: %s", kind.name, stopped)
-        reported = {each.name for each in reports}
-        left = [name for name in names if name not in reported]
-        done = _report(
-            context, plan, job.job_id, reports, [*postponed, *left], started_ms, is_cancelled=is_cancelled
+    if names:
+        carrying.carry_out(names, start_runner)
+    report = carrying.report(names, postponed)
+    is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
+    if is_whole and not report.trouble:
+        with suppress(SiltstoneError):  # only the next schedule is worse for it
+            forget_gone(context, kind.name, {unit.name for unit in plan.units})
+            note_run(context, kind.name, report.in_one_line)
+    return report
+
+
+def waiting(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> SetAside | None:
+    """That it is set aside, and its time has not come."""
+    aside = set_aside(context.metadata.image, kind, unit.name)
+    is_waiting = aside is not None and aside.waits(context.metadata.image, context.clock.now_ms())
+    return aside if is_waiting else None
+
+
+class _Carrying:
+    def __init__(self, context: MaintenanceContext, kind: Kind, plan: KindPlan, watch: Watch) -> None:
+        self._context = context
+        self._kind = kind
+        self._plan = plan
+        self._watch = watch
+        self._units = {unit.name: unit for unit in plan.units}
+        self._started_ms = context.clock.monotonic_ms()
+        self._job_id: int | None = None
+        self._reports: list[UnitReport] = []
+        self._is_cancelled = False
+        self._trouble = ""
+
+    def carry_out(self, names: Sequence[str], start_runner: StartRunner) -> None:
+        with self._job(names) as job:
+            try:
+                for report in self._plan.carry_out(
+                    self._context, start_runner, job.job_id, names, self._watch
+                ):
+                    self._reports.append(report)
+                    self._remember(report)
+            except Cancelled as stopped:
+                self._end(stopped)
+            except JobNotRunning as lost:
+                self._end(self._watch.why_cancelled or lost)
+            except SiltstoneError as trouble:
+                self._trouble = f"{type(trouble).__name__}: {trouble}"
+            job.has_succeeded = not (self._is_cancelled or self._trouble)
+            job.report = self.report(names, ()).in_one_line
+
+    def report(self, names: Sequence[str], postponed: Sequence[str]) -> RunReport:
+        reported = {each.name for each in self._reports}
+        return RunReport(
+            kind=self._kind.name,
+            job_id=self._job_id,
+            units=tuple(self._reports),
+            postponed=(*postponed, *(name for name in names if name not in reported)),
+            has_remaining=self._plan.has_remaining,
+            is_cancelled=self._is_cancelled,
+            seconds=(self._context.clock.monotonic_ms() - self._started_ms) / 1000,
+            trouble=self._trouble,
         )
-        job.report = done.in_one_line
-    return done
+
+    def _end(self, reason: object) -> None:
+        self._is_cancelled = True
+        self._trouble = str(reason)
+        log.warning("%s was cancelled: %s", self._kind.name, reason)
+
+    @contextmanager
+    def _job(self, names: Sequence[str]) -> Iterator[RunningJob]:
+        if self._kind.lease_ms == NO_JOB:
+            yield RunningJob(NO_JOB)
+            return
+        description = _description([self._units[name] for name in names])
+        with running_job(
+            self._context, self._kind.name, self._kind.lease_ms, description, self._watch.cancel
+        ) as job:
+            self._job_id = job.job_id
+            yield job
+
+    def _remember(self, report: UnitReport) -> None:
+        kind = self._kind.name
+        if report.outcome is Outcome.FAILED:
+            aside = put_aside(self._context, kind, self._units[report.name], report.text)
+            log.warning("%s of %s failed (%d): %s", kind, report.name, aside.failures, report.text)
+        elif report.outcome in (Outcome.DONE, Outcome.NOT_NEEDED):
+            log.info("%s of %s: %s", kind, report.name, report.text)
+            take_back(self._context, kind, report.name)
 
 
 def _chosen(
@@ -100,7 +199,7 @@ def _chosen(
     bytes_max = budget.bytes_max
     for unit in plan.units:
         is_beyond = bool(names) and bytes_max is not None and spent + _cost(unit) > bytes_max
-        if is_beyond or (not scope.is_forced and _waits(context, plan.kind, unit)):
+        if is_beyond or (not scope.is_forced and waiting(context, plan.kind, unit)):
             postponed.append(unit.name)
         else:
             names.append(unit.name)
@@ -108,45 +207,10 @@ def _chosen(
     return names, postponed
 
 
-def _waits(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> bool:
-    aside = set_aside(context.metadata.image, kind, unit.name)
-    return aside is not None and aside.retry_at_ms > context.clock.now_ms()
-
-
 def _cost(unit: PlannedUnit) -> int:
     return unit.bytes_read + unit.bytes_written
 
 
-def _remember(context: MaintenanceContext, kind: str, report: UnitReport) -> None:
-    if report.outcome is Outcome.FAILED:
-        aside = put_aside(context, kind, report.name, report.text)
-        log.warning("%s of %s failed %d times: %s", kind, report.name, aside.failures, report.text)
-    elif report.outcome in (Outcome.DONE, Outcome.NOT_NEEDED):
-        take_back(context, kind, [report.name])
-
-
-def _description(plan: KindPlan, names: Sequence[str]) -> str:
-    chosen = frozenset(names)
-    units = [unit for unit in plan.units if unit.name in chosen]
-    return f"{len(units)} units, {sum(unit.bytes_read for unit in units)} bytes to read"
-
-
-def _report(
-    context: MaintenanceContext,
-    plan: KindPlan,
-    job_id: int | None,
-    reports: Sequence[UnitReport],
-    postponed: Sequence[str],
-    started_ms: float,
-    *,
-    is_cancelled: bool,
-) -> RunReport:
-    return RunReport(
-        kind=plan.kind,
-        job_id=job_id,
-        units=tuple(reports),
-        postponed=tuple(postponed),
-        has_remaining=plan.has_remaining,
-        is_cancelled=is_cancelled,
-        seconds=(context.clock.monotonic_ms() - started_ms) / 1000,
-    )
+def _description(units: Sequence[PlannedUnit]) -> str:
+    only = f"{units[0].name}, " if len(units) == 1 else f"{len(units)} units, "
+    return f"{only}{size_words(sum(unit.bytes_read for unit in units))} to read"

@@ -1,14 +1,16 @@
 """Units that failed: set aside with the reason, and tried again after a while that doubles each time.
 
 It stands in the metadata, so every driver knows it, and a restart forgets nothing. A unit that succeeds begins
-anew.
+anew, and so does one whose topic was configured otherwise meanwhile: that may have been the cure.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from zlib import crc32
 
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.metadata.commands import PutKey, RemoveKey
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
@@ -18,7 +20,8 @@ _TEXT_CHARACTERS_MAX = 500
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """Unit ``name`` of ``kind`` failed ``failures`` times in a row, the last time for ``reason``."""
+    """Unit ``name`` of ``kind`` failed ``failures`` times in a row, the last time for ``reason``. ``topic`` None: it
+    belongs to none. ``configured``: a fingerprint of the topic and its configuration at the last failure."""
 
     kind: str
     name: str
@@ -26,6 +29,11 @@ class SetAside(msgspec.Struct, frozen=True):
     failures: int
     since_ms: int
     retry_at_ms: int
+    topic: str | None = None
+    configured: int = 0
+
+    def waits(self, image: MetadataImage, now_ms: int) -> bool:
+        return now_ms < self.retry_at_ms and self.configured == _fingerprint(image, self.topic)
 
 
 def all_set_aside(image: MetadataImage) -> Iterator[SetAside]:
@@ -39,27 +47,45 @@ def set_aside(image: MetadataImage, kind: str, name: str) -> SetAside | None:
     return None if value is None else msgspec.json.decode(value, type=SetAside)
 
 
-def put_aside(context: MaintenanceContext, kind: str, name: str, reason: str) -> SetAside:
-    before = set_aside(context.metadata.image, kind, name)
+def put_aside(context: MaintenanceContext, kind: str, unit: PlannedUnit, reason: str) -> SetAside:
+    image = context.metadata.image
+    before = set_aside(image, kind, unit.name)
     now_ms = context.clock.now_ms()
-    failures = 1 if before is None else before.failures + 1
+    configured = _fingerprint(image, unit.topic)
+    failures = 1 if before is None or before.configured != configured else before.failures + 1
     wait_ms = min(SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN * 2 ** min(failures - 1, 30))
     after = SetAside(
         kind=kind,
-        name=name,
+        name=unit.name,
         reason=reason[:_TEXT_CHARACTERS_MAX],
         failures=failures,
-        since_ms=now_ms if before is None else before.since_ms,
+        since_ms=now_ms if before is None or failures == 1 else before.since_ms,
         retry_at_ms=now_ms + wait_ms,
+        topic=unit.topic,
+        configured=configured,
     )
-    context.metadata.execute(PutKey(_key(kind, name), msgspec.json.encode(after), overwrite=True))
+    context.metadata.execute(PutKey(_key(kind, unit.name), msgspec.json.encode(after), overwrite=True))
     return after
 
 
-def take_back(context: MaintenanceContext, kind: str, names: Iterable[str]) -> None:
-    for name in names:
-        if _key(kind, name) in context.metadata.image.keys:
-            context.metadata.execute(RemoveKey(_key(kind, name)))
+def take_back(context: MaintenanceContext, kind: str, name: str) -> None:
+    if _key(kind, name) in context.metadata.image.keys:
+        context.metadata.execute(RemoveKey(_key(kind, name)))
+
+
+def forget_gone(context: MaintenanceContext, kind: str, planned: Collection[str]) -> None:
+    """Of a kind that has looked at everything and plans these: what failed once and is in no plan any more."""
+    image, now_ms = context.metadata.image, context.clock.now_ms()
+    for aside in list(all_set_aside(image)):
+        if aside.kind == kind and aside.name not in planned and not aside.waits(image, now_ms):
+            take_back(context, kind, aside.name)
+
+
+def _fingerprint(image: MetadataImage, name: str | None) -> int:
+    topic_id = None if name is None else image.topic_ids.get(name)
+    if topic_id is None:
+        return 0
+    return crc32(msgspec.json.encode((topic_id, sorted(image.topics[topic_id].configs.items()))))
 
 
 def _key(kind: str, name: str) -> str:

@@ -53,8 +53,14 @@ class Watch:
         )
 
     def cancel(self, reason: str) -> None:
-        self._reason = reason
+        """The first reason is the one that is told."""
+        self._reason = self._reason or reason
         self._cancelled.set()
+
+    @property
+    def why_cancelled(self) -> str:
+        """Empty when it is not."""
+        return self._reason
 
     def check(self) -> None:
         """Raises Cancelled."""

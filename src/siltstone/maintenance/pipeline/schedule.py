@@ -1,0 +1,84 @@
+"""When each kind of maintenance is due. Pure: timers and the time in, kinds out.
+
+A timer counts from the end of the last run, so a long run is never followed by all it has missed. A major collection
+counts as a minor one (GC7).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+COUNTS_AS: Mapping[str, tuple[str, ...]] = {"major-gc": ("minor-gc",)}
+"""Who has run the first has run the others."""
+
+JITTER = 0.1
+"""A run is early or late by up to this part of its interval, so that many stores do not work in step."""
+
+AGAIN_MS_MIN = 1_000
+"""A kind that leaves work behind is due again after this: others come in between, and nothing spins."""
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """Due ``wait_ms`` after ``last_ms``, times by the wall clock."""
+
+    last_ms: int
+    wait_ms: int
+
+    def due_ms(self, now_ms: int) -> int:
+        """A clock that was set back does not stop maintenance for as long."""
+        return min(self.last_ms, now_ms) + self.wait_ms
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """``intervals_ms``: of each kind, in the order that frees space first. A kind without a timer is due at once."""
+
+    intervals_ms: dict[str, int]
+    timers: dict[str, Timer] = {}
+
+    def due(self, now_ms: int, passed_over: Iterable[str] = ()) -> str | None:
+        """The first kind that is due now."""
+        skipped = frozenset(passed_over)
+        return next(
+            (
+                kind
+                for kind in self.intervals_ms
+                if kind not in skipped and self.due_ms(kind, now_ms) <= now_ms
+            ),
+            None,
+        )
+
+    def due_ms(self, kind: str, now_ms: int) -> int:
+        timer = self.timers.get(kind)
+        return now_ms if timer is None else timer.due_ms(now_ms)
+
+    def next_due_ms(self, now_ms: int) -> int:
+        """When something is due, be it long ago."""
+        return min((self.due_ms(kind, now_ms) for kind in self.intervals_ms), default=now_ms)
+
+    def ended(self, kind: str, now_ms: int, chance: float, *, has_remaining: bool = False) -> "Schedule":
+        """``chance`` is uniform in [0, 1). With work left the kind is due again soon."""
+        timers = {}
+        for counted in self._counted(kind):
+            wait_ms = round(self.intervals_ms[counted] * (1 + JITTER * (2 * chance - 1)))
+            timers[counted] = Timer(now_ms, AGAIN_MS_MIN if has_remaining and counted == kind else wait_ms)
+        return self._with(timers)
+
+    def postponed(self, kind: str, now_ms: int, wait_ms: int) -> "Schedule":
+        """It could not be done: it is tried again after that, or after its interval if that is shorter."""
+        return self._with({kind: Timer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
+
+    def seen(self, ended_ms: Mapping[str, int]) -> "Schedule":
+        """Whole runs by anybody, by kind: they need not be done again here."""
+        timers: dict[str, Timer] = {}
+        for kind, at_ms in ended_ms.items():
+            for counted in self._counted(kind):
+                known = timers.get(counted) or self.timers.get(counted)
+                if known is None or known.last_ms < at_ms:
+                    timers[counted] = Timer(at_ms, self.intervals_ms[counted])
+        return self._with(timers) if timers else self
+
+    def _counted(self, kind: str) -> Sequence[str]:
+        return [each for each in (kind, *COUNTS_AS.get(kind, ())) if each in self.intervals_ms]
+
+    def _with(self, timers: Mapping[str, Timer]) -> "Schedule":
+        return msgspec.structs.replace(self, timers={**self.timers, **timers})

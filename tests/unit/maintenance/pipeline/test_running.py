@@ -1,0 +1,183 @@
+"""One kind carried out: its job, its budget, what fails, what stops it."""
+
+from threading import Event
+
+import pytest
+
+from siltstone.maintenance import jobs
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.pipeline.kind import NO_JOB, Outcome
+from siltstone.maintenance.pipeline.last_runs import last_runs
+from siltstone.maintenance.pipeline.running import RunReport, run, waiting
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.set_aside import all_set_aside
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.metadata.client import CommitUnknown
+from siltstone.metadata.commands import CancelJob, StartJob
+from siltstone.metadata.entities import JobState
+from siltstone.metadata.refusals import JobNotRunning, JobRunning
+from siltstone.model.limits import SET_ASIDE_MS_MIN
+from support.compaction_world import CompactionWorld
+from support.fake_kind import FakeKind, nothing
+
+
+def ran(
+    world: CompactionWorld,
+    kind: FakeKind,
+    *,
+    scope: Scope | None = None,
+    bytes_max: int | None = None,
+    watch: Watch | None = None,
+) -> RunReport:
+    budget = Budget(bytes_max=bytes_max)
+    watch = watch or Watch(kind.name, world.clock)
+    return run(world.context, kind, InProcessRunner, scope or Scope(), budget, watch)
+
+
+def only_job(world: CompactionWorld) -> tuple[JobState, str]:
+    (job,) = world.metadata.refresh().jobs.values()
+    return job.state, job.report
+
+
+def test_all_units_are_done_under_one_job(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"one": nothing, "two": nothing})
+    report = ran(world, kind)
+    assert [each.outcome for each in report.units] == [Outcome.DONE] * 2
+    assert report.is_well and kind.done == ["one", "two"]
+    assert only_job(world) == (JobState.SUCCEEDED, report.in_one_line)
+    assert "2 of 2 done; 200 B read" in report.in_one_line
+    assert world.metadata.image.jobs[0].description == "2 units, 200 B to read"
+
+
+def test_with_nothing_to_do_there_is_no_job(world: CompactionWorld) -> None:
+    report = ran(world, FakeKind(units={}))
+    assert (report.job_id, report.in_one_line) == (None, "nothing to do")
+    assert not world.metadata.image.jobs
+    assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms()
+
+
+def test_a_kind_that_needs_no_job_gets_none(world: CompactionWorld) -> None:
+    report = ran(world, FakeKind(lease_ms=NO_JOB))
+    assert report.job_id is None and report.done
+    assert not world.metadata.image.jobs
+
+
+def test_one_that_fails_costs_the_others_nothing_and_waits(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"bad": lambda _: "object 3 is damaged", "good": nothing})
+    report = ran(world, kind)
+    assert [each.name for each in report.failed] == ["bad"] and kind.done == ["good"]
+    assert not report.is_well and report.trouble == ""
+    (aside,) = all_set_aside(world.metadata.image)
+    assert (aside.name, aside.reason, aside.failures) == ("bad", "object 3 is damaged", 1)
+    again = ran(world, kind)
+    assert again.postponed == ("bad",) and not again.failed
+    world.clock.advance_ms(SET_ASIDE_MS_MIN)
+    assert [each.name for each in ran(world, kind).failed] == ["bad"]
+    kind.units["bad"] = nothing
+    assert ran(world, kind).postponed == ("bad",)
+    assert ran(world, kind, scope=Scope(is_forced=True)).is_well
+    assert not list(all_set_aside(world.metadata.image))
+
+
+def test_what_waits_can_be_asked_for(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"bad": lambda _: "damaged"})
+    ran(world, kind)
+    (unit,) = kind.plan(world.context, Scope(), Watch("tidy", world.clock)).units
+    aside = waiting(world.context, "tidy", unit)
+    assert aside is not None and aside.reason == "damaged"
+    world.clock.advance_ms(SET_ASIDE_MS_MIN)
+    assert waiting(world.context, "tidy", unit) is None
+
+
+def test_the_budget_in_bytes_takes_the_first_unit_and_what_fits(world: CompactionWorld) -> None:
+    kind = FakeKind(units=dict.fromkeys(["one", "two", "three"], nothing))
+    assert ran(world, kind, bytes_max=50).postponed == ("two", "three")
+    assert ran(world, kind, bytes_max=200).postponed == ("three",)
+    assert kind.done == ["one", "one", "two"]
+    assert not last_runs(world.metadata.image), "a part is no whole run"
+
+
+def test_when_its_time_is_over_nothing_more_is_begun(world: CompactionWorld) -> None:
+    def slow(_watch: Watch) -> None:
+        world.clock.advance_ms(3_000)
+
+    kind = FakeKind(units=dict.fromkeys(["one", "two", "three"], slow))
+    report = ran(world, kind, watch=Watch("tidy", world.clock, seconds_max=5))
+    assert kind.done == ["one", "two"] and report.postponed == ("three",)
+    assert report.is_well
+
+
+def test_cancelled_it_says_what_stands(world: CompactionWorld) -> None:
+    watch = Watch("tidy", world.clock)
+    kind = FakeKind(units={"one": lambda seen: seen.cancel("Ctrl-C"), "two": nothing})
+    report = ran(world, kind, watch=watch)
+    assert report.is_cancelled and report.trouble == "Ctrl-C"
+    assert [each.name for each in report.done] == ["one"] and report.postponed == ("two",)
+    state, text = only_job(world)
+    assert state is JobState.FAILED and "1 of 1 done" in text and "cancelled; Ctrl-C" in text
+    assert not list(all_set_aside(world.metadata.image)), "no unit's fault"
+
+
+def test_a_job_cancelled_from_elsewhere_stops_its_run(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "JOB_LOOKED_AT_MS", 5)
+    other = world.another_context().metadata
+
+    def long(watch: Watch) -> None:
+        other.execute(CancelJob(0, "cancelled by the test"))
+        never = Event()
+        while not watch.why_cancelled:
+            never.wait(0.01)
+        watch.check()
+
+    report = ran(world, FakeKind(units={"one": long}))
+    assert report.is_cancelled and "cancelled by the test" in report.trouble
+    assert only_job(world) == (JobState.FAILED, "cancelled by the test")
+
+
+def test_a_job_taken_over_ends_the_run_at_its_next_commit(world: CompactionWorld) -> None:
+    def overtaken(_watch: Watch) -> None:
+        world.clock.advance_ms(60_001)
+        world.metadata.execute(StartJob("tidy", "somebody else", 60_000))
+        raise JobNotRunning("job 0 was taken over")
+
+    report = ran(world, FakeKind(units={"one": nothing, "two": overtaken}))
+    assert report.is_cancelled and [each.name for each in report.done] == ["one"]
+    states = [job.state for job in world.metadata.image.jobs.values()]
+    assert states == [JobState.FAILED, JobState.RUNNING]
+
+
+def test_metadata_out_of_reach_is_no_units_fault_and_what_was_done_is_told(world: CompactionWorld) -> None:
+    def lost(_watch: Watch) -> None:
+        raise CommitUnknown("the metadata log does not answer")
+
+    report = ran(world, FakeKind(units={"one": nothing, "two": lost}))
+    assert [each.name for each in report.done] == ["one"]
+    assert report.trouble == "CommitUnknown: the metadata log does not answer"
+    assert not report.is_well and not report.is_cancelled
+    assert not list(all_set_aside(world.metadata.image))
+
+
+def test_another_driver_at_work_is_left_alone(world: CompactionWorld) -> None:
+    world.metadata.execute(StartJob("tidy", "somebody else", 60_000))
+    kind = FakeKind()
+    with pytest.raises(JobRunning, match="somebody else"):
+        ran(world, kind)
+    assert kind.done == []
+    world.clock.advance_ms(60_001)
+    assert ran(world, kind).is_well, "its lease has passed: the job is taken over"
+
+
+def test_only_whole_runs_are_noted(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"one": nothing}, topics={"one": "flights"})
+    ran(world, kind, scope=Scope(topics=frozenset({"flights"})))
+    assert not last_runs(world.metadata.image)
+    ran(world, kind)
+    first = last_runs(world.metadata.image)["tidy"]
+    world.clock.advance_ms(60_000)
+    ran(world, kind)
+    assert last_runs(world.metadata.image)["tidy"] == first, "noted now and then"
+    world.clock.advance_ms(600_000)
+    ran(world, kind)
+    assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms()

@@ -1,0 +1,71 @@
+from siltstone.maintenance.pipeline.kind import PlannedUnit
+from siltstone.maintenance.pipeline.set_aside import (
+    all_set_aside,
+    forget_gone,
+    put_aside,
+    set_aside,
+    take_back,
+)
+from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic
+from siltstone.model.limits import SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
+from support.compaction_world import CompactionWorld
+
+UNIT = PlannedUnit(name="flights-0", reason="", topic="flights")
+TOPIC_ID = "a" * 32
+
+
+def with_topic(world: CompactionWorld) -> None:
+    world.metadata.execute(CreateTopic(0, 1, "flights", TOPIC_ID, 1))
+
+
+def test_the_wait_doubles_up_to_its_limit(world: CompactionWorld) -> None:
+    waits = []
+    for _ in range(14):
+        aside = put_aside(world.context, "tidy", UNIT, "it is damaged")
+        waits.append(aside.retry_at_ms - world.clock.now_ms())
+        world.clock.advance_ms(waits[-1])
+    assert waits[:4] == [SET_ASIDE_MS_MIN * 2**step for step in range(4)]
+    assert waits[-1] == SET_ASIDE_MS_MAX
+    assert aside.failures == 14
+
+
+def test_it_is_the_same_for_another_driver(world: CompactionWorld) -> None:
+    aside = put_aside(world.context, "tidy", UNIT, "it is damaged")
+    assert list(all_set_aside(world.another_context().metadata.image)) == [aside]
+    assert aside.waits(world.metadata.image, world.clock.now_ms())
+    assert not aside.waits(world.metadata.image, aside.retry_at_ms)
+
+
+def test_a_unit_that_succeeded_begins_anew(world: CompactionWorld) -> None:
+    put_aside(world.context, "tidy", UNIT, "first")
+    take_back(world.context, "tidy", UNIT.name)
+    assert set_aside(world.metadata.image, "tidy", UNIT.name) is None
+    take_back(world.context, "tidy", UNIT.name)
+    assert put_aside(world.context, "tidy", UNIT, "second").failures == 1
+
+
+def test_a_topic_configured_otherwise_is_tried_at_once_and_counted_anew(world: CompactionWorld) -> None:
+    with_topic(world)
+    put_aside(world.context, "tidy", UNIT, "the key is missing")
+    aside = put_aside(world.context, "tidy", UNIT, "the key is missing")
+    assert aside.failures == 2 and aside.waits(world.metadata.image, world.clock.now_ms())
+    world.metadata.execute(AlterTopicConfigs(TOPIC_ID, {"cleanup.policy": "delete"}))
+    assert not aside.waits(world.metadata.image, world.clock.now_ms())
+    assert put_aside(world.context, "tidy", UNIT, "again").failures == 1
+
+
+def test_reasons_have_an_end(world: CompactionWorld) -> None:
+    assert len(put_aside(world.context, "tidy", UNIT, "x" * 10_000).reason) == 500
+
+
+def test_what_is_in_no_plan_any_more_is_forgotten_when_its_time_has_come(world: CompactionWorld) -> None:
+    with_topic(world)
+    put_aside(world.context, "tidy", UNIT, "why")
+    put_aside(world.context, "mend", UNIT, "why")
+    forget_gone(world.context, "tidy", set())
+    assert set_aside(world.metadata.image, "tidy", UNIT.name) is not None
+    world.metadata.execute(DeleteTopic(0, 1, TOPIC_ID))
+    forget_gone(world.context, "tidy", {UNIT.name})
+    assert set_aside(world.metadata.image, "tidy", UNIT.name) is not None
+    forget_gone(world.context, "tidy", set())
+    assert [aside.kind for aside in all_set_aside(world.metadata.image)] == ["mend"]

@@ -1,0 +1,34 @@
+import pytest
+
+from siltstone.maintenance.pipeline.watch import Cancelled, Told, Watch
+from siltstone.runtime.clock import ManualClock
+
+
+def test_it_tells_how_far_the_run_is() -> None:
+    told: list[Told] = []
+    watch = Watch("tidy", ManualClock(), on_told=told.append)
+    watch.tell("read", 1, 2)
+    watch.steps("write", 1000)(1, 4)
+    assert told == [Told("tidy", "read", 1, 2, 0, 0), Told("tidy", "write", 1, 4, 250, 1000)]
+
+
+def test_the_first_reason_for_cancelling_is_the_one_told() -> None:
+    watch = Watch("tidy", ManualClock())
+    watch.check()
+    assert watch.why_cancelled == ""
+    watch.cancel("Ctrl-C")
+    watch.cancel("the lease is gone")
+    assert watch.why_cancelled == "Ctrl-C"
+    with pytest.raises(Cancelled, match="Ctrl-C"):
+        watch.check()
+    with pytest.raises(Cancelled):
+        watch.tell("read", 1, 2)
+
+
+def test_its_time_passes_by_the_clock() -> None:
+    clock = ManualClock()
+    watch, endless = Watch("tidy", clock, seconds_max=2.5), Watch("tidy", clock)
+    clock.advance_ms(2_499)
+    assert not watch.is_over
+    clock.advance_ms(1)
+    assert watch.is_over and not endless.is_over
