@@ -36,6 +36,9 @@ PART_COUNT_MAX = 10_000
 DELETE_BATCH_KEYS_MAX = 1_000
 """The most keys of one batched delete: the same."""
 
+INDEX_BYTES_MAX = 256 * MIB
+"""An object that claims a larger index is damaged: it would have 3.7 million blocks, and a reader holds it whole."""
+
 TAIL_READ_BYTES = 64 * KIB
 """How much of an object's end one read takes in the hope that the index lies inside: about 900 entries."""
 
@@ -147,6 +150,34 @@ object of its own would cost more requests than the space it may hold is worth."
 FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
 """Stream set objects older than this are split into stream objects whatever their neighbours [AutoMQ]."""
 
+SMALL_STREAM_OBJECT_BYTES = SPLIT_SIZE_BYTES
+"""Stream objects below this are joined with such neighbours at every look: they come from stream set objects that were
+split by age, and cost as much metadata and as many requests as large ones."""
+
+STREAM_OBJECT_SETTLED_MS = 1 * HOUR_MS
+"""Larger ones are joined when they were committed this long ago: by then more of them have come [AutoMQ]."""
+
+STREAM_OBJECT_LARGEST_SHARE_MAX = 0.6
+"""The most of a group that one of its objects may be: each copy makes 5/3 as much of it at least, so from 16 MiB to
+10 GiB a byte is copied 13 times at worst. At a half, two objects that differ by a byte could not be joined."""
+
+STREAM_OBJECT_GROUP_BYTES_MAX = 10 * GIB
+"""The largest stream object that is made of others [AutoMQ]."""
+
+STREAM_OBJECT_GROUP_OBJECTS_MAX = 4_000
+"""The most stream objects that become one: two parts for each keep below PART_COUNT_MAX."""
+
+STREAM_OBJECT_GROUPS_MAX = 10_000
+"""The most groups one plan holds: some 20 MB, with the objects that give the most for the fewest bytes."""
+
+COPY_REQUEST_BYTES_MAX = 512 * MIB
+"""One range copied inside a store: it answers nothing before it has done it, and the client waits for a minute at most.
+S3 would take 5 GiB."""
+
+OPEN_STREAM_LEFT_ALONE_MS = 2 * MINUTE_MS
+"""Retention closes the active segment of a stream that a broker has open when nothing was committed for this long: a
+broker that lives has done it after SEGMENT_REST_MS."""
+
 JOB_LEASE_MS = 2 * MINUTE_MS
 """How long a maintenance job stays its driver's without being renewed."""
 
@@ -205,6 +236,35 @@ LAST_RUN_NOTED_MS = 10 * MINUTE_MS
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
 """Maintenance that cannot reach the metadata asks again after a second, then after twice as long, up to this."""
 
+MINOR_GC_THRESHOLD = 0.2
+MAJOR_GC_THRESHOLD = 0.8
+"""An object of which less than this is live is rewritten, strictly [BookKeeper]. Freeing a byte costs u/(1-u) bytes
+written at a live ratio of u: 0.25 at 0.2, 1 at 0.5, 4 at 0.8."""
+
+GC_TARGET_SIZE_BYTES = 256 * MIB
+"""Stream set objects count as at least this large when their live ratio is taken, so that small ones are put together;
+without it they gather for ever [BookKeeper #3631]."""
+
+GC_ROUND_BYTES = 1 * GIB
+"""The most live bytes one commit of a collection rewrites: a few seconds of work, which is all that is lost when it
+fails, and the space it needs besides."""
+
+GC_OBJECTS_MAX = 2_000
+"""The most objects one run of a collection looks into, those with the smallest share of live bytes first; the next run
+has the others. Their indexes are in memory together: some 40 MB for objects of 100 MiB."""
+
+GC_COPY_BYTES_PER_SECOND = 0
+"""How fast collections copy; 0: as fast as they can. Readers share the bucket's bandwidth."""
+
+PRESSURE_WARN_SHARE = 0.90
+PRESSURE_FULL_SHARE = 0.95
+"""From the first on major collections wait, from the second on whatever copies; nothing that deletes ever does
+[BookKeeper]."""
+
+REPAIR_DELETIONS_MAX = 1_000
+"""The most objects one repair deletes: whoever deletes by comparing lists has lost data by it [BookKeeper #870], and
+looks before he goes on."""
+
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 """A destroyed object is deleted from its bucket after this: longer than the longest fetch or scan by a
 reader that still holds an older image [AutoMQ's documents]."""
@@ -254,11 +314,50 @@ PARTITION_SNAPSHOT_BYTES = 64 * MIB
 """A partition's producers and time index are written down after this many bytes: what a restart after a crash reads
 again of one partition."""
 
+SEGMENT_CHECK_INTERVAL_MS = 1 * SECOND_MS
+SEGMENTS_CHECKED_AT_ONCE_MAX = 1_000
+"""So many open partitions are looked at each time, in turns, for segments to be closed though nothing is appended: ten
+thousand created together are closed by ten commands in ten seconds."""
+
+SEGMENTS_PER_COMMAND_MAX = 1_000
+"""Segments that one command closes: 60 KB of one log entry."""
+
+SEGMENTS_UNWRITTEN_MAX = 64
+"""Of one partition, while the metadata cannot be reached; then the newest become one, and what was meant to be two is
+dropped together."""
+
+SEGMENT_REST_MS = 5 * SECOND_MS
+"""A segment that retention waits for is closed when nothing came for this long: who writes old records all day gets no
+segment a second."""
+
 TIME_INDEX_INTERVAL_BYTES = 1 * MIB
 """One entry of a partition's time index for this many bytes: a look-up by time scans at most that."""
 
 TIME_INDEX_ENTRIES_MAX = 65_536
 """Then every second entry goes and the interval doubles: 1 MiB of memory for a partition at most."""
+
+GROUP_PROGRESS_INTERVAL_MS = 5 * SECOND_MS
+"""How often what registered groups have committed is written into the metadata, where it changed: retention, which
+reads it, runs every few minutes."""
+
+MIRROR_AT_CLOSE_STALLED_MS_MAX = 2 * SECOND_MS
+"""How long a closing broker waits for the same: the next start does it, and more is kept until then."""
+
+BACKLOG_QUOTA_CHECK_INTERVAL_MS = 1 * MINUTE_MS
+"""How often backlogs are compared with their quotas, which producers may pass by what they send in between
+[Pulsar: backlogQuotaCheckIntervalInSeconds]."""
+
+MESSAGE_TTL_CHECK_INTERVAL_MS = 5 * MINUTE_MS
+"""How often groups without members are moved past what is older than the time to live
+[Pulsar: messageExpiryCheckIntervalInMinutes]."""
+
+PRODUCE_HOLD_MS_MAX = 5 * SECOND_MS
+"""How long a produce request waits for a partition over its backlog quota before it is told to come again: well below
+the time limits of clients (30 s), and of a node that closes."""
+
+HELD_PRODUCE_BYTES_MAX = 64 * MIB
+"""Requests that wait so: a quarter of what all requests may have, or consumers could not ask for what is to be read.
+Beyond this they are told to come again at once."""
 
 PRODUCE_TIMEOUT_SWEEP_MS = 1 * SECOND_MS
 """How often produce requests are looked at whose time limit has passed."""

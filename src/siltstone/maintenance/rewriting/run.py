@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from siltstone.foundation.crc32c import crc32c
 from siltstone.maintenance.planning.columns import ENTRY, Table
 from siltstone.maintenance.planning.iteration import PartPiece, StreamObjectPiece
 from siltstone.maintenance.planning.joining import trailer
 from siltstone.maintenance.planning.reads import Read
+from siltstone.maintenance.rewriting.checked_blocks import checked_blocks
 from siltstone.maintenance.rewriting.source_bytes import SourceBytes
 from siltstone.maintenance.rewriting.stores import store_at
 from siltstone.maintenance.rewriting.unit import (
@@ -29,10 +29,8 @@ from siltstone.maintenance.rewriting.unit import (
     decode_unit,
     encode_result,
 )
-from siltstone.model.block import BlockEntry
 from siltstone.model.buffers import total_bytes
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import DamagedBlock
 from siltstone.object_store.port import UploadedPart
 
 T = TypeVar("T")
@@ -108,24 +106,7 @@ class _Work:
         )
 
     def _checked(self, blocks: Table, sources: SourceBytes) -> list[memoryview]:
-        """The bytes of the blocks one after another. Raises DamagedBlock."""
-        buffers: list[memoryview] = []
-        columns = (blocks["source"], blocks["position"], blocks["size_bytes"], blocks["crc32c"])
-        for at, (source, position, size, crc) in enumerate(
-            zip(*(each.tolist() for each in columns), strict=True)
-        ):
-            views = sources.views(source, position, size)
-            if crc32c(views) != crc:
-                raise self._damaged(blocks, at)
-            buffers += views
-        return buffers
-
-    def _damaged(self, blocks: Table, at: int) -> DamagedBlock:
-        *fields, source = blocks[at].tolist()
-        entry = BlockEntry(*fields)
-        return DamagedBlock(
-            entry, self._iteration.sources[source].object_id, "is damaged: run siltstone check"
-        )
+        return checked_blocks(blocks, sources, [source.object_id for source in self._iteration.sources])
 
 
 def _results(futures: Sequence["Future[T]"]) -> list[T]:

@@ -1,0 +1,224 @@
+"""A wave: several groups in one run of tasks, each with an object and a commit of its own.
+
+Until a group's commit nothing has changed for anybody. What goes wrong with one group ends its upload and is its
+report; when the runner itself gives up, and does not say because of which, each is tried alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
+from siltstone.maintenance.committing import commit
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.indexes import read_indexes
+from siltstone.maintenance.pipeline.kind import Outcome, StartRunner, UnitReport
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.planning.sources import LeftOut, Source
+from siltstone.maintenance.planning.stream_objects.groups import Group
+from siltstone.maintenance.planning.stream_objects.merge import Merge, plan_merge
+from siltstone.maintenance.planning.stream_objects.runs import held_by
+from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.runner import RunFailed, failure_in_one_line
+from siltstone.maintenance.stream_object_compaction.copying import run_copies
+from siltstone.maintenance.stream_object_compaction.merging import Merging
+from siltstone.maintenance.stream_object_compaction.unit import decode_result, encode_unit
+from siltstone.metadata.commands import PrepareObjects
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import CompactedObjectsNotFound, JobNotRunning, Refusal
+from siltstone.metadata.stream_ranges import is_live
+from siltstone.model.errors import CorruptData, SiltstoneError
+from siltstone.model.objects import ObjectState
+
+REQUESTS_SIDE_BY_SIDE = 16
+"""Uploads begun and completed at a time: each is one small request."""
+
+OVERTAKEN = "its objects were replaced, trimmed or deleted meanwhile"
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    group: Group
+    merge: Merge
+
+
+class Wave:
+    def __init__(
+        self,
+        context: MaintenanceContext,
+        start_runner: StartRunner,
+        settings: StreamObjectCompactionSettings,
+        job_id: int,
+        watch: Watch,
+    ) -> None:
+        self._context = context
+        self._start_runner = start_runner
+        self._settings = settings
+        self._job_id = job_id
+        self._watch = watch
+
+    def carry_out(self, groups: Sequence[Group]) -> Iterator[UnitReport]:
+        """Raises Cancelled, JobNotRunning, Unavailable when the metadata cannot be reached."""
+        planned: list[_Planned] = []
+        for outcome in self._plan(groups):
+            if isinstance(outcome, UnitReport):
+                yield outcome
+            else:
+                planned.append(outcome)
+        if not planned:
+            return
+        mergings = self._prepare(planned)
+        with _uploads_ended(mergings):
+            try:
+                self._run(mergings)
+            except RunFailed as failure:
+                self._watch.check()  # what fails after somebody cancelled is no fault of the objects
+                if len(mergings) == 1:
+                    yield self._failed(mergings[0].group, str(failure))
+                    return
+            else:
+                yield from self._commit_each(mergings)
+                return
+        for merging in mergings:
+            yield from self.carry_out([merging.group])
+
+    def _plan(self, groups: Sequence[Group]) -> Iterator[UnitReport | _Planned]:
+        """Each group's merge as things stand now, or why there is none."""
+        image = self._context.metadata.refresh()
+        members = [member for group in groups if _stands(image, group) for member in group.members]
+        sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
+        troubles = self._troubles_of_buckets({member.bucket_id for member in members})
+        read: dict[int, Source | LeftOut] = {source.metadata.object_id: source for source in sources}
+        read |= {each.object_id: each for each in left_out}
+        for group in groups:
+            if not _stands(image, group):
+                yield _overtaken(group)
+            elif (trouble := troubles.get(group.bucket_id)) is not None:
+                yield self._failed(group, trouble)
+            else:
+                yield self._merge(image, group, [read[member.object_id] for member in group.members])
+
+    def _merge(
+        self, image: MetadataImage, group: Group, read: Sequence[Source | LeftOut]
+    ) -> UnitReport | _Planned:
+        sources = [each for each in read if isinstance(each, Source)]
+        for each in read:
+            if isinstance(each, LeftOut):
+                return self._failed(group, f"object {each.object_id}: {each.reason}")
+        try:
+            return _Planned(group, plan_merge(sources, image.streams, self._settings))
+        except CorruptData as damage:
+            return self._failed(group, str(damage))
+
+    def _troubles_of_buckets(self, bucket_ids: set[int]) -> dict[int, str]:
+        troubles: dict[int, str] = {}
+        for bucket_id in bucket_ids:
+            try:
+                refuse_bucket_of_another_store(self._context, bucket_id)
+            except SiltstoneError as trouble:
+                troubles[bucket_id] = str(trouble)
+        return troubles
+
+    def _prepare(self, planned: Sequence[_Planned]) -> list[Merging]:
+        """Ids in the buckets of the sources, where a store can copy."""
+        by_bucket: defaultdict[int, list[_Planned]] = defaultdict(list)
+        for each in planned:
+            by_bucket[each.group.bucket_id].append(each)
+        mergings: list[Merging] = []
+        for bucket_id, members in by_bucket.items():
+            command = PrepareObjects(
+                len(members), self._settings.time_limit_ms, bucket_id, job_id=self._job_id
+            )
+            first_id = self._context.metadata.execute(command)
+            store = self._context.buckets.store(bucket_id)
+            mergings += [
+                Merging(each.group, each.merge, first_id + at, store) for at, each in enumerate(members)
+            ]
+        return mergings
+
+    def _run(self, mergings: Sequence[Merging]) -> None:
+        """Raises RunFailed, Cancelled."""
+        _side_by_side(Merging.start, mergings)
+        units = [
+            encode_unit(unit)
+            for number, merging in enumerate(mergings)
+            if not merging.failure
+            for unit in merging.units(number, self._settings.read_request_bytes_max)
+        ]
+        told = self._watch.steps("copy", sum(merging.merge.data_bytes for merging in mergings))
+        for answer in self._start_runner().run(run_copies, units, told) if units else ():
+            result = decode_result(answer)
+            mergings[result.number].take(result)
+        _side_by_side(Merging.complete, mergings)
+
+    def _commit_each(self, mergings: Sequence[Merging]) -> Iterator[UnitReport]:
+        for done, merging in enumerate(mergings, start=1):
+            yield self._committed(merging)
+            if done < len(mergings):
+                self._watch.tell("commit", done, len(mergings))
+
+    def _committed(self, merging: Merging) -> UnitReport:
+        if merging.failure:
+            return self._failed(merging.group, merging.failure)
+        try:
+            commit(self._context, merging.command(self._job_id), merging.store)
+        except JobNotRunning:
+            raise
+        except CompactedObjectsNotFound:
+            return _overtaken(merging.group)
+        except Refusal as refused:
+            return self._failed(merging.group, failure_in_one_line(refused))
+        return merging.done()
+
+    def _failed(self, group: Group, reason: str) -> UnitReport:
+        """Unless what it was about is gone: then that is why."""
+        if not _stands(self._context.metadata.refresh(), group):
+            return _overtaken(group)
+        return UnitReport(name=group.name, outcome=Outcome.FAILED, text=reason)
+
+
+def _stands(image: MetadataImage, group: Group) -> bool:
+    """Whether all members are still there, and live. One that was trimmed away since waits for ``dead-objects``; what
+    is left of the group is another one."""
+    stream = image.streams.get(group.stream_id)
+    return all(
+        is_live(stream, held_by(member)) and _is_committed(image.objects, member) for member in group.members
+    )
+
+
+def _is_committed(objects: Mapping[int, ObjectMetadata], member: ObjectMetadata) -> bool:
+    found = objects.get(member.object_id)
+    return found is not None and found.state is ObjectState.COMMITTED
+
+
+def _overtaken(group: Group) -> UnitReport:
+    return UnitReport(name=group.name, outcome=Outcome.NOT_NEEDED, text=OVERTAKEN)
+
+
+def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) -> None:
+    """A step of each that has not failed. One that fails has failed alone."""
+
+    def attempt(merging: Merging) -> None:
+        try:
+            step(merging)
+        except SiltstoneError as failure:
+            merging.failure = failure_in_one_line(failure)
+
+    with ThreadPoolExecutor(REQUESTS_SIDE_BY_SIDE, thread_name_prefix="merge") as pool:
+        list(pool.map(attempt, [merging for merging in mergings if not merging.failure]))
+
+
+@contextmanager
+def _uploads_ended(mergings: Sequence[Merging]) -> Iterator[None]:
+    """What became no object is of no use to anybody, and late attempts find it ended. Objects are left to the sweep:
+    attempts that still run could put them again after they were deleted."""
+    try:
+        yield
+    finally:
+        for merging in mergings:
+            if merging.upload is not None:
+                with suppress(SiltstoneError):
+                    merging.store.abort_multipart(merging.upload)
