@@ -60,6 +60,15 @@ class ShardedMap(_Shards[K, V], Generic[K, V]):
         apart."""
         return self._shards is other._shards
 
+    def changed_from(self, other: "ShardedMap[K, V]") -> Iterator[tuple[K, V]]:
+        """The entries that are other objects here than there, or new. Costs the shards that changed, where one was made
+        from the other."""
+        if self._shards is other._shards:
+            return
+        for shard, before in zip(self._shards, other._shards, strict=True):
+            if shard is not before:
+                yield from ((key, value) for key, value in shard.items() if before.get(key) is not value)
+
     def draft(self) -> "ShardedMapDraft[K, V]":
         return ShardedMapDraft(self._shards, self._length)
 

@@ -76,3 +76,17 @@ def test_a_map_knows_what_it_was_made_from_without_a_change() -> None:
     del draft["b"]
     assert not draft.frozen().is_unchanged_from(changed)
     assert not ShardedMap([("a", 1)]).is_unchanged_from(first)
+
+
+def test_what_changed_from_one_map_to_another() -> None:
+    before = ShardedMap((key, (key,)) for key in range(4 * SHARD_COUNT))
+    draft = before.draft()
+    draft[7] = (-7,)
+    draft[SHARD_COUNT + 9] = before[SHARD_COUNT + 9]
+    draft[10 * SHARD_COUNT] = (1,)
+    del draft[11]
+    after = draft.frozen()
+    assert dict(after.changed_from(before)) == {7: (-7,), 10 * SHARD_COUNT: (1,)}
+    assert dict(before.changed_from(after)) == {7: (7,), 11: (11,)}
+    assert list(after.changed_from(after)) == list(after.draft().frozen().changed_from(after)) == []
+    assert dict(ShardedMap([(1, "one")]).changed_from(ShardedMap())) == {1: "one"}

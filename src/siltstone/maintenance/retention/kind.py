@@ -1,0 +1,105 @@
+"""Retention as a kind of maintenance: plan, then one command for each topic. It runs no task and reads no object."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.retention.planning import BoundOf, RetentionPlanned, TopicRetention, plan_retention
+from siltstone.maintenance.topic_streams import TopicStream
+from siltstone.metadata.commands import RollSegments, TrimStreams
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.refusals import JobNotRunning, Refusal
+from siltstone.model.limits import JOB_LEASE_MS
+
+RETENTION = "retention"
+
+
+def _no_bound(stream: TopicStream) -> None:
+    return None
+
+
+def _no_bounds(image: ImageView) -> BoundOf:
+    return _no_bound
+
+
+class Retention:
+    """``bounds`` gives, of an image, what holds retention up besides time and size: groups that have not read."""
+
+    def __init__(self, bounds: Callable[[ImageView], BoundOf] = _no_bounds) -> None:
+        self._bounds = bounds
+
+    @property
+    def name(self) -> str:
+        return RETENTION
+
+    @property
+    def lease_ms(self) -> int:
+        return JOB_LEASE_MS
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> "RetentionPlan":
+        watch.check()
+        image = context.metadata.refresh()
+        return RetentionPlan(plan_retention(image, scope, context.clock.now_ms(), self._bounds(image)))
+
+
+class RetentionPlan(msgspec.Struct, frozen=True):
+    planned: RetentionPlanned
+
+    @property
+    def kind(self) -> str:
+        return RETENTION
+
+    @property
+    def units(self) -> Sequence[PlannedUnit]:
+        return self.planned.units
+
+    @property
+    def unplanned(self) -> Sequence[Unplanned]:
+        return self.planned.unplanned
+
+    @property
+    def has_remaining(self) -> bool:
+        return False
+
+    def carry_out(
+        self,
+        context: MaintenanceContext,
+        start_runner: StartRunner,
+        job_id: int,
+        names: Sequence[str],
+        watch: Watch,
+    ) -> Iterator[UnitReport]:
+        for done, name in enumerate(names):
+            watch.tell("trim", done, len(names))
+            if watch.is_over:
+                return
+            yield _carried_out(context, job_id, name, self.planned.topics[name])
+
+
+def _carried_out(
+    context: MaintenanceContext, job_id: int, name: str, retention: TopicRetention
+) -> UnitReport:
+    """Raises JobNotRunning, Unavailable. Closing a segment and then not trimming it does no harm; a second trim changes
+    nothing."""
+    try:
+        if retention.rolled:
+            context.metadata.execute(RollSegments(retention.rolled, job_id=job_id))
+        trimmed = context.metadata.execute(TrimStreams(job_id, (retention.trims,)))
+    except JobNotRunning:
+        raise
+    except Refusal as refusal:
+        return UnitReport(name=name, outcome=Outcome.FAILED, text=str(refusal))
+    if not trimmed:
+        text = "the topic is gone, configured otherwise or trimmed already"
+        return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=text)
+    return UnitReport(
+        name=name,
+        outcome=Outcome.DONE,
+        text=f"{counted(len(trimmed), 'partition')} begin later, by {counted(retention.offsets, 'offset')} in all",
+        offsets_trimmed=retention.offsets,
+    )
