@@ -1,14 +1,23 @@
 """``siltstone serve`` in a process of its own, and what ends it."""
 
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker_process import BrokerProcess, checked_store
-from support.raw_calls import batch_of, create_topic, produce_well, read_all
+from support.raw_calls import batch_of, create_topic, fetch_request, produce_well, read_all
+from support.raw_group import RawMember
 from support.raw_kafka import RawConnection
 
 SEALED_AT_ONCE = {"engine.upload.cache_block_bytes_max": "1", "retry.attempts_max": "1"}
 SECONDS_MAX = 10
+WAIT_MS = 9_000
+END_SECONDS_MAX = 3
+"""A third of what the fetches wait: measured is half a second."""
 
 
 def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_again(tmp_path: Path) -> None:
@@ -33,3 +42,48 @@ def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_aga
             assert len(read_all(connection, topic)) == 1
         assert broker.stop() == 0
     assert "clean" in checked_store(folder)
+
+
+def test_nobody_who_waits_keeps_a_broker_from_ending(tmp_path: Path) -> None:
+    """A fetch and a consumer wait for records, a member for the others of its group."""
+    at_once = {"groups.group_initial_rebalance_delay_ms": "0"}
+    with BrokerProcess(tmp_path / "store", at_once) as broker, ExitStack() as opened:
+        fetching, joining = (opened.enter_context(RawConnection(broker.address)) for _ in range(2))
+        topic = create_topic(fetching, "t")
+        produce_well(fetching, topic, batch_of())
+        opened.enter_context(idle_consumer(broker))
+        fetching.send(fetch_request(topic, {0: 1}, wait_ms=WAIT_MS), 12)
+        RawMember(joining, "g").begin_join()
+        assert not joining.has_answer_within(0.3)
+        begun = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - begun < END_SECONDS_MAX
+        (row,) = fetching.receive().responses[0].partitions
+        assert (row.error_code, row.high_watermark, bytes(row.records)) == (0, 1, b"")
+        assert joining.receive().error_code == ErrorCode.NOT_COORDINATOR
+
+
+CONSUMER = """
+import sys
+from confluent_kafka import Consumer
+consumer = Consumer({
+    "bootstrap.servers": sys.argv[1], "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0,
+    "fetch.wait.max.ms": int(sys.argv[2]), "partition.assignment.strategy": "range",
+})
+consumer.subscribe(["t"])
+print(consumer.consume(1, 10)[0].value(), flush=True)
+consumer.poll(60)
+"""
+
+
+@contextmanager
+def idle_consumer(broker: BrokerProcess) -> Iterator[None]:
+    """Of group "g" and topic "t", when it has read one record. Killed: to close it would wait for a broker."""
+    host, port = broker.address
+    command = [sys.executable, "-c", CONSUMER, f"{host}:{port}", f"{WAIT_MS}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline()
+            yield
+        finally:
+            process.kill()

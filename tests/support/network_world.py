@@ -34,6 +34,7 @@ class Handler:
 
     def __init__(self, handle: Callable[..., Any] = echo) -> None:
         self.wants_pause = False
+        self.waits_ended = 0
         self.begun: list[bytes] = []
         self.closed: list[ConnectionContext] = []
         self.pending: list[asyncio.Future[Any]] = []
@@ -42,6 +43,9 @@ class Handler:
     def handle(self, connection: ConnectionContext, frame: memoryview) -> Any:
         self.begun.append(bytes(frame))
         return self._handle(connection, frame)
+
+    def end_waits(self) -> None:
+        self.waits_ended += 1
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         self.closed.append(connection)

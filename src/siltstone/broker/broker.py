@@ -81,6 +81,11 @@ class KafkaBroker:
     async def close(self) -> None:
         await self._tasks.cancel()
         await self.parts.groups.close()
+    def end_waits(self) -> None:
+        """See RequestHandler. Members of groups are told NOT_COORDINATOR, fetches get what there is."""
+        self.parts.groups.end_waits()
+        self._fetch.end_waits()
+
         await self.parts.partitions.close()
 
 

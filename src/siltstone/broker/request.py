@@ -65,4 +65,8 @@ class RequestHandler(Protocol):
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Called once, when the connection has gone; Futures of it may still be under way."""
+    def end_waits(self) -> None:
+        """The node closes: requests that wait for others (records to come, members to join) are answered now."""
+        ...
+
         ...

@@ -19,6 +19,7 @@ from siltstone.broker.fetching.sessions import (
     SentState,
     SessionRefused,
 )
+from siltstone.broker.fetching.waiting import OpenWaits
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -46,6 +47,7 @@ class FetchApi:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._sessions = FetchSessions(parts.settings.fetch_sessions_max)
+        self._waits = OpenWaits()
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
         """The body of the response."""
@@ -57,6 +59,7 @@ class FetchApi:
         found = await long_poll(
             self._parts.partitions,
             self._parts.clock,
+            self._waits,
             [self._wanted(partition) for partition in asked],
             bytes_min=request.min_bytes,
             bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
@@ -71,6 +74,10 @@ class FetchApi:
             node_endpoints=[self._endpoint(context)] if leads else [],
         )
         return encode_fetch_response(context.api_version, response)
+
+    def end_waits(self) -> None:
+        """Whoever waits is answered with what there is, and nobody waits any more."""
+        self._waits.end()
 
     def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
         """A partition that is named twice is asked for as it was named last. Raises SessionRefused."""

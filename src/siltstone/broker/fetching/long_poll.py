@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from siltstone.broker.fetching.gathering import Gathering
-from siltstone.broker.fetching.waiting import wait_for_news
+from siltstone.broker.fetching.waiting import OpenWaits
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
@@ -15,6 +15,7 @@ from siltstone.runtime.clock import Clock
 async def long_poll(
     partitions: Partitions,
     clock: Clock,
+    waits: OpenWaits,
     wanted: Sequence[WantedPartition],
     *,
     bytes_min: int,
@@ -22,18 +23,19 @@ async def long_poll(
     wait_ms_max: int,
 ) -> list[FoundPartition]:
     """One row for each wanted partition, in their order. At once when one has an error, or none is wanted. More than
-    ``bytes_max`` is not waited for."""
+    ``bytes_max`` is not waited for, and nothing is when ``waits`` are over."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
     bytes_enough = min(bytes_min, bytes_max)
     while True:
         found = await Gathering(partitions, bytes_max).gather(wanted)
         left_ms = deadline_ms - clock.monotonic_ms()
         bytes_missing = bytes_enough - sum(row.size_bytes for row in found)
-        if left_ms <= 0 or bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found):
+        is_enough = bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found)
+        if is_enough or left_ms <= 0 or waits.are_over:
             return found
         opened = [_opened(partitions, row.wanted) for row in found]
         if _are_as_found(opened, found):
-            await wait_for_news(opened, clock, left_ms, bytes_missing)
+            await waits.wait_for_news(opened, clock, left_ms, bytes_missing)
 
 
 def _opened(partitions: Partitions, wanted: WantedPartition) -> Partition | None:

@@ -1,4 +1,5 @@
-"""Waiting until partitions have so many bytes more: one future, and a callback at each of them."""
+"""Waiting until partitions have so many bytes more: one future, and a callback at each of them; until nobody waits any
+more, because the broker closes."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -43,16 +44,33 @@ class NewsWatch:
         self._watched.clear()  # it and the callbacks hold each other
 
 
-async def wait_for_news(
-    partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
-) -> None:
-    """Until that many bytes became readable, a partition was trimmed or closed, or the time has passed."""
-    watch = NewsWatch(bytes_missing)
-    timer = clock.call_after_ms(duration_ms, watch.ring)
-    try:
-        for partition in partitions:
-            watch.watch(partition)
-        await watch.news
-    finally:
-        timer.cancel()
-        watch.end()
+class OpenWaits:
+    """The waits under way of a broker. After ``end`` there are none: who waits is rung, and nobody waits again."""
+
+    def __init__(self) -> None:
+        self._watches: set[NewsWatch] = set()
+        self.are_over = False
+
+    async def wait_for_news(
+        self, partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
+    ) -> None:
+        """Until that many bytes became readable, a partition was trimmed or closed, the time has passed, or all waits
+        are over."""
+        if self.are_over:
+            return
+        watch = NewsWatch(bytes_missing)
+        self._watches.add(watch)
+        timer = clock.call_after_ms(duration_ms, watch.ring)
+        try:
+            for partition in partitions:
+                watch.watch(partition)
+            await watch.news
+        finally:
+            timer.cancel()
+            self._watches.discard(watch)
+            watch.end()
+
+    def end(self) -> None:
+        self.are_over = True
+        for watch in self._watches:
+            watch.ring()

@@ -85,6 +85,7 @@ class GroupCoordinator:
         self._log: GroupLog | None = None
         self._groups: GroupCells | None = None
         self._expiry: OffsetExpiry | None = None
+        self._last_writer: LogWriter | None = None
         self._log_records_before = 0
         self._topics_to_forget: set[str] = set()
         self._is_checkpointing = False
@@ -161,15 +162,22 @@ class GroupCoordinator:
             checkpoints=self._checkpoints,
         )
 
-    async def close(self) -> None:
-        """Waits a while for what is under way. Afterwards every request is told NOT_COORDINATOR."""
+    def end_waits(self) -> None:
+        """Every request is told NOT_COORDINATOR, but for those that are being written down: they are answered when that
+        is done."""
         groups, self._groups = self._groups, None
         self._enter(Phase.CLOSED)
         if self._expiry is not None:
             self._expiry.stop()
         if groups is not None:
+            self._last_writer = groups.writer
             groups.close()
-            await _flushed_or_late(groups.writer, self._environment.clock)
+
+    async def close(self) -> None:
+        """Waits a while for what is under way. Afterwards every request is told NOT_COORDINATOR."""
+        self.end_waits()
+        if self._last_writer is not None:
+            await _flushed_or_late(self._last_writer, self._environment.clock)
         await self._tasks.cancel()
 
     # -- load --------------------------------------------------------------------------------------------

@@ -134,6 +134,12 @@ class Groups:
         if refusal is not None:
             return refusal
         assert self._partition_count is not None
+    def end_waits(self) -> None:
+        """Nothing is decided any more: who waits, and who asks from now on, is told NOT_COORDINATOR."""
+        self._is_closed = True
+        for coordinator in self._coordinators.values():
+            coordinator.end_waits()
+
         return [self._coordinator(partition) for partition in range(self._partition_count)]
 
     async def _not_ready(self) -> ErrorCode | None:

@@ -91,6 +91,7 @@ class Listeners:
         self._servers.clear()
         self._close_sockets()
         self._connections.shut_down()
+        self._parts.handler.end_waits()
         limit_ms = self._settings.close_time_limit_ms if time_limit_ms is None else time_limit_ms
         timer = self._clock.call_after_ms(limit_ms, self._connections.abort)
         try:

@@ -10,6 +10,7 @@ from siltstone.broker.fetching import long_poll as module
 from siltstone.broker.fetching import waiting
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.long_poll import long_poll
+from siltstone.broker.fetching.waiting import OpenWaits
 from siltstone.broker.fetching.wanted import WantedPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker_world import READ, WRITE, in_broker_world
@@ -42,9 +43,10 @@ class Poll:
             for index, offset in enumerate(offsets)
         ]
         self._world = world
+        self.waits = OpenWaits()
         self.task = asyncio.ensure_future(
             long_poll(
-                world.parts.partitions, world.clock, wanted,
+                world.parts.partitions, world.clock, self.waits, wanted,
                 bytes_min=bytes_min, bytes_max=bytes_max, wait_ms_max=wait_ms,
             )
         )  # fmt: skip
@@ -86,6 +88,29 @@ def test_an_append_ends_the_wait(looks):
         assert await poll.sizes() == [SIZE]
         assert looks == [1, 1]
         assert watchers(world, topic) == 0
+
+    in_broker_world(scenario)
+
+
+def test_a_broker_that_closes_answers_with_what_there_is():
+    async def scenario(world):
+        topic = await opened(world)
+        poll = Poll(world, topic, [0], bytes_min=2 * SIZE)
+        await append(world, topic)
+        assert poll.is_waiting
+        poll.waits.end()
+        assert await poll.sizes() == [SIZE]
+        assert watchers(world, topic) == 0
+
+    in_broker_world(scenario)
+
+
+def test_and_waits_for_nothing_from_then_on():
+    async def scenario(world):
+        topic = await opened(world)
+        poll = Poll(world, topic, [0])
+        poll.waits.end()
+        assert await poll.sizes() == [0]
 
     in_broker_world(scenario)
 
@@ -316,7 +341,13 @@ def test_a_topic_deleted_while_another_is_read_from_objects():
         ]
         poll = asyncio.ensure_future(
             long_poll(
-                world.parts.partitions, world.clock, wanted, bytes_min=10**6, bytes_max=10**7, wait_ms_max=500
+                world.parts.partitions,
+                world.clock,
+                OpenWaits(),
+                wanted,
+                bytes_min=10**6,
+                bytes_max=10**7,
+                wait_ms_max=500,
             )
         )
         await settled()

@@ -469,6 +469,26 @@ def test_closing_waits_for_what_is_under_way() -> None:
     run(story)
 
 
+def test_waits_end_before_what_is_under_way_does() -> None:
+    """The network answers, then closing waits: what was decided is answered when it is durable."""
+
+    async def story(world: GroupsWorld) -> None:
+        world.log.held = True
+        committing = await commit(world, 5)
+        world.groups.end_waits()
+        await turns()
+        assert not committing.done()
+        assert code_of(await commit(world, 6)) == ErrorCode.NOT_COORDINATOR
+        closing = asyncio.get_running_loop().create_task(world.groups.close())
+        await turns()
+        assert not closing.done()
+        world.log.release()
+        await turns()
+        assert closing.done() and code_of(committing) == ErrorCode.NONE
+
+    run(story)
+
+
 def test_but_not_for_ever() -> None:
     async def story(world: GroupsWorld) -> None:
         world.log.held = True

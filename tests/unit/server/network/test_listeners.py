@@ -380,6 +380,7 @@ def test_closing_answers_what_was_begun(run: Run) -> None:
             await server.until(lambda: len(server.handler.begun) == 2)
             closing = asyncio.ensure_future(server.listeners.close())
             assert await idle.end() == b""
+            assert server.handler.waits_ended == 1
             with pytest.raises(OSError, match=r"refused|Connect call failed"):
                 await server.connect()
             server.handler.answer(1, 0)
