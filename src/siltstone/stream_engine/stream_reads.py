@@ -25,9 +25,9 @@ class StreamReads:
         tail = self._cache.suffix(stream.stream_id, start_offset, end)
         committed_end = tail[0].base_offset if tail else end
         batches = await self._read_committed(stream, start_offset, committed_end, bytes_max)
-        if batches[-1].end_offset < committed_end:
+        if batches and batches[-1].end_offset < committed_end:
             return batches
-        return batches + first_within(tail, bytes_max - sum(map(len, batches)), at_least_one=False)
+        return batches + first_within(tail, bytes_max - sum(map(len, batches)), at_least_one=not batches)
 
     def read_cached(
         self, stream: Stream, start_offset: int, bytes_max: int, end_offset: int | None
@@ -50,14 +50,15 @@ class StreamReads:
         self, stream: Stream, start: int, end: int, bytes_max: int
     ) -> list[RecordBatch]:
         """What objects hold of [start, end). The image of this node covers all it has committed or opened; of a trim it
-        knows before the stream does."""
+        knows before the stream does. Key compaction may have left nothing of it, but leaves the last batch of all."""
         try:
             batches = await self._reader.read(stream.stream_id, start, end, bytes_max)
+            is_whole = bool(batches) or self._reader.covers(stream.stream_id, start, end)
         except OffsetOutOfRange as trimmed:
             raise OffsetBeyondEnds(
                 f"offset {start} of stream {stream.stream_id} is being trimmed"
             ) from trimmed
-        if not batches:
+        if not is_whole or (not batches and end == stream.confirmed_offset):
             raise RangeNotCovered(
                 f"no object holds offset {start} of stream {stream.stream_id}: run siltstone check"
             )

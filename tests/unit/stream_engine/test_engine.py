@@ -295,16 +295,41 @@ def test_what_no_object_holds_is_an_error_and_not_an_empty_answer(tmp_path):
         stream = await node.new_stream()
         await node.append(stream, b"x", 1)
         await forget_tail(node, world)
-        node.engine._reads._reader = EmptyReader()
-        with pytest.raises(RangeNotCovered, match="no object holds offset 0"):
-            await node.engine.read(stream, 0, 100)
+        for covers in (False, True):  # the last batch of all is never removed
+            node.engine._reads._reader = EmptyReader(covers)
+            with pytest.raises(RangeNotCovered, match="no object holds offset 0"):
+                await node.engine.read(stream, 0, 100)
+
+    run(tmp_path, scenario)
+
+
+def test_offsets_that_compaction_removed_lead_to_the_tail(tmp_path):
+    """What lies between is gone from the objects, and the batches after it are still cached, or already."""
+
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        await node.append(stream, b"old", 5)
+        await forget_tail(node, world)
+        await node.append(stream, b"new", 5)
+        node.engine._reads._reader = EmptyReader(covers=True)
+        assert offsets_of(await node.engine.read(stream, 2, 0)) == [(5, 10)]
+        assert await node.engine.read(stream, 2, 100, 5) == []
+        node.engine._reads._reader = EmptyReader(covers=False)
+        with pytest.raises(RangeNotCovered):
+            await node.engine.read(stream, 2, 0)
 
     run(tmp_path, scenario)
 
 
 class EmptyReader:
+    def __init__(self, covers=False):
+        self.has_all = covers
+
     async def read(self, *args):
         return []
+
+    def covers(self, *args):
+        return self.has_all
 
 
 def test_waiting_readers_are_woken_by_the_append_and_by_nothing_else(tmp_path):

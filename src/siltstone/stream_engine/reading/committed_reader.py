@@ -81,9 +81,10 @@ class CommittedReader:
         """Batches of [start, end) in order, payloads together within ``bytes_max`` but at least one batch.
 
         The first holds ``start_offset``, or is the next one where offsets were removed; the last may end after
-        ``end_offset``. Empty only when the image covers nothing at ``start_offset``. Payloads are views into cached
-        blocks: copy what is kept for long. Raises StreamNotExist, OffsetOutOfRange, DamagedBlock, IndexNotMatched,
-        DamagedIndex, DamagedFooter, ObjectMissing, ReaderClosed and what the store raises.
+        ``end_offset``. Empty when the image covers nothing at ``start_offset``, or all of [start, end) was removed:
+        ``covers`` tells which. Payloads are views into cached blocks: copy what is kept for long. Raises
+        StreamNotExist, OffsetOutOfRange, DamagedBlock, IndexNotMatched, DamagedIndex, DamagedFooter, ObjectMissing,
+        ReaderClosed and what the store raises.
         """
         if self._closed is not None:
             raise self._closed
@@ -97,6 +98,12 @@ class CommittedReader:
                 raise
         self._readers.keep(stream_id, answer.next_offset, ahead)
         return answer.batches
+
+    def covers(self, stream_id: int, start_offset: int, end_offset: int) -> bool:
+        """Whether objects hold all of [start, end), be it that key compaction left nothing of it. Raises StreamNotExist,
+        OffsetOutOfRange."""
+        ranges = find_ranges(self._image(), stream_id, start_offset, end_offset)
+        return bool(ranges) and ranges[-1].end_offset >= end_offset
 
     async def close(self) -> None:
         """Whoever still waits gets ReaderClosed."""

@@ -89,6 +89,17 @@ def test_an_image_that_does_not_cover_the_start_gives_nothing():
     assert asyncio.run(reader.read(1, 10, 100, EVERYTHING)) == []
 
 
+def test_removed_offsets_are_covered_and_lead_to_what_is_left():
+    world = CommittedWorld()
+    kept = [batch(1, 10, 5), batch(1, 15, 2, offsets=35)]
+    world.commit(0, kept)
+    world.commit(1, [batch(1, 50, 5)])
+    reader = world.reader()
+    assert [one.base_offset for one in asyncio.run(reader.read(1, 30, 55, EVERYTHING))] == [15, 50]
+    assert reader.covers(1, 12, 55) and reader.covers(1, 12, 50)
+    assert not reader.covers(1, 12, 56) and not reader.covers(1, 55, 60)
+
+
 def test_what_does_not_exist_or_is_trimmed_is_refused():
     world = one_stream_object()
     world.start_offsets[1] = 40
