@@ -100,8 +100,10 @@ class CommittedReader:
         return answer.batches
 
     def covers(self, stream_id: int, start_offset: int, end_offset: int) -> bool:
-        """Whether objects hold all of [start, end), be it that key compaction left nothing of it. Raises StreamNotExist,
-        OffsetOutOfRange."""
+        """Whether objects hold all of [start, end), be it that key compaction left nothing of it.
+
+        Raises StreamNotExist, OffsetOutOfRange.
+        """
         ranges = find_ranges(self._image(), stream_id, start_offset, end_offset)
         return bool(ranges) and ranges[-1].end_offset >= end_offset
 

@@ -1,0 +1,11 @@
+from collections.abc import Iterator
+
+import pytest
+
+from support.keyed_world import KeyedWorld, keyed_world
+
+
+@pytest.fixture
+def keyed() -> Iterator[KeyedWorld]:
+    with keyed_world() as made:
+        yield made
