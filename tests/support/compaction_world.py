@@ -5,7 +5,7 @@ header. Where a spec leaves offsets out, a stream object fills the gap first, si
 stream.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from random import Random
@@ -19,6 +19,7 @@ from siltstone.metadata.commands import (
     CommitUpload,
     CreateStream,
     DeleteStream,
+    DeleteTopic,
     NewObject,
     OpenStream,
     PrepareObjects,
@@ -98,14 +99,20 @@ class CompactionWorld:
         self.metadata.execute(CloseStream(0, 1, stream_id, 0))
         self.metadata.execute(DeleteStream(0, 1, stream_id, 0))
 
-    def records(self) -> Records:
-        """Every live record as a reader sees it: by the image's ranges, from the bytes in the bucket."""
+    def delete_topic(self, topic_id: str) -> None:
+        self.metadata.execute(DeleteTopic(0, 1, topic_id))
+
+    def records(self, object_ids: Container[int] | None = None) -> Records:
+        """Every live record as a reader sees it: by the image's ranges, from the bytes in the bucket. Of some objects
+        alone, if told."""
         image = self.metadata.refresh()
         found: Records = {}
         for stream in image.streams.values():
             if stream.state is StreamState.DELETED:
                 continue
             for held in stream.ranges:
+                if object_ids is not None and held.object_id not in object_ids:
+                    continue
                 found.setdefault(stream.stream_id, []).extend(
                     (batch.base_offset, batch.end_offset, bytes(batch.payload))
                     for batch in self._batches(held.object_id)

@@ -230,6 +230,10 @@ SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
 """How often compacted topics are looked at; what is done is decided by how dirty they are, and for how long."""
 
+MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
+"""A run in ``siltstone maintain serve`` begins nothing new after this long: the other kinds have their turn, then it
+goes on."""
+
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
 """When a kind last ran is written down this often at most: a restart repeats no more than that."""
 

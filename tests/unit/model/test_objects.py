@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 
 from siltstone.model.objects import ObjectKind, object_id_of_key, object_key
@@ -47,3 +49,12 @@ def test_keys_are_what_they_always_were():
 
 def test_labels():
     assert (ObjectKind.STREAM_SET_OBJECT.label, ObjectKind.STREAM_OBJECT.label) == ("SSO", "SO")
+
+
+@pytest.mark.parametrize("step", [1, 2, 256])
+def test_gc22_keys_are_spread_whatever_the_ids_have_in_common(step):
+    """Ids all even, 16 prefixes: within a fifth of even."""
+    count = 16_000
+    prefixes = Counter(object_key(object_id)[0] for object_id in range(0, count * step, step))
+    assert len(prefixes) == 16
+    assert all(abs(held - count / 16) <= 0.2 * count / 16 for held in prefixes.values())

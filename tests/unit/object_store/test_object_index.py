@@ -57,3 +57,15 @@ def test_a_damaged_index_names_the_key(streams):
     data[-64 - 10] ^= 1
     with pytest.raises(DamagedIndex, match=f"{KEY}: index checksum"):
         read_index(store_with(bytes(data)), KEY, len(data))
+
+
+def test_gc13_an_absurd_length_is_refused_before_anything_is_read_for_it(monkeypatch):
+    """A footer with a right checksum, of an object that says it is nearly all index."""
+    monkeypatch.setattr("siltstone.object_store.object_index.INDEX_BYTES_MAX", 72 * 999)
+    data = object_bytes(batch(stream) for stream in range(1000))
+    store = store_with(data)
+    with pytest.raises(DamagedIndex, match=f"{KEY}: it claims an index of 72000 bytes"):
+        read_index(store, KEY, len(data))
+    assert len(store.gets) == 1
+    monkeypatch.setattr("siltstone.object_store.object_index.INDEX_BYTES_MAX", 72 * 1000)
+    assert len(read_index(store, KEY, len(data))) == 1000

@@ -1,0 +1,57 @@
+"""Garbage collections in a ``CompactionWorld``."""
+
+import msgspec
+
+from siltstone.maintenance.collecting.collection import Collection
+from siltstone.maintenance.collecting.dead_objects import DeadObjects
+from siltstone.maintenance.collecting.settings import GcSettings, Level
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.settings import CompactionSettings
+
+YOUNG = CompactionSettings(
+    split_size_bytes=100_000, memory_bytes=1_000_000, part_bytes_min=1, small_object_bytes=0,
+    force_split_age_ms=10**15,
+)  # fmt: skip
+ANY_SIZE = GcSettings(target_size_bytes=1)
+"""No object is small."""
+
+
+def collection(
+    level: Level = Level.MAJOR,
+    settings: GcSettings = ANY_SIZE,
+    compaction: CompactionSettings = YOUNG,
+    **more: object,
+) -> Collection:
+    return Collection(level, settings, compaction, **more)  # type: ignore[arg-type]
+
+
+def collected(
+    context: MaintenanceContext,
+    kind: Kind | None = None,
+    runner: Runner | None = None,
+    budget: Budget | None = None,
+    **scope: object,
+) -> RunReport:
+    kind = kind or collection()
+    return run(
+        context,
+        kind,
+        lambda: runner or InProcessRunner(),
+        Scope(**scope),  # type: ignore[arg-type]
+        budget or Budget(),
+        Watch(kind.name, context.clock),
+    )
+
+
+def all_dead_destroyed(context: MaintenanceContext, **scope: object) -> RunReport:
+    return collected(context, DeadObjects(), **scope)  # type: ignore[arg-type]
+
+
+def settings(**changes: float) -> GcSettings:
+    return msgspec.structs.replace(ANY_SIZE, **changes)
