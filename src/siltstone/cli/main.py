@@ -1,5 +1,6 @@
 """``siltstone``: all commands, and the one place where a failure becomes a line and an exit status."""
 
+import gc
 import logging
 import sys
 import warnings
@@ -25,7 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "streams": "siltstone.cli.streams",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",
-    "maintain": "siltstone.cli.maintain",
+    "maintain": "siltstone.cli.maintain.command",
     "check": "siltstone.cli.check",
 }
 """In the order one meets them, with the module that has each under its own name. A module is loaded when its command is
@@ -57,6 +58,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        gc.enable()
         assert isinstance(command, click.Command)
         return command
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
 import click
 
 from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_to_stderr
-from siltstone.cli.output import remarks, results
+from siltstone.cli.output import remark, result
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.server.event_loop import run
 from siltstone.server.garbage_collection import tuned_garbage_collection
@@ -61,11 +62,11 @@ def serve(
 
 def _warn_of_misleading(address: ListenerAddress) -> None:
     if address.misleads_others:
-        remarks().print(
+        remark(
             f"warning: {address} lets other machines in and sends them to {address.advertised_host}, which is "
             f"themselves: say where they find it with --advertised-listener {address.name}://HOST:PORT",
-            style="yellow", markup=False, soft_wrap=True,
-        )  # fmt: skip
+            fg="yellow",
+        )
 
 
 async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
@@ -77,7 +78,7 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
         if stopping.is_set():
             serving.cancel()
             return
-        remarks().print("stopping: everything is committed first; once more to stop at once", style="dim")
+        remark("stopping: everything is committed first; once more to stop at once", dim=True)
         stopping.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -106,22 +107,17 @@ async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> N
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:
     """One line for each listener; who starts us waits for it."""
     for listener in node.listeners.listeners:
-        results().print(
+        result(
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
-            f"({listener.name}, store {settings.folder})",
-            markup=False, soft_wrap=True,
-        )  # fmt: skip
+            f"({listener.name}, store {settings.folder})"
+        )
     _hint(node)
 
 
 def _hint(node: KafkaNode) -> None:
     """For somebody who looks at a terminal and wonders what now."""
-    console = remarks()
-    if console.is_terminal:
+    if sys.stderr.isatty():
         first = node.listeners.listeners[0]
         address = f"{first.advertised_host}:{first.advertised_port}"
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
-        console.print(
-            f"Ctrl-C ends it. Elsewhere: siltstone topics{option}; then produce, tail, groups",
-            style="dim", markup=False, soft_wrap=True,
-        )  # fmt: skip
+        remark(f"Ctrl-C ends it. Elsewhere: siltstone topics{option}; then produce, tail, groups", dim=True)

@@ -1,5 +1,7 @@
 """What ``serve`` makes of its options, without serving."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,27 @@ def test_listeners_that_cannot_be_are_one_line(tmp_path: Path) -> None:
     assert_one_line(run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "leads nowhere")
     assert_one_line(run("serve", "--store", tmp_path, "--listener", "nonsense"), 2, "is no listener")
     assert list(tmp_path.iterdir()) == []
+
+
+HEAVY = ("numpy", "pyspark", "py4j", "rich", "boto3", "botocore", "pyarrow", "pandas")
+LOADED = f"""
+import asyncio, sys
+from pathlib import Path
+from siltstone.cli import serve
+from siltstone.server.kafka_node import running_kafka_node
+from siltstone.server.network.addresses import parse_addresses
+from siltstone.server.settings import load_settings
+
+async def main():
+    async with running_kafka_node(load_settings(Path(sys.argv[1])), parse_addresses(["127.0.0.1:0"])):
+        print(sorted(set({HEAVY!r}) & set(sys.modules)))
+
+asyncio.run(main())
+"""
+
+
+def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
+    """Half of what a start takes is loading: numpy comes with the first large frame, what draws with a terminal."""
+    command = [sys.executable, "-c", LOADED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == "[]\n"

@@ -11,8 +11,6 @@ What a frame claims is not believed: its memory grows with what has arrived, to 
 
 from struct import Struct
 
-import numpy as np
-
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import KIB, MIB
 
@@ -204,6 +202,11 @@ class FrameReader:
 
 
 def _allocate(byte_count: int) -> memoryview:
-    """Unlike a bytearray not filled with zeros first, which costs a tenth of receiving it, and so not resident either
-    until something arrives."""
+    """Much of it is, unlike a bytearray, not filled with zeros first, which costs a tenth of receiving it, and so not
+    resident either until something arrives. numpy is loaded for the first large frame: a tenth of a second that a
+    broker's start need not wait for."""
+    if byte_count <= FIRST_BYTES:
+        return memoryview(bytearray(byte_count))
+    import numpy as np  # noqa: PLC0415
+
     return np.empty(byte_count, np.uint8).data
