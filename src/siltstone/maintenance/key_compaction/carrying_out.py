@@ -158,7 +158,7 @@ class CarryingOut:
             stream_id=plan.stream_id,
             topic_id=plan.topic_id,
             configs=plan.configs,
-            compacted=tuple(source.object_id for source in plan.sources) if new else (),
+            compacted=() if result.is_unchanged else tuple(source.object_id for source in plan.sources),
             stream_objects=tuple(NewObject(each.object_id, each.size_bytes, (each.held,)) for each in new),
             cleaned_offset=result.cleaned_offset,
             latest_ms=bound.latest_ms,

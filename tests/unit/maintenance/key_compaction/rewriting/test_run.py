@@ -9,7 +9,7 @@ from siltstone.maintenance.key_compaction.rewriting.run import compact_keys, run
 from siltstone.maintenance.key_compaction.unit import decode_result, encode_unit
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import StoreTransient
-from tests.support.compacted_stream import CompactedStream, in_batches, numbered_keys, offsets
+from support.compacted_stream import CompactedStream, in_batches, numbered_keys, offsets
 
 
 def test_a_unit_goes_in_and_a_result_comes_out() -> None:
