@@ -1,16 +1,20 @@
 """Look-ups by time on a partition, against a plain list of records: whatever times producers gave, whatever was
-trimmed, thinned and written down in between."""
+trimmed, compacted, thinned and written down in between."""
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.partitions.time_lookup import offset_for_time, offset_of_newest_time
 from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_batch_header
+from siltstone.kafka_protocol.records.building import encode_batch
+from siltstone.kafka_protocol.records.reading import open_batch, read_records
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import InlineCalls
 from support.kafka_requests import timed_batch
@@ -23,6 +27,7 @@ steps = st.lists(
         st.tuples(st.just("trim"), st.integers(0, 40)),
         st.tuples(st.just("newest"), st.just(0)),
         st.tuples(st.just("reopen"), st.just(0)),
+        st.tuples(st.just("compact"), st.integers(0, 2**16)),
     ),
     max_size=25,
 )
@@ -60,6 +65,30 @@ class FakePartition:
     def reopen(self) -> None:
         self.times = TimeIndex(self.times.state, self._entries_max)
 
+    def compact(self, seed: int) -> None:
+        """Key compaction removes records, and batches when nothing is left of them, but for the last. The index does not
+        hear of it."""
+        rng = Random(seed)
+        self.records = [record for record in self.records if rng.random() < 0.6]
+        batches = [self._left_of(batch) for batch in self.batches]
+        self.batches = [batch for batch in batches[:-1] if batch.record_count] + batches[-1:]
+
+    def _left_of(self, batch: RecordBatch) -> RecordBatch:
+        header, data = open_batch(bytes(batch.payload))
+        kept = {offset for offset, _ in self.records}
+        records = [record for record in read_records(header, data) if record.offset in kept]
+        times = [record.timestamp_ms for record in records]
+        newest = max(times, default=header.max_timestamp_ms)
+        payload = encode_batch(replace(header, max_timestamp_ms=newest), records)
+        smallest = min(times, default=batch.smallest_timestamp_ms)
+        return replace(
+            batch,
+            record_count=len(records),
+            smallest_timestamp_ms=smallest,
+            largest_timestamp_ms=newest,
+            payload=payload,
+        )
+
     async def wait_for(self, offset: int) -> None:
         assert offset < self.high_watermark
 
@@ -95,6 +124,8 @@ def test_item_35_exact_to_the_record(taken, interval_bytes, entries_max):
                 partition.trim(argument)
             elif step == "reopen":
                 partition.reopen()
+            elif step == "compact":
+                partition.compact(argument)
             else:
                 assert found(await offset_of_newest_time(partition, CALLS)) == partition.newest()
             assert len(partition.times.state.entries) <= entries_max

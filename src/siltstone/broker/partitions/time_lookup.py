@@ -50,18 +50,26 @@ async def offset_for_time(
 async def offset_of_newest_time(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
     """The first record with the largest timestamp of all that are there. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
-    if newest.offset < partition.log_start_offset:
-        return await _newest_by_scan(partition, calls)
-    await partition.wait_for(newest.offset)
-    async for batch in _batches(partition, newest.offset):
+    if newest.offset >= partition.log_start_offset:
+        await partition.wait_for(newest.offset)
+        found = await _newest_of_next_batch(partition, newest.offset, calls)
+        if found is not None and found.timestamp_ms == newest.timestamp_ms:
+            return found
+    return await _newest_by_scan(partition, newest, calls)
+
+
+async def _newest_of_next_batch(
+    partition: Partition, offset: int, calls: BlockingCalls
+) -> TimedOffset | None:
+    async for batch in _batches(partition, offset):
         found = await _looked_up(calls, record_with_max_timestamp, batch.payload, partition.log_start_offset)
-        if found is not None:
-            return TimedOffset(*found)
+        return None if found is None else TimedOffset(*found)
     return None
 
 
-async def _newest_by_scan(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
-    """The newest record was trimmed away. Done once: the index is told what took its place."""
+async def _newest_by_scan(partition: Partition, gone: TimeEntry, calls: BlockingCalls) -> TimedOffset | None:
+    """The newest record was trimmed away, or key compaction removed it. Done once: the index is told what took its
+    place."""
     newest: TimedOffset | None = None
     end = partition.log_start_offset
     async for batch in _batches(partition, end):
@@ -69,8 +77,9 @@ async def _newest_by_scan(partition: Partition, calls: BlockingCalls) -> TimedOf
         if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
             start = partition.log_start_offset
             found = await _looked_up(calls, record_with_max_timestamp, batch.payload, start)
-            newest = TimedOffset(*found) if found is not None else newest
-    is_all = end == partition.next_offset and partition.times.newest.offset < partition.log_start_offset
+            if found is not None and (newest is None or found[1] > newest.timestamp_ms):
+                newest = TimedOffset(*found)
+    is_all = end == partition.next_offset and partition.times.newest == gone
     if newest is not None and is_all:
         partition.times.renew_newest(TimeEntry(newest.timestamp_ms, newest.offset))
     return newest
