@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.kinds.settings import KindSettings
+from siltstone.maintenance.runner import Runner
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log
@@ -61,6 +63,21 @@ class Store:
     @property
     def buckets(self) -> Buckets:
         return self.context.buckets
+
+    @property
+    def kind_settings(self) -> KindSettings:
+        """What each kind of maintenance is configured to do here."""
+        return KindSettings(
+            grace_period_ms=self.settings.sweep.grace_period_ms,
+            compaction=self.settings.compaction,
+            maintenance=self.settings.maintenance,
+        )
+
+    def open_runner(self, spark: Any) -> Runner:
+        """For the tasks of maintenance: as ``spark.choice.runner_on``."""
+        from siltstone.spark.choice import runner_on  # noqa: PLC0415  most who open a store need none
+
+        return runner_on(spark)
 
     def close(self) -> None:
         self.metadata.close()

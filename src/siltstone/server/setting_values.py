@@ -65,6 +65,8 @@ class Setting(msgspec.Struct, frozen=True):
             return "true or false"
         if self.kind is str:
             return "a text"
+        if self.kind is float:
+            return "a share above 0 and up to 1, such as 0.25"
         return {
             Unit.BYTES: f'a size of at least {self.minimum} B, such as 1048576, "64KiB" or "16MiB"',
             Unit.MILLISECONDS: f'a duration of at least {self.minimum} ms, such as 500, "30s" or "20min"',
@@ -74,7 +76,8 @@ class Setting(msgspec.Struct, frozen=True):
 
 _MAY_BE_ZERO = frozenset({
     "node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms", "split_size_bytes",
-    "group_initial_rebalance_delay_ms", "offset_metadata_max_bytes",
+    "group_initial_rebalance_delay_ms", "offset_metadata_max_bytes", "settled_ms", "small_object_bytes",
+    "copy_bytes_per_second", "allowance_ms",
 })  # fmt: skip
 
 
@@ -94,9 +97,22 @@ def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
         return {"true": True, "false": False}.get(str(raw)) if is_text else _when(isinstance(raw, bool), raw)
     if setting.kind is str:
         return _when(isinstance(raw, str) and raw != "", raw)
+    if setting.kind is float:
+        return _share(raw)
     assert setting.kind is int, f"{setting.key}: say here how a {setting.kind} is written"
     number = _integer(setting.unit, raw, is_text)
     return _when(number is not None and setting.minimum <= number <= _INTEGER_MAX, number)
+
+
+def _share(raw: object) -> float | None:
+    """All fractions there are so far are shares of something."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        return None
+    try:
+        share = float(raw)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
 
 
 def _when(is_allowed: bool, value: object) -> object | None:

@@ -17,6 +17,7 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
+from siltstone.maintenance.kinds.settings import MaintenanceSettings
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
@@ -47,6 +48,7 @@ class Tuning(msgspec.Struct, frozen=True):
     retry: RetrySettings = RetrySettings()
     compaction: CompactionSettings = CompactionSettings()
     sweep: SweepSettings = SweepSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     broker: BrokerSettings = BrokerSettings()
     groups: GroupSettings = GroupSettings()
     network: NetworkSettings = NetworkSettings()
@@ -94,6 +96,10 @@ class StoreSettings(msgspec.Struct, frozen=True):
     @property
     def sweep(self) -> SweepSettings:
         return self.tuning.sweep
+
+    @property
+    def maintenance(self) -> MaintenanceSettings:
+        return self.tuning.maintenance
 
     def __str__(self) -> str:
         return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))

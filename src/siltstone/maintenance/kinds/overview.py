@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.kinds.plan_text import cells, html_table, text_table
+from siltstone.maintenance.kinds.plan_text import HEADER, cells, html_of, table_of
 from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Unplanned
 from siltstone.maintenance.pipeline.running import waiting
 from siltstone.maintenance.pipeline.scope import Scope
@@ -48,10 +48,10 @@ class Overview(msgspec.Struct, frozen=True):
         return sum(len(each.units) for each in self.kinds)
 
     def __repr__(self) -> str:
-        return text_table(cells((each.kind, unit) for each in self.kinds for unit in each.units))
+        return table_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
 
     def _repr_html_(self) -> str:
-        return html_table(cells((each.kind, unit) for each in self.kinds for unit in each.units))
+        return html_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
 
 
 def overview(

@@ -1,8 +1,14 @@
-"""How often each kind runs in ``siltstone maintain serve``. Every default is a limit with its reason in
-``model.limits``."""
+"""How often each kind runs in ``siltstone maintain serve``, and what it may do.
+
+Every default is a limit with its reason in ``model.limits``.
+"""
 
 import msgspec
 
+from siltstone.maintenance.collecting.settings import GcSettings
+from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
+from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.settings import CompactionSettings
 from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
@@ -34,4 +40,18 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``run_ms_max``: for how long a run begins units before the other kinds have their turn."""
+
     interval: Intervals = Intervals()
+    run_ms_max: int = limits.MAINTENANCE_RUN_MS_MAX
+    gc: GcSettings = GcSettings()
+    key_compaction: KeyCompactionSettings = KeyCompactionSettings()
+    so_compaction: StreamObjectCompactionSettings = StreamObjectCompactionSettings()
+
+
+class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kinds are made with."""
+
+    grace_period_ms: int = limits.GRACE_PERIOD_MS
+    compaction: CompactionSettings = CompactionSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()

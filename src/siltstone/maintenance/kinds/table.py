@@ -7,27 +7,24 @@ objects, and last what is worth a rewrite only once a day.
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from siltstone.maintenance.collecting.dead_objects import DeadObjects
+from siltstone.maintenance.key_compaction.kind import KeyCompaction
+from siltstone.maintenance.kinds.settings import KindSettings
 from siltstone.maintenance.kinds.stream_set_objects import StreamSetObjectCompaction
 from siltstone.maintenance.kinds.sweeping import Sweep
 from siltstone.maintenance.pipeline.kind import Kind
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.limits import GRACE_PERIOD_MS
-
-
-class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kinds are made with."""
-
-    grace_period_ms: int = GRACE_PERIOD_MS
-    compaction: CompactionSettings = CompactionSettings()
 
 
 def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
+    maintenance = settings.maintenance
     return (
         Sweep(settings.grace_period_ms),
+        DeadObjects(maintenance.gc.lease_ms),
         StreamSetObjectCompaction(settings.compaction),
+        KeyCompaction(maintenance.key_compaction),
+        StreamObjectCompaction(maintenance.so_compaction),
     )
 
 

@@ -6,7 +6,7 @@ in its report and does not keep the others from their turn.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from threading import Lock
+from threading import RLock
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Kind, StartRunner
@@ -42,7 +42,7 @@ class Rounds:
         self._until_ms = (
             None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
         )
-        self._changing = Lock()
+        self._changing = RLock()  # a signal's handler may cancel in the midst of it
         self._reason = ""
         self._watch: Watch | None = None
 

@@ -108,7 +108,7 @@ def carry_out(
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
     if is_whole and not report.trouble:
         with suppress(SiltstoneError):  # only the next schedule is worse for it
-            forget_gone(context, kind.name, {unit.name for unit in plan.units})
+            forget_gone(context, kind.name, _names(plan))
             note_run(context, kind.name, report.in_one_line)
     return report
 
@@ -205,6 +205,10 @@ def _chosen(
             names.append(unit.name)
             spent += _cost(unit)
     return names, postponed
+
+
+def _names(plan: KindPlan) -> frozenset[str]:
+    return frozenset([*(each.name for each in plan.units), *(each.name for each in plan.unplanned)])
 
 
 def _cost(unit: PlannedUnit) -> int:

@@ -1,4 +1,4 @@
-"""``siltstone maintain …``: housekeeping that is done by hand or by cron."""
+"""``siltstone maintain sweep``: deletes what is due, by hand or by cron."""
 
 import click
 
@@ -10,15 +10,7 @@ from siltstone.maintenance.sweep import SweepReport
 from siltstone.maintenance.sweep import sweep as sweep_store
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def maintain(context: click.Context) -> None:
-    """Housekeeping: delete what is due."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
-
-
-@maintain.command()
+@click.command()
 @click.option(
     "--grace-period", metavar="DURATION", help="Spare what was destroyed later than that, such as 10min."
 )

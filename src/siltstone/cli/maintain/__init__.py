@@ -1,0 +1,2 @@
+"""``siltstone maintain …``, a file for each command; ``options`` they share, ``tables`` and ``documents`` (JSON) show
+plans and reports."""

@@ -1,0 +1,37 @@
+"""``siltstone maintain explain``."""
+
+import click
+
+from siltstone.cli.maintain.options import kind_option, scope_of, topic_option
+from siltstone.cli.maintain.progress import Progress
+from siltstone.cli.maintain.tables import explanation_rows, explanation_shown
+from siltstone.cli.output import print_json, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.maintenance.kinds.overview import overview
+from siltstone.maintenance.kinds.table import chosen_kinds
+
+
+@click.command()
+@kind_option
+@topic_option
+@json_option
+@store_options
+def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...], as_json: bool) -> None:
+    """Say of everything why it will be done now, or why not.
+
+    Such as which consumer group keeps retention from dropping a segment, what a topic waits for before it is compacted,
+    and which objects are left alone because they are damaged.
+    """
+    with choice.open() as store, Progress(store.context.clock) as shown:
+        scope = scope_of(store.metadata.image, topics)
+        planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
+    if as_json:
+        print_json(
+            [
+                {"kind": each.kind, "what": name, "now": now, "because": reason}
+                for each in planned.kinds
+                for name, now, reason in explanation_rows(each)
+            ]
+        )
+    else:
+        results().print(explanation_shown(planned))

@@ -1,0 +1,46 @@
+"""``siltstone maintain plan``."""
+
+import click
+
+from siltstone.cli.maintain.options import force_option, kind_option, scope_of, topic_option
+from siltstone.cli.maintain.progress import Progress
+from siltstone.cli.maintain.tables import plan_shown
+from siltstone.cli.output import print_json, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.maintenance.kinds.overview import overview
+from siltstone.maintenance.kinds.table import chosen_kinds
+
+
+@click.command()
+@kind_option
+@topic_option
+@force_option
+@json_option
+@store_options
+def plan(
+    choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...], force: bool, as_json: bool
+) -> None:
+    """Show what maintenance would do now, and why.
+
+    In the order in which it would be done. Nothing is written and no Spark is started; of the objects only indexes are
+    read.
+    """
+    show_plan(choice, kinds, topics, force=force, as_json=as_json)
+
+
+def show_plan(
+    choice: StoreChoice,
+    kinds: tuple[str, ...],
+    topics: tuple[str, ...],
+    *,
+    force: bool,
+    as_json: bool,
+    up_to: int | None = None,
+) -> None:
+    with choice.open() as store, Progress(store.context.clock) as shown:
+        scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
+        planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
+    if as_json:
+        print_json(planned)
+    else:
+        results().print(plan_shown(planned))

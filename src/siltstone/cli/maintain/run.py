@@ -1,0 +1,177 @@
+"""``siltstone maintain run``: everything, or some of it, once, now."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+
+import click
+
+from siltstone.cli.compacting.runners import (
+    LOCAL_MASTER,
+    RUNNERS,
+    SPARK,
+    check_runner,
+    spark_settings,
+    start_runner,
+)
+from siltstone.cli.failures import INTERRUPTED, Failure
+from siltstone.cli.maintain.options import (
+    force_option,
+    kind_option,
+    scope_of,
+    seconds_of,
+    size_of,
+    topic_option,
+)
+from siltstone.cli.maintain.plan import show_plan
+from siltstone.cli.maintain.progress import Progress
+from siltstone.cli.maintain.tables import report_lines
+from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.maintenance.kinds.table import chosen_kinds
+from siltstone.maintenance.pipeline.late_runner import LateRunner
+from siltstone.maintenance.pipeline.rounds import Rounds
+from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.maintenance.pipeline.scope import Budget
+from siltstone.maintenance.runner import Runner
+from siltstone.model.errors import InvalidRequest
+from siltstone.server.components import Store
+
+KEY_COMPACTION = "key-compaction"
+
+
+class UpToOffsetUnclear(InvalidRequest):
+    """--up-to without saying of what."""
+
+
+@click.command()
+@kind_option
+@topic_option
+@click.option("--dry-run", is_flag=True, help="Only show the plan, as siltstone maintain plan does.")
+@click.option("--max-bytes", metavar="SIZE", help="Read and write at most about so much, such as 10GiB.")
+@click.option(
+    "--max-seconds", metavar="SECONDS", help="Begin nothing new after so long, such as 600 or 10min."
+)
+@force_option
+@click.option(
+    "--up-to",
+    type=click.IntRange(min=0),
+    metavar="OFFSET",
+    help="Key compaction of one topic: up to this offset, whatever its ratio and lag.",
+)
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default=SPARK,
+    help="Who does the work: Spark (the default), or this process.",
+)
+@click.option("--master", metavar="URL", default=LOCAL_MASTER, help=f"The Spark master [{LOCAL_MASTER}].")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own; repeatable.")
+@json_option
+@store_options
+def run(
+    choice: StoreChoice,
+    kinds: tuple[str, ...],
+    topics: tuple[str, ...],
+    dry_run: bool,
+    max_bytes: str | None,
+    max_seconds: str | None,
+    force: bool,
+    up_to: int | None,
+    runner: str,
+    master: str,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Do what is to be done now: all kinds, in the order that frees space first.
+
+    Each unit is committed by itself; one that fails is set aside with its reason and costs the others nothing. Spark is
+    started when the first unit needs it. Ctrl-C ends the run: what was committed stays, and the report says what that
+    is. Exit status 1 if something failed, 130 if the run was cancelled.
+    """
+    _check_up_to(up_to, kinds, topics)
+    if dry_run:
+        show_plan(choice, kinds, topics, force=force, as_json=as_json, up_to=up_to)
+        return
+    budget = Budget(
+        bytes_max=size_of("--max-bytes", max_bytes), seconds_max=seconds_of("--max-seconds", max_seconds)
+    )
+    settings = spark_settings(conf)
+    check_runner(runner)
+    with choice.open() as store, Progress(store.context.clock) as shown:
+        scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
+
+        def open_runner() -> Runner:
+            if runner == SPARK:
+                shown.say(f"starting Spark, {master} …")
+            opened = start_runner(runner, master, settings)
+            hear()  # Spark's driver takes Ctrl-C for itself
+            return opened
+
+        with closing(LateRunner(open_runner)) as late:
+            rounds = Rounds(store.context, late.start, scope, budget, on_told=shown.tell)
+            with cancelled_by_signals(rounds.cancel) as hear:
+                reports = _carry_out(rounds, store, kinds, as_json=as_json)
+    if as_json:
+        print_json([_as_document(report) for report in reports])
+    if rounds.is_cancelled:
+        raise Failure(INTERRUPTED)
+    if not all(report.is_well for report in reports):
+        raise Failure
+
+
+def _check_up_to(up_to: int | None, kinds: tuple[str, ...], topics: tuple[str, ...]) -> None:
+    if up_to is not None and (kinds != (KEY_COMPACTION,) or len(topics) != 1):
+        raise UpToOffsetUnclear(
+            f"--up-to needs --kind {KEY_COMPACTION} and one --topic: the offset is one of its records"
+        )
+
+
+def _carry_out(rounds: Rounds, store: Store, kinds: tuple[str, ...], *, as_json: bool) -> list[RunReport]:
+    reports = []
+    for report in rounds.run(chosen_kinds(store.kind_settings, kinds)):
+        reports.append(report)
+        if not as_json:
+            for line in report_lines(report):
+                results().print(line, markup=False, soft_wrap=True)
+    return reports
+
+
+def _as_document(report: RunReport) -> dict[str, object]:
+    return {
+        "kind": report.kind,
+        "job_id": report.job_id,
+        "is_well": report.is_well,
+        "is_cancelled": report.is_cancelled,
+        "trouble": report.trouble,
+        "seconds": report.seconds,
+        "units": report.units,
+        "postponed": report.postponed,
+    }
+
+
+@contextmanager
+def cancelled_by_signals(cancel: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Ctrl-C and SIGTERM cancel; a second one ends the program at once. Yields what makes us hear them again when
+    somebody else has taken them."""
+    heard: list[int] = []
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+        remarks().print("stopping: what is not committed is given up; once more to end at once", style="dim")
+        cancel("Ctrl-C" if number == signal.SIGINT else "SIGTERM")
+
+    def listen() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, hear)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    listen()
+    try:
+        yield listen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

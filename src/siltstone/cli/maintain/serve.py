@@ -1,0 +1,125 @@
+"""``siltstone maintain serve``: maintenance on its schedule, until it is told to stop."""
+
+from contextlib import closing
+from threading import Event, Thread
+
+import click
+
+from siltstone.cli.compacting.runners import (
+    LOCAL_MASTER,
+    RUNNERS,
+    SPARK,
+    check_runner,
+    spark_settings,
+    start_runner,
+)
+from siltstone.cli.failures import Failure
+from siltstone.cli.logs import LEVELS, log_to_stderr
+from siltstone.cli.maintain.run import cancelled_by_signals
+from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.maintenance.pipeline.late_runner import LateRunner
+from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.service.service import MaintenanceService
+from siltstone.maintenance.service.statistics import ServiceStatistics
+from siltstone.server.maintaining import open_service
+
+SERVE_LEVEL = "info"
+"""A line for every run that found something to do."""
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Every kind once, whatever its schedule, then end.")
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default=SPARK,
+    help="Who does the work: Spark (the default), or this process.",
+)
+@click.option("--master", metavar="URL", default=LOCAL_MASTER, help=f"The Spark master [{LOCAL_MASTER}].")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own; repeatable.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default=SERVE_LEVEL,
+    help=f"What is logged on stderr [{SERVE_LEVEL}].",
+)
+@json_option
+@store_options
+def serve(
+    choice: StoreChoice,
+    once: bool,
+    runner: str,
+    master: str,
+    conf: tuple[str, ...],
+    log_level: str,
+    as_json: bool,
+) -> None:
+    """Run each kind of maintenance on its schedule until stopped: settings maintenance.interval.…
+
+    Any number may run on a store, and beside brokers: the lease of a job keeps them from doing the same twice. What
+    frees space has a thread of its own and never waits for what copies. One Spark is started when something needs it,
+    and kept. What fails is set aside and tried again; without its metadata the service waits until they are back.
+
+    Ctrl-C, or SIGTERM, ends it within seconds: what is under way is cancelled, what was committed stays, and the
+    report says what was done. A second one ends it at once.
+    """
+    settings = choice.settings()
+    spark = spark_settings(conf)
+    check_runner(runner)
+    log_to_stderr(log_level)
+
+    def open_runner() -> Runner:
+        return start_runner(runner, master, spark)
+
+    with closing(LateRunner(open_runner)) as late, open_service(settings, late.start) as service:
+        say = remarks() if as_json else results()
+        say.print(
+            f"Maintenance is at work (store {settings.folder}, {_words(runner)})",
+            markup=False,
+            soft_wrap=True,
+        )
+        is_stopped = _run(service, is_once=once)
+        done = service.statistics()
+    _report(done, as_json=as_json)
+    if once and not is_stopped and any(each.units_failed or each.troubles for each in done.kinds):
+        raise Failure
+
+
+def _run(service: MaintenanceService, *, is_once: bool) -> bool:
+    """In a thread, so that signals are heard whatever it does. → Whether somebody stopped it."""
+    failures: list[BaseException] = []
+    ended = Event()
+    stopped: list[str] = []
+
+    def body() -> None:
+        try:
+            service.run_once() if is_once else service.run()
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            ended.set()
+
+    def stop(reason: str) -> None:
+        stopped.append(reason)
+        # Not here: the handler may have interrupted somebody who holds what it needs.
+        Thread(target=service.stop, args=(reason,), name="stop", daemon=True).start()
+
+    with cancelled_by_signals(stop):
+        Thread(target=body, name="maintenance", daemon=True).start()
+        ended.wait()
+    for failure in failures:
+        raise failure
+    return bool(stopped)
+
+
+def _words(runner: str) -> str:
+    return "Spark is started when it is needed" if runner == SPARK else "in this process"
+
+
+def _report(done: ServiceStatistics, *, as_json: bool) -> None:
+    if as_json:
+        print_json(done)
+        return
+    for line in done.lines:
+        results().print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,135 @@
+"""``siltstone maintain status``."""
+
+from collections.abc import Sequence
+
+import click
+from rich.console import Group, RenderableType
+
+from siltstone.cli.output import print_json, results, table
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.words import count_words, seconds_words, time_words
+from siltstone.maintenance.kinds.table import KIND_NAMES
+from siltstone.maintenance.pipeline.last_runs import LastRun, last_runs
+from siltstone.maintenance.pipeline.set_aside import SetAside, all_set_aside
+from siltstone.metadata.entities import JobMetadata, JobState
+from siltstone.metadata.image import MetadataImage
+
+FINISHED_SHOWN_MAX = 15
+"""--json has all that are kept."""
+
+
+@click.command()
+@json_option
+@store_options
+def status(choice: StoreChoice, as_json: bool) -> None:
+    """Show running and recent jobs, what is set aside, and when each kind last ran.
+
+    A job is one run of one kind by one driver, under a lease that the driver renews. A running job whose lease has
+    passed has lost its driver: the next run takes it over. Set aside is what failed: it is tried again by itself, at
+    the time shown, or at once when its topic is configured otherwise.
+    """
+    with choice.open() as store:
+        image, now_ms = store.metadata.image, store.context.clock.now_ms()
+    if as_json:
+        print_json(_as_document(image, now_ms))
+    else:
+        results().print(_shown(image, now_ms))
+
+
+def _as_document(image: MetadataImage, now_ms: int) -> dict[str, object]:
+    return {
+        "now_ms": now_ms,
+        "jobs": [_job_document(job, now_ms) for job in _jobs(image)],
+        "set_aside": _set_aside(image),
+        "last_runs": list(last_runs(image).values()),
+    }
+
+
+def _job_document(job: JobMetadata, now_ms: int) -> dict[str, object]:
+    named = {name: getattr(job, name) for name in job.__struct_fields__}
+    return named | {"state": job.state.name, "lease_left_ms": _lease_left_ms(job, now_ms)}
+
+
+def _lease_left_ms(job: JobMetadata, now_ms: int) -> int | None:
+    return job.lease_until_ms - now_ms if job.state is JobState.RUNNING else None
+
+
+def _jobs(image: MetadataImage) -> list[JobMetadata]:
+    """Running ones first, then the newest."""
+    return sorted(image.jobs.values(), key=lambda job: (job.state is not JobState.RUNNING, -job.job_id))
+
+
+def _set_aside(image: MetadataImage) -> list[SetAside]:
+    return sorted(all_set_aside(image), key=lambda aside: (aside.retry_at_ms, aside.kind, aside.name))
+
+
+def _shown(image: MetadataImage, now_ms: int) -> RenderableType:
+    jobs = _jobs(image)
+    running = [job for job in jobs if job.state is JobState.RUNNING]
+    finished = jobs[len(running) :]
+    return Group(
+        _running_shown(running, now_ms),
+        "",
+        _finished_shown(finished),
+        "",
+        _aside_shown(_set_aside(image), image, now_ms),
+        "",
+        _last_shown(last_runs(image), now_ms),
+    )
+
+
+def _running_shown(jobs: Sequence[JobMetadata], now_ms: int) -> RenderableType:
+    if not jobs:
+        return "No job is running."
+    shown = table(">job", "kind", "since", "lease", "driver", "what", title="Running")
+    for job in jobs:
+        shown.add_row(
+            str(job.job_id),
+            job.kind,
+            time_words(job.started_ms),
+            _lease_words(job, now_ms),
+            job.driver,
+            job.description,
+        )
+    return shown
+
+
+def _lease_words(job: JobMetadata, now_ms: int) -> str:
+    left_ms = job.lease_until_ms - now_ms
+    return f"{seconds_words(left_ms / 1000)} left" if left_ms > 0 else "passed: its driver is gone"
+
+
+def _finished_shown(jobs: Sequence[JobMetadata]) -> RenderableType:
+    if not jobs:
+        return "No job has run yet."
+    shown = table(">job", "kind", "ended", "outcome", "report", title="Recent jobs")
+    for job in jobs[:FINISHED_SHOWN_MAX]:
+        outcome = "done" if job.state is JobState.SUCCEEDED else "failed"
+        style = "" if job.state is JobState.SUCCEEDED else "red"
+        shown.add_row(
+            str(job.job_id), job.kind, time_words(job.finished_ms), outcome, job.report, style=style
+        )
+    if (more := len(jobs) - FINISHED_SHOWN_MAX) > 0:
+        shown.add_row("…", "", "", "", f"and {count_words(more)} more (--json has all)")
+    return shown
+
+
+def _aside_shown(asides: Sequence[SetAside], image: MetadataImage, now_ms: int) -> RenderableType:
+    if not asides:
+        return "Nothing is set aside."
+    shown = table("kind", "unit", ">failures", "since", "next try", "reason", title="Set aside")
+    for aside in asides:
+        next_try = time_words(aside.retry_at_ms) if aside.waits(image, now_ms) else "with the next run"
+        shown.add_row(
+            aside.kind, aside.name, str(aside.failures), time_words(aside.since_ms), next_try, aside.reason
+        )
+    return shown
+
+
+def _last_shown(runs: dict[str, LastRun], now_ms: int) -> RenderableType:
+    shown = table("kind", "ended", "report", title="Last run of everything")
+    for kind in KIND_NAMES:
+        ran = runs.get(kind)
+        age = "" if ran is None else f"{seconds_words(max(0, now_ms - ran.ended_ms) / 1000)} ago"
+        shown.add_row(kind, age or "never", "" if ran is None else ran.report)
+    return shown

@@ -1,0 +1,115 @@
+"""Plans and reports, for people."""
+
+from itertools import islice
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from siltstone.cli.output import table
+from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
+from siltstone.maintenance.kinds.overview import KindOverview, Overview
+from siltstone.maintenance.kinds.plan_text import objects_words
+from siltstone.maintenance.pipeline.kind import PlannedUnit
+from siltstone.maintenance.pipeline.running import RunReport
+
+ROWS_SHOWN_MAX = 60
+"""Of one kind; --json has all."""
+
+
+def plan_shown(planned: Overview) -> RenderableType:
+    """Units, and what is set aside; reasons for what stays are ``explain``'s."""
+    parts: list[RenderableType] = []
+    if any(each.units for each in planned.kinds):
+        shown = table("kind", "unit", ">reads", ">writes", ">objects", "because")
+        for each in planned.kinds:
+            _add_units(shown, each)
+        parts += [shown, "", _totals(planned)]
+    else:
+        parts.append("Nothing to do. (siltstone maintain explain says why)")
+    for each in planned.kinds:
+        parts += [f"{each.kind}: no plan could be made: {each.trouble}"] if each.trouble else []
+        parts += [_waiting_line(each)] if each.waiting else []
+    return Group(*parts)
+
+
+def _add_units(shown: Table, planned: KindOverview) -> None:
+    for unit in islice(planned.units, ROWS_SHOWN_MAX):
+        shown.add_row(planned.kind, *unit_cells(unit), unit.reason)
+    if (more := len(planned.units) - ROWS_SHOWN_MAX) > 0:
+        shown.add_row(planned.kind, "…", "", "", "", f"and {count_words(more)} more (--json has all)")
+
+
+def unit_cells(unit: PlannedUnit) -> tuple[str, ...]:
+    return (
+        unit.name,
+        size_words(unit.bytes_read) if unit.bytes_read else "",
+        size_words(unit.bytes_written) if unit.bytes_written else "",
+        objects_words(unit),
+    )
+
+
+def _totals(planned: Overview) -> str:
+    units = [unit for each in planned.kinds for unit in each.units]
+    more = [each.kind for each in planned.kinds if each.has_remaining]
+    return "; ".join(
+        filter(
+            None,
+            (
+                f"{counted(len(units), 'unit')}, {size_words(sum(unit.bytes_read for unit in units))} to read, "
+                f"{size_words(sum(unit.bytes_written for unit in units))} to write",
+                f"then there is more for {', '.join(more)}" if more else "",
+            ),
+        )
+    )
+
+
+def _waiting_line(planned: KindOverview) -> str:
+    return (
+        f"{planned.kind}: {counted(len(planned.waiting), 'unit')} set aside after failures "
+        "(siltstone maintain status says why; --force tries them now)"
+    )
+
+
+def explanation_shown(planned: Overview) -> RenderableType:
+    shown = table("kind", "what", "now", "because")
+    for each in planned.kinds:
+        for name, now, reason in explanation_rows(each):
+            shown.add_row(each.kind, name, now, reason)
+    return shown
+
+
+def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:
+    rows = [(unit.name, "will be done", _with_detail(unit)) for unit in planned.units]
+    rows += [
+        (
+            each.name,
+            "waits",
+            f"failed {each.failures} times, next try {time_words(each.retry_at_ms)}: {each.reason}",
+        )
+        for each in planned.waiting
+    ]
+    rows += [(each.name, "stays", each.reason) for each in planned.unplanned]
+    if planned.trouble:
+        rows.append(("all", "no plan", planned.trouble))
+    return rows or [("all", "stays", "there is nothing to do")]
+
+
+def _with_detail(unit: PlannedUnit) -> str:
+    detail = ", ".join(f"{name} {value}" for name, value in unit.detail.items())
+    return f"{unit.reason} ({detail})" if detail else unit.reason
+
+
+def report_lines(report: RunReport) -> list[str]:
+    """Of one round: the kind and what came of it, then each unit that did not end well."""
+    lines = [f"{report.kind}: {report.in_one_line}"]
+    lines += [f"  {each.name}: {each.outcome.value}: {each.text}" for each in report.units]
+    if report.is_cancelled:
+        left = ", ".join(report.postponed[:5]) + (" …" if len(report.postponed) > 5 else "")
+        lines.append(
+            f"  what is listed as done is committed and stays{f'; not done: {left}' if left else ''}"
+        )
+    return lines
+
+
+def left_words(seconds: float | None) -> str:
+    return "" if seconds is None else f"about {seconds_words(seconds)} left"

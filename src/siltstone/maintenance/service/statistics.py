@@ -1,0 +1,105 @@
+"""What a service has done since it began, as a value: for the log, for people, for metrics."""
+
+from collections.abc import Iterable
+from threading import Lock
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted, seconds_words, size_words
+from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.runtime.clock import Clock
+
+
+class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """``runs``: those that found something to do. ``troubles``: runs that ended for what was no unit's fault.
+    ``last_success_ms`` 0: none yet; a run that finds nothing to do is one. ``running_since_ms`` 0: it does not run."""
+
+    kind: str
+    runs: int = 0
+    units_done: int = 0
+    units_failed: int = 0
+    units_set_aside: int = 0
+    troubles: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    bytes_freed: int = 0
+    last_success_ms: int = 0
+    running_since_ms: int = 0
+
+    def in_one_line(self, now_ms: int) -> str:
+        age = "never" if not self.last_success_ms else f"{_age(now_ms, self.last_success_ms)} ago"
+        facts = (
+            f"{self.kind}: {counted(self.runs, 'run')}, {self.units_done} units done",
+            f"{self.units_failed} failed" if self.units_failed else "",
+            f"{self.units_set_aside} set aside" if self.units_set_aside else "",
+            f"{counted(self.troubles, 'trouble')}" if self.troubles else "",
+            f"{size_words(self.bytes_read)} read" if self.bytes_read else "",
+            f"{size_words(self.bytes_written)} written" if self.bytes_written else "",
+            f"{size_words(self.bytes_freed)} freed" if self.bytes_freed else "",
+            f"last success {age}",
+            f"running for {_age(now_ms, self.running_since_ms)}" if self.running_since_ms else "",
+        )
+        return ", ".join(filter(None, facts))
+
+
+class ServiceStatistics(msgspec.Struct, frozen=True):
+    """``metadata_lost_ms`` 0: the metadata can be reached, as far as anybody knows."""
+
+    now_ms: int
+    kinds: tuple[KindStatistics, ...]
+    metadata_lost_ms: int = 0
+
+    @property
+    def lines(self) -> list[str]:
+        return [each.in_one_line(self.now_ms) for each in self.kinds]
+
+
+class Counters:
+    """Of all lanes. Any thread may ask and tell."""
+
+    def __init__(self, kinds: Iterable[str], clock: Clock) -> None:
+        self._clock = clock
+        self._changing = Lock()
+        self._kinds = {kind: KindStatistics(kind=kind) for kind in kinds}
+        self._metadata_lost: dict[str, int] = {}
+
+    def statistics(self) -> ServiceStatistics:
+        with self._changing:
+            lost_ms = min(self._metadata_lost.values(), default=0)
+            return ServiceStatistics(self._clock.now_ms(), tuple(self._kinds.values()), lost_ms)
+
+    def began(self, kind: str) -> None:
+        with self._changing:
+            self._set(kind, running_since_ms=self._clock.now_ms())
+
+    def ended(self, report: RunReport, set_aside: int) -> None:
+        with self._changing:
+            before = self._kinds[report.kind]
+            self._set(
+                report.kind,
+                runs=before.runs + bool(report.units),
+                units_done=before.units_done + len(report.done),
+                units_failed=before.units_failed + len(report.failed),
+                units_set_aside=set_aside,
+                troubles=before.troubles + bool(report.trouble and not report.is_cancelled),
+                bytes_read=before.bytes_read + sum(each.bytes_read for each in report.units),
+                bytes_written=before.bytes_written + sum(each.bytes_written for each in report.units),
+                bytes_freed=before.bytes_freed + sum(each.bytes_freed for each in report.units),
+                last_success_ms=self._clock.now_ms() if report.is_well else before.last_success_ms,
+                running_since_ms=0,
+            )
+
+    def metadata_lost(self, lane: str) -> None:
+        with self._changing:
+            self._metadata_lost.setdefault(lane, self._clock.now_ms())
+
+    def metadata_found(self, lane: str) -> None:
+        with self._changing:
+            self._metadata_lost.pop(lane, None)
+
+    def _set(self, kind: str, **changed: int) -> None:
+        self._kinds[kind] = msgspec.structs.replace(self._kinds[kind], **changed)
+
+
+def _age(now_ms: int, since_ms: int) -> str:
+    return seconds_words(max(0, now_ms - since_ms) / 1000)
