@@ -11,6 +11,7 @@ from siltstone.maintenance.pipeline.kind import Kind
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.runner import Runner
 from siltstone.maintenance.settings import CompactionSettings
 
@@ -18,6 +19,9 @@ YOUNG = CompactionSettings(
     split_size_bytes=100_000, memory_bytes=1_000_000, part_bytes_min=1, small_object_bytes=0,
     force_split_age_ms=10**15,
 )  # fmt: skip
+COPYING = StreamObjectCompactionSettings(
+    part_bytes_min=100, copy_bytes_max=10_000, group_bytes_max=10**6, group_objects_max=100
+)
 ANY_SIZE = GcSettings(target_size_bytes=1)
 """No object is small."""
 
@@ -28,7 +32,7 @@ def collection(
     compaction: CompactionSettings = YOUNG,
     **more: object,
 ) -> Collection:
-    return Collection(level, settings, compaction, **more)  # type: ignore[arg-type]
+    return Collection(level, settings, compaction, COPYING, **more)  # type: ignore[arg-type]
 
 
 def collected(

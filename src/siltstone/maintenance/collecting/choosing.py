@@ -62,7 +62,9 @@ def judged(source: Source, live: LiveBytes, threshold: float, target_size_bytes:
     is_sparse = live.live_bytes < threshold * live.block_bytes
     is_small = metadata.kind is ObjectKind.STREAM_SET_OBJECT and metadata.size_bytes < target_size_bytes
     # What makes it less than the threshold besides is its index, and that would be as large again.
-    return Candidate(source, live, ratio, is_sparse) if ratio < threshold and (is_sparse or is_small) else None
+    return (
+        Candidate(source, live, ratio, is_sparse) if ratio < threshold and (is_sparse or is_small) else None
+    )
 
 
 def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -70,24 +72,23 @@ def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def rounds(candidates: Sequence[Candidate], round_bytes: int, objects_max: int) -> Iterator[Round]:
-    """Candidates in their order, as many together as the limit of live bytes allows; one larger than it goes alone.
-    Stream objects have rounds of their own: nothing of theirs comes together with what others hold."""
-    gathered: dict[bool, list[Candidate]] = {}
+    """Stream set objects in their order, as many together as the limit of live bytes allows; one larger goes alone."""
+    together: list[Candidate] = []
+    live = 0
     for candidate in candidates:
-        is_set = candidate.metadata.kind is ObjectKind.STREAM_SET_OBJECT
-        together = gathered.setdefault(is_set, [])
-        held = sum(each.live.live_bytes for each in together)
-        if together and (held + candidate.live.live_bytes > round_bytes or len(together) == objects_max):
+        is_full = live + candidate.live.live_bytes > round_bytes or len(together) == objects_max
+        if together and is_full:
             yield tuple(together)
-            together.clear()
+            together, live = [], 0
         together.append(candidate)
-    yield from (tuple(together) for together in gathered.values() if together)
+        live += candidate.live.live_bytes
+    if together:
+        yield tuple(together)
 
 
 def is_worth_a_round(members: Sequence[Candidate]) -> bool:
-    """Not for small ones that find nobody to be put together with."""
-    sets = sum(each.metadata.kind is ObjectKind.STREAM_SET_OBJECT for each in members)
-    return any(each.is_sparse for each in members) or sets > 1
+    """Not for a small one that finds nobody to be put together with."""
+    return len(members) > 1 or members[0].is_sparse
 
 
 def _whole(kind: ObjectKind | None, total_bytes: int, target_size_bytes: int) -> int:

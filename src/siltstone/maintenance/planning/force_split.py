@@ -1,5 +1,4 @@
-"""Which old stream set objects are split into stream objects whatever their neighbours (T07); and stream objects that
-are rewritten, which stay what they are.
+"""Which old stream set objects are split into stream objects whatever their neighbours (T07).
 
 Those of one round are split together, so runs that continue from one into the next become one stream object. An
 object of more streams than the round may add stays an ordinary candidate, or it would be in the way for ever.
@@ -14,7 +13,6 @@ from siltstone.maintenance.planning.columns import Table
 from siltstone.maintenance.planning.grouping import Runs
 from siltstone.maintenance.planning.sources import Source
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.model.objects import ObjectKind
 
 
 def choose_aged(
@@ -24,10 +22,7 @@ def choose_aged(
     aged: set[int] = set()
     room = settings.stream_objects_max
     for number, source in enumerate(sources):
-        is_wanted = source.metadata.kind is ObjectKind.STREAM_OBJECT or is_old(
-            source.metadata, settings, now_ms
-        )
-        if is_wanted and (cost := _cost(tables[number], settings)) <= room:
+        if is_old(source.metadata, settings, now_ms) and (cost := _cost(tables[number], settings)) <= room:
             aged.add(number)
             room -= cost
     return aged

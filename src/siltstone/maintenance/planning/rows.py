@@ -79,19 +79,13 @@ def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
     run = int(plan.pieces.run[number])
     whole = (int(plan.runs.first[run]), int(plan.runs.end[run]))
     text = {
-        Fate.AGED: _why_split(plan, first),
+        Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
         Fate.LARGE: f"{plan.runs.size_bytes[run]:,} bytes of one stream, more than {plan.settings.split_size_bytes:,}",
         Fate.COMPACTED: "its topic is compacted",
         Fate.CLASS: "most of the stream set object is kept longer, or less long",
         Fate.GAP: f"what follows, from offset {plan.table['end_offset'][whole[1] - 1]:,}, lies in other objects",
     }[Fate(int(plan.runs.fate[run]))]
     return text if (first, end) == whole else f"{text}; cut at the memory limit"
-
-
-def _why_split(plan: CompactionPlan, row: int) -> str:
-    if plan.sources[plan.table["source"][row]].metadata.kind is ObjectKind.STREAM_OBJECT:
-        return "the rest of a stream object"
-    return f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes"
 
 
 def _source_ids(plan: CompactionPlan, numbers: "np.typing.NDArray[np.uint32]") -> tuple[int, ...]:

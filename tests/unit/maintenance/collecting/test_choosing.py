@@ -76,18 +76,17 @@ def test_smallest_ratio_first_then_the_oldest_data_then_the_id() -> None:
     assert [each.object_id for each in ordered(chosen)] == [4, 2, 3, 0, 1]
 
 
-def test_rounds_of_bounded_bytes_stream_objects_apart() -> None:
-    chosen = [
-        candidate(1, 40),
-        candidate(2, 40, kind=SO),
-        candidate(3, 60),
-        candidate(4, 1),
-        candidate(5, 300, 1000),
-        candidate(6, 1),
+def test_rounds_of_bounded_bytes() -> None:
+    live = {1: 40, 3: 60, 4: 1, 5: 300, 6: 1}
+    chosen = [candidate(object_id, size, 1000) for object_id, size in live.items()]
+    assert [[each.object_id for each in members] for members in rounds(chosen, 100, 10)] == [
+        [1, 3],
+        [4],
+        [5],
+        [6],
     ]
-    made_of = [[each.object_id for each in members] for members in rounds(chosen, 100, 10)]
-    assert made_of == [[1, 3], [4], [5], [6], [2]]
-    assert [len(members) for members in rounds(chosen, 10**9, 2)] == [2, 2, 1, 1]
+    assert [len(members) for members in rounds(chosen, 10**9, 2)] == [2, 2, 1]
+    assert [*rounds([], 100, 10)] == []
 
 
 @pytest.mark.parametrize(

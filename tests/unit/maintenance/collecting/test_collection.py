@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.collecting.collection import NO_PARTNER, NO_ROOM, CollectionPlan
+from siltstone.maintenance.collecting.collection import NO_PARTNER, NO_ROOM
+from siltstone.maintenance.collecting.collection_plan import CollectionPlan
 from siltstone.maintenance.collecting.settings import GcSettings, Level
 from siltstone.maintenance.compaction import compact
 from siltstone.maintenance.in_process_runner import InProcessRunner
@@ -78,10 +79,10 @@ def test_stream_objects_with_a_dead_beginning(world: CompactionWorld) -> None:
     world._commit({0: [(110, 120, 700), (120, 130, 100)]}, SO, 0)
     world.trim(0, 120)
     all_dead_destroyed(world.context)
-    (sparse,) = world.ids(SO)
     before = world.records()
     (done,) = collected(world.context).units
-    assert (done.name, done.outcome, done.bytes_read) == (f"SOs from {sparse}", Outcome.DONE, 100)
+    assert (done.name, done.outcome, done.bytes_freed) == ("stream-0-110", Outcome.DONE, 700 + 72)
+    assert (done.bytes_read, "100 B copied inside the store" in done.text) == (0, True)
     (rest,) = world.ids(SO)
     held = world.metadata.image.objects[rest].ranges[0]
     assert (held.start_offset, held.end_offset) == (120, 130)
@@ -93,7 +94,7 @@ def test_gc2_gc19_a_ratio_of_exactly_a_fifth_is_not_minor(world: CompactionWorld
     """A compacted stream with four fifths of the bytes, gone, beside one that is kept for ever."""
     world.upload(two_streams(0, size_bytes=100_000 - 208, kept=20_000))  # 208 of index and footer
     world.trim(0, 10)
-    (ratio,) = [each.ratio for members in planned(world).rounds.values() for each in members]
+    (ratio,) = [each.ratio for members in planned(world).work.values() for each in members]
     assert ratio == 0.2
     assert collected(world.context, collection(MINOR)).units == ()
     assert len(collected(world.context, collection(MAJOR)).units) == 1
@@ -169,7 +170,7 @@ def test_no_more_objects_are_looked_into_than_the_limit(world: CompactionWorld) 
         world.trim(first, 10)
     plan = planned(world, settings=settings(objects_max=2))
     assert plan.has_remaining
-    (members,) = plan.rounds.values()
+    (members,) = plan.work.values()
     assert [each.object_id for each in members] == [0, 1], "the smallest ratio first"
     assert not planned(world, settings=settings(objects_max=3)).has_remaining
 
@@ -189,7 +190,7 @@ def test_by_topic(world: CompactionWorld) -> None:
         world.upload({stream: [(0, 10, 900), (10, 20, 100)]})
         world.trim(stream, 10)
     assert len(collected(world.context, topics=frozenset({"two"})).units) == 1
-    (members,) = planned(world).rounds.values()
+    (members,) = planned(world).work.values()
     assert [each.metadata.ranges[0].stream_id for each in members] == [streams[0]]
 
 
@@ -397,8 +398,8 @@ def test_the_plan_says_what_it_costs(world: CompactionWorld) -> None:
     world.upload(two_streams(0))
     world.trim(0, 10)
     (unit,) = planned(world).units
-    assert unit.name == "SSOs from 0"
-    assert unit.reason == "1 object, 20% live: 800 B come free"
+    assert unit.name == "objects from 0"
+    assert unit.reason == "1 stream set object, 20% live: 800 B come free"
     assert unit.detail["written for each byte freed"] == "0.25"
     assert MIB > unit.bytes_read == unit.bytes_written == 200
 

@@ -1,10 +1,8 @@
 import msgspec
 
-from siltstone.maintenance.planning.planner import plan_compaction
 from siltstone.maintenance.planning.rows import output_rows
-from siltstone.maintenance.planning.sources import Source
 from siltstone.model.objects import ObjectKind
-from support.compaction_sources import ARTICLE, F1, NOW_MS, SMALL, plan_of, sources_of, streams_of
+from support.compaction_sources import ARTICLE, F1, SMALL, plan_of
 
 
 def test_one_row_for_each_output_with_its_reason() -> None:
@@ -32,13 +30,3 @@ def test_gap_and_age_are_said() -> None:
     assert gap.reason == "what follows, from offset 60, lies in other objects"
     aged = plan_of(F1, msgspec.structs.replace(SMALL, force_split_age_ms=0))
     assert {row.reason for row in output_rows(aged)} == {"its source is older than 0 minutes"}
-
-
-def test_the_rest_of_a_stream_object_is_said_to_be_one() -> None:
-    (made,) = sources_of([{0: [(0, 5, 40), (5, 9, 40)]}])
-    alone = Source(msgspec.structs.replace(made.metadata, kind=ObjectKind.STREAM_OBJECT), made.index)
-    streams = streams_of([alone], starts={0: 5})
-    plan = plan_compaction([alone], streams, SMALL, NOW_MS, is_every_source_wanted=True)
-    (row,) = output_rows(plan)
-    assert (row.kind, row.start_offset, row.end_offset) == (ObjectKind.STREAM_OBJECT, 5, 9)
-    assert row.reason == "the rest of a stream object"
