@@ -66,8 +66,8 @@ class FakePartition:
         self.times = TimeIndex(self.times.state, self._entries_max)
 
     def compact(self, seed: int) -> None:
-        """Key compaction removes records, and batches when nothing is left of them, but for the last. The index does not
-        hear of it."""
+        """Key compaction removes records, and batches when nothing is left of them, but for the last. The index hears
+        nothing of it."""
         rng = Random(seed)
         self.records = [record for record in self.records if rng.random() < 0.6]
         batches = [self._left_of(batch) for batch in self.batches]
