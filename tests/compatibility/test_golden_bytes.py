@@ -80,8 +80,12 @@ STORE_ID = "00112233445566778899aabbccddeeff"
 
 
 def test_log_identity_v1():
-    stored = golden("log_identity_v1")
-    identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4)
+    assert decode_log_identity(golden("log_identity_v1")) == LogIdentity(STORE_ID, node_id=12, node_epoch=4)
+
+
+def test_log_identity_v2():
+    stored = golden("log_identity_v2")
+    identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4, metadata_version=2**40)
     assert decode_log_identity(stored) == identity
     assert encode_log_identity(identity) == stored
 

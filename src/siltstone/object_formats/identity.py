@@ -1,12 +1,14 @@
-"""Who owns a place: the small files that tie a write-ahead log folder and a bucket to their store, version 1.
+"""Who owns a place: the small files that tie a write-ahead log folder and a bucket to their store.
 
 One line of JSON, for people to read as well. ``crc32c``, 8 hex digits, is that of the line without it, up to ``}``:
 
-    {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}
+    {"kind":"log","format":2,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,"crc32c":"0a1b2c3d"}
+    {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}    read, not written
     {"kind":"store","format":1,"store_id":"<32 hex>","crc32c":"0a1b2c3d"}
 
 The first lies in the log's folder as ``identity.json``; ``node_epoch`` is that of the life of the node that last began
-to append there. The second lies in each bucket as ``siltstone-store.json``.
+to append there, ``metadata_version`` that of the metadata when it began, or ended well. The second lies in each bucket
+as ``siltstone-store.json``.
 """
 
 import re
@@ -19,7 +21,8 @@ from siltstone.model.errors import CorruptData
 IDENTITY_BYTES_MAX = 4_096
 """Nobody need read more of a file to see that it is none of these."""
 
-IDENTITY_FORMAT = 1
+LOG_FORMAT = 2
+STORE_FORMAT = 1
 _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
 
@@ -31,6 +34,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
     store_id: str
     node_id: int
     node_epoch: int
+    metadata_version: int = 0
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
@@ -42,6 +46,7 @@ class _LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     store_id: str
     node_id: int
     node_epoch: int
+    metadata_version: int = 0
 
 
 class _StoreLine(msgspec.Struct, tag="store", tag_field="kind"):
@@ -50,7 +55,11 @@ class _StoreLine(msgspec.Struct, tag="store", tag_field="kind"):
 
 
 def encode_log_identity(identity: LogIdentity) -> bytes:
-    return _sealed(_LogLine(IDENTITY_FORMAT, identity.store_id, identity.node_id, identity.node_epoch))
+    return _sealed(
+        _LogLine(
+            LOG_FORMAT, identity.store_id, identity.node_id, identity.node_epoch, identity.metadata_version
+        )
+    )
 
 
 def decode_log_identity(data: bytes) -> LogIdentity:
@@ -58,11 +67,11 @@ def decode_log_identity(data: bytes) -> LogIdentity:
     line = _unsealed(data)
     if not isinstance(line, _LogLine):
         raise DamagedIdentity("a bucket's identity where a log's was expected")
-    return LogIdentity(line.store_id, line.node_id, line.node_epoch)
+    return LogIdentity(line.store_id, line.node_id, line.node_epoch, line.metadata_version)
 
 
 def encode_store_identity(identity: StoreIdentity) -> bytes:
-    return _sealed(_StoreLine(IDENTITY_FORMAT, identity.store_id))
+    return _sealed(_StoreLine(STORE_FORMAT, identity.store_id))
 
 
 def decode_store_identity(data: bytes) -> StoreIdentity:
@@ -89,6 +98,7 @@ def _unsealed(data: bytes) -> _LogLine | _StoreLine:
         line = msgspec.json.decode(body, type=_LogLine | _StoreLine)
     except msgspec.MsgspecError as error:
         raise DamagedIdentity(f"an identity that cannot be read: {error}") from error
-    if line.format != IDENTITY_FORMAT:
-        raise DamagedIdentity(f"identity format {line.format}; this program reads {IDENTITY_FORMAT}")
+    newest = LOG_FORMAT if isinstance(line, _LogLine) else STORE_FORMAT
+    if not 1 <= line.format <= newest:
+        raise DamagedIdentity(f"identity format {line.format}; this program reads 1 to {newest}")
     return line

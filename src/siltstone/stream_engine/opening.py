@@ -24,7 +24,7 @@ from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
-    log_epoch_of,
+    log_last_used,
     lost,
     refuse_older_metadata,
     refuse_records_of_an_older_life,
@@ -41,7 +41,10 @@ async def open_engine(
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
     registration = await _register(components, settings, random_token(rng), store_id, wal_location)
     await _recover(components, settings, registration)
-    await components.wal.claim(LogIdentity(store_id, settings.node_id, registration.node_epoch))
+    metadata_version = components.metadata.image.version
+    await components.wal.claim(
+        LogIdentity(store_id, settings.node_id, registration.node_epoch, metadata_version)
+    )
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
     await engine.start()
     return engine
@@ -50,9 +53,11 @@ async def open_engine(
 async def _register(
     components: EngineComponents, settings: EngineSettings, incarnation: str, store_id: str, wal_location: str
 ) -> NodeRegistration:
-    log_epoch = await log_epoch_of(components.wal, store_id, settings.node_id, wal_location)
-    known = components.metadata.image.nodes.get(settings.node_id)
-    refuse_older_metadata(log_epoch, known.node_epoch if known is not None else NEVER_USED, wal_location)
+    last_used = await log_last_used(components.wal, store_id, settings.node_id, wal_location)
+    log_epoch, image = last_used.node_epoch, components.metadata.image
+    known = image.nodes.get(settings.node_id)
+    known_epoch = known.node_epoch if known is not None else NEVER_USED
+    refuse_older_metadata(last_used, known_epoch, image.version, wal_location)
     command = RegisterNode(
         settings.node_id,
         incarnation,

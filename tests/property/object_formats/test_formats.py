@@ -268,7 +268,11 @@ def test_index_round_trip_of_extreme_fields(rows):
 
 TOKENS = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
 LOG_IDENTITIES = st.builds(
-    LogIdentity, TOKENS | st.text(max_size=10), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)
+    LogIdentity,
+    TOKENS | st.text(max_size=10),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**63 - 1),
 )
 
 

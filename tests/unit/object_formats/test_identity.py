@@ -12,13 +12,14 @@ from siltstone.object_formats.identity import (
 )
 
 STORE_ID = "00112233445566778899aabbccddeeff"
-LOG = LogIdentity(STORE_ID, 3, 7)
+LOG = LogIdentity(STORE_ID, 3, 7, 9)
 STORE = StoreIdentity(STORE_ID)
 
 
 def test_a_person_can_read_it() -> None:
     assert encode_log_identity(LOG).startswith(
-        b'{"kind":"log","format":1,"store_id":"%s","node_id":3,"node_epoch":7,"crc32c":"' % STORE_ID.encode()
+        b'{"kind":"log","format":2,"store_id":"%s","node_id":3,"node_epoch":7,"metadata_version":9,"crc32c":"'
+        % STORE_ID.encode()
     )
     assert encode_log_identity(LOG).endswith(b'"}\n')
 
@@ -36,7 +37,8 @@ def sealed(body: bytes) -> bytes:
         (encode_log_identity(LOG) * 2, "no line of an identity"),
         (encode_log_identity(LOG).replace(b'"node_epoch":7', b'"node_epoch":8'), "checksum"),
         (encode_store_identity(STORE), "a bucket's identity"),
-        (sealed(b'{"kind":"log","format":2,"store_id":"a","node_id":0,"node_epoch":1}'), "format 2"),
+        (sealed(b'{"kind":"log","format":3,"store_id":"a","node_id":0,"node_epoch":1}'), "format 3"),
+        (sealed(b'{"kind":"log","format":0,"store_id":"a","node_id":0,"node_epoch":1}'), "format 0"),
         (sealed(b'{"kind":"log","format":1,"store_id":"a","node_id":0}'), "cannot be read"),
         (sealed(b'{"kind":"tape","format":1}'), "cannot be read"),
         (sealed(b"{not json}"), "cannot be read"),

@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,32 @@ def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tm
     assert objects(tmp_path / "bucket") == before
     (tmp_path / "newest.sqlite").rename(newest)
     asyncio.run(append_one(settings))
+
+
+def test_nor_does_one_that_was_copied_in_the_same_life(tmp_path: Path) -> None:
+    """It knows of the life, and of the ids given out until then."""
+    settings = load_settings(tmp_path, environment={})
+    newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
+
+    async def append_two_and_copy_between() -> None:
+        async with running_node(settings) as engine:
+            stream = await engine.open_stream(await engine.create_stream(), 0)
+            await engine.append(stream, b"one", 1)
+            await engine.flush()
+            with closing(sqlite3.connect(newest)) as source, closing(sqlite3.connect(copied)) as target:
+                source.backup(target)
+            await engine.append(stream, b"two", 1)
+
+    asyncio.run(append_two_and_copy_between())
+    before = objects(tmp_path / "bucket")
+    newest.unlink()
+    copied.rename(newest)
+    for _ in range(2):
+        with pytest.raises(
+            MetadataBehindLog, match=r"knows of version \d+ of the metadata, and these are at \d+: .* Restore"
+        ):
+            asyncio.run(append_one(settings))
+    assert objects(tmp_path / "bucket") == before
 
 
 def test_a_second_store_does_not_begin_in_the_bucket_of_another(tmp_path: Path) -> None:

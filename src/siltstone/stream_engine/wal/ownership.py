@@ -4,10 +4,16 @@ The folder carries an identity (``object_formats.identity``) with the epoch of t
 the metadata remember the epoch of the life that last opened a stream. The first is never behind the second in the
 folder that was used, and always in any other. It matters only while streams are still open: a life that ended well has
 committed everything, and the next may begin in an empty folder.
+
+It carries, too, how far the metadata were when a life began and when it ended well: metadata that have not come so far
+are an older copy.
 """
+
+from msgspec.structs import replace
 
 from siltstone.metadata.refusals import NodeLogBehind
 from siltstone.model.errors import InvalidRequest
+from siltstone.object_formats.identity import LogIdentity
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WriteAheadLog
 
 NEVER_USED = 0
@@ -26,14 +32,15 @@ class MetadataBehindLog(InvalidRequest):
     """The metadata are an older copy: they have not heard of the life that last used the log."""
 
 
-async def log_epoch_of(wal: WriteAheadLog, store_id: str, node_id: int, location: str) -> int:
-    """Raises WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
+async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, location: str) -> LogIdentity:
+    """``node_epoch`` NEVER_USED: by nobody. Raises WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
+    never = LogIdentity(store_id, node_id, NEVER_USED)
     identity = await wal.identity()
     if identity is None:
-        return NEVER_USED
+        return never
     if identity.store_id != store_id:
         if await wal.is_empty():
-            return NEVER_USED
+            return never
         raise WalOfAnotherStore(
             f"the write-ahead log in {location} is another store's ({identity.store_id}, this is {store_id}): "
             "give each store its own folder, and restore the metadata if they were lost"
@@ -43,7 +50,13 @@ async def log_epoch_of(wal: WriteAheadLog, store_id: str, node_id: int, location
             f"the write-ahead log in {location} belongs to node {identity.node_id}, this is node {node_id}: "
             "give each node its own write-ahead log folder"
         )
-    return identity.node_epoch
+    return identity
+
+
+async def note_good_end(wal: WriteAheadLog, metadata_version: int) -> None:
+    """Everything is committed: whoever begins here again has to know at least as much."""
+    if (identity := await wal.identity()) is not None:
+        await wal.claim(replace(identity, metadata_version=metadata_version))
 
 
 def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
@@ -55,15 +68,21 @@ def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
     )
 
 
-def refuse_older_metadata(log_epoch: int, node_epoch: int, location: str) -> None:
+def refuse_older_metadata(
+    last_used: LogIdentity, node_epoch: int, metadata_version: int, location: str
+) -> None:
     """A life is registered before its log is claimed. Older metadata would give out object ids again, and the objects
     of acknowledged records be written over. Raises MetadataBehindLog."""
-    if log_epoch > node_epoch:
-        raise MetadataBehindLog(
-            f"the write-ahead log in {location} was last used by life {log_epoch} of this node, and the metadata know "
-            f"of {node_epoch}: they are an older copy. Restore the newest; what came after this one was acknowledged, "
-            "and is lost without it"
-        )
+    if last_used.node_epoch > node_epoch:
+        known = f"was last used by life {last_used.node_epoch} of this node, and the metadata know of {node_epoch}"
+    elif last_used.metadata_version > metadata_version:
+        known = f"knows of version {last_used.metadata_version} of the metadata, and these are at {metadata_version}"
+    else:
+        return
+    raise MetadataBehindLog(
+        f"the write-ahead log in {location} {known}: they are an older copy. Restore the newest; what came after this "
+        "one was acknowledged, and is lost without it"
+    )
 
 
 async def refuse_records_of_an_older_life(wal: WriteAheadLog, location: str) -> None:

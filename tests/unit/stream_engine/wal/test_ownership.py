@@ -56,7 +56,12 @@ def test_a_log_says_whose_it_is_from_the_first_append_on(tmp_path):
         for epoch in (1, 2):
             async with world.node() as node:
                 store_id = node.metadata.image.keys[STORE_ID_KEY].decode()
-                assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch)
+                version = node.metadata.image.version
+                assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch, version)
+                await node.new_stream()
+            version_at_end = world.log.head_version()
+            assert version < version_at_end
+            assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch, version_at_end)
 
     run(scenario)
 
