@@ -1,0 +1,110 @@
+"""Pressure: what stops when a disk or a quota fills up, and what goes on (BookKeeper, GC17, GC18).
+
+=========  ===================  =====================================================================
+use        pressure             what it means
+=========  ===================  =====================================================================
+< 0.90     NONE                 everything runs
+>= 0.90    WARN                 major collections wait
+>= 0.95    FULL                 whatever copies waits; what deletes and what only trims never does
+=========  ===================  =====================================================================
+
+It is judged anew each time, so whatever stopped goes on by itself once the use is below. A copy needs space before it
+frees any: a forced run may copy at FULL, as much as there is room for, the smallest live ratio first.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.limits import PRESSURE_FULL_SHARE, PRESSURE_WARN_SHARE
+from siltstone.runtime.disks import Disks
+
+
+class Pressure(IntEnum):
+    NONE = 0
+    WARN = 1
+    FULL = 2
+
+
+class Space(msgspec.Struct, frozen=True):
+    """``name``: of the disk or the quota, for people."""
+
+    name: str
+    used_bytes: int
+    capacity_bytes: int
+
+    @property
+    def use(self) -> float:
+        return self.used_bytes / self.capacity_bytes if self.capacity_bytes > 0 else 1.0
+
+    @property
+    def room_bytes(self) -> int:
+        return max(0, self.capacity_bytes - self.used_bytes)
+
+    @property
+    def pressure(self) -> Pressure:
+        if self.use >= PRESSURE_FULL_SHARE:
+            return Pressure.FULL
+        return Pressure.WARN if self.use >= PRESSURE_WARN_SHARE else Pressure.NONE
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The spaces that a copy would take room of; none when nothing limits it."""
+
+    spaces: tuple[Space, ...] = ()
+
+    @property
+    def fullest(self) -> Space | None:
+        return max(self.spaces, key=lambda each: each.use, default=None)
+
+    @property
+    def pressure(self) -> Pressure:
+        return max((each.pressure for each in self.spaces), default=Pressure.NONE)
+
+    @property
+    def room_bytes(self) -> int | None:
+        """What copies may take in all; None: nothing limits it."""
+        return min((each.room_bytes for each in self.spaces), default=None)
+
+    def why_waits(self, kind: str, *, is_forced: bool = False) -> str:
+        """Why the kind is not to run now; empty when it may. A forced run does what there is room for."""
+        stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in STOPPED_BY_WARN)
+        fullest = self.fullest
+        if kind not in COPYING or is_forced or not stops or fullest is None:
+            return ""
+        return f"{fullest.name} is {fullest.use:.1%} full: {kind} copies, and waits until there is more room"
+
+
+COPYING = frozenset({"minor-gc", "sso-compaction", "key-compaction", "so-compaction", "major-gc"})
+"""Kinds that write before they free anything. The others delete or trim, and never wait."""
+
+STOPPED_BY_WARN = frozenset({"major-gc"})
+
+
+def measure(
+    image: MetadataImage, bucket_urls: Mapping[int, str], disks: Disks, quota_bytes: int = 0
+) -> Measured:
+    """Disks of the buckets that are folders, each once, and the quota, if there is one (0: none) for all objects
+    together: destroyed ones count, they are not deleted yet. A folder that cannot be asked limits nothing."""
+    spaces = [*_of_folders(bucket_urls.values(), disks)]
+    if quota_bytes:
+        held = sum(metadata.size_bytes for metadata in image.objects.values())
+        spaces.append(Space("the quota", held, quota_bytes))
+    return Measured(tuple(spaces))
+
+
+def _of_folders(urls: Iterable[str], disks: Disks) -> Iterable[Space]:
+    for url in sorted(set(urls)):
+        parts = urlsplit(url)
+        if parts.scheme != "file":
+            continue
+        folder = Path(unquote(parts.path))
+        try:
+            used, capacity = disks.space_of(folder)
+        except OSError:
+            continue
+        yield Space(f"the disk of {folder}", used, capacity)
