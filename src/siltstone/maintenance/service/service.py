@@ -10,6 +10,7 @@ from siltstone.maintenance.service.statistics import Counters, ServiceStatistics
 log = logging.getLogger(__name__)
 
 STATISTICS_LOGGED_SECONDS = 600.0
+BROKEN_MS = 60_000
 STOP_SECONDS_MAX = 20.0
 """Spark answers a cancel in less than a second; one that died never does."""
 
@@ -61,5 +62,5 @@ class MaintenanceService:
             try:
                 wait_ms = lane.turn()
             except Exception:
-                wait_ms = 60_000
-                log.exception("%s goes on in a minute", lane.name)
+                wait_ms = BROKEN_MS
+                log.exception("this is a bug; %s goes on in a minute", lane.name)
