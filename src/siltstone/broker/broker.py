@@ -11,6 +11,7 @@ from siltstone.broker.answering import EncodedBody, frame_of
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
+from siltstone.broker.backlog.backlog import BacklogWatch
 from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, ConnectionContext
@@ -27,14 +28,16 @@ from siltstone.runtime.tasks import TaskGroup
 class KafkaBroker:
     """A ``RequestHandler``. Made by ``starting.start_broker``."""
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: BrokerParts, backlog: BacklogWatch) -> None:
         self.parts = parts
+        self.backlog = backlog
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
         self._tasks = TaskGroup("broker", lambda _: None)
 
     async def start(self) -> None:
         self._tasks.start("produce-time-limits", self._produce.sweep())
+        self.backlog.start()
         if self.parts.topics.by_name(OFFSETS_TOPIC) is not None:
             self._tasks.start("load-groups", self.parts.groups.start())
 
@@ -78,14 +81,16 @@ class KafkaBroker:
             raise CloseConnection(str(malformed)) from malformed
         return frame_of(context, *pieces)
 
-    async def close(self) -> None:
-        await self._tasks.cancel()
-        await self.parts.groups.close()
     def end_waits(self) -> None:
         """See RequestHandler. Members of groups are told NOT_COORDINATOR, fetches get what there is."""
+        self.backlog.end_waits()
         self.parts.groups.end_waits()
         self._fetch.end_waits()
 
+    async def close(self) -> None:
+        await self._tasks.cancel()
+        await self.backlog.close()
+        await self.parts.groups.close()
         await self.parts.partitions.close()
 
 

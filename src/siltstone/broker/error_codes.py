@@ -6,6 +6,7 @@ line with the traceback; clients do not repeat those.
 
 import logging
 
+from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
@@ -68,6 +69,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     KeyMissing: ErrorCode.INVALID_RECORD,
     StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    BacklogQuotaExceeded: ErrorCode.POLICY_VIOLATION,
     AppendTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     # topics
     UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

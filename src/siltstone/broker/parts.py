@@ -2,6 +2,7 @@
 
 import msgspec
 
+from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.producer_ids import ProducerIds
@@ -33,3 +34,4 @@ class BrokerParts(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
     record_calls: BlockingCalls = msgspec.field(default_factory=InlineCalls)
+    quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)

@@ -33,8 +33,9 @@ class Listener(msgspec.Struct, frozen=True):
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
-    Handlers write ``client_software_*`` and ``sends_records``. The latter marks a connection that has sent records to
-    be stored: while ``wants_pause`` holds, the network takes nothing more from such connections.
+    Handlers write ``client_software_*``, ``sends_records`` and ``is_held``. The second marks a connection that has sent
+    records to be stored: while ``wants_pause`` holds, the network takes nothing more from such connections. The third
+    is for one connection: its request waits, perhaps for seconds, and nothing more is read until it is answered.
     """
 
     connection_id: int
@@ -43,6 +44,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     client_software_name: str = ""
     client_software_version: str = ""
     sends_records: bool = False
+    is_held: bool = False
 
 
 class RequestHandler(Protocol):
@@ -63,10 +65,10 @@ class RequestHandler(Protocol):
         """
         ...
 
-    def connection_closed(self, connection: ConnectionContext) -> None:
-        """Called once, when the connection has gone; Futures of it may still be under way."""
     def end_waits(self) -> None:
         """The node closes: requests that wait for others (records to come, members to join) are answered now."""
         ...
 
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Called once, when the connection has gone; Futures of it may still be under way."""
         ...

@@ -23,6 +23,9 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     producer_id_expiration_ms: int = limits.PRODUCER_ID_EXPIRATION_MS
     producers_per_partition_max: int = limits.PRODUCERS_PER_PARTITION_MAX
     partition_snapshot_bytes: int = limits.PARTITION_SNAPSHOT_BYTES
+    group_progress_interval_ms: int = limits.GROUP_PROGRESS_INTERVAL_MS
+    backlog_quota_check_interval_ms: int = limits.BACKLOG_QUOTA_CHECK_INTERVAL_MS
+    message_ttl_check_interval_ms: int = limits.MESSAGE_TTL_CHECK_INTERVAL_MS
     topic_defaults: dict[str, str] = {}
 
     def __post_init__(self) -> None:

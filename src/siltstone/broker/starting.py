@@ -3,6 +3,10 @@
 import base64
 import logging
 
+from siltstone.broker.backlog.backlog import BacklogWatch
+from siltstone.broker.backlog.progress_mirror import ProgressMirror
+from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
@@ -43,14 +47,23 @@ async def start_broker(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
     )
     partitions = Partitions(engine, metadata, settings, clock)
-    groups = Groups(OffsetsTopicLogs(creation, partitions, clock), topics, group_settings, clock, rng)
+    registrations = Registrations(topics)
+    mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
+    groups = Groups(
+        OffsetsTopicLogs(creation, partitions, clock), topics, group_settings, clock, rng,
+        keeping_topics_of=registrations.names_of, progress=mirror,
+    )  # fmt: skip
+    verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
         cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        record_calls=record_calls or InlineCalls(),
+        record_calls=record_calls, quota_verdicts=verdicts,
     )  # fmt: skip
+    backlog = BacklogWatch(
+        settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls
+    )
     partitions.start()
-    broker = KafkaBroker(parts)
+    broker = KafkaBroker(parts, backlog)
     await broker.start()
     return broker
 

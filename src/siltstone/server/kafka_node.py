@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
+from siltstone.broker.backlog.backlog import BacklogStatistics
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
@@ -34,6 +35,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     partitions: PartitionsStatistics
     groups: GroupsStatistics
     network: NetworkStatistics
+    backlog: BacklogStatistics
 
 
 class KafkaNode(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class KafkaNode(msgspec.Struct, frozen=True):
             parts.partitions.statistics(),
             parts.groups.statistics,
             self.listeners.statistics(),
+            self.broker.backlog.statistics(),
         )
 
 

@@ -7,7 +7,7 @@ order (item 24 of kafka-protocol.md).
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ from siltstone.kafka_protocol.produce import (
     encode_produce_response,
 )
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import PRODUCE_TIMEOUT_SWEEP_MS
+from siltstone.model.limits import PRODUCE_HOLD_MS_MAX, PRODUCE_TIMEOUT_SWEEP_MS
 from siltstone.runtime.turns import side_by_side
 
 NO_ANSWER_WANTED = 0
@@ -40,7 +40,10 @@ TOPIC_ID_VERSION = 13
 """From here on topics come by id, and there are no names."""
 
 
-class Target(msgspec.Struct, gc=False):
+HELD = "a group is too far behind (siltstone.backlog.quota.bytes): ask again"
+
+
+class Target(msgspec.Struct, gc=False, eq=False):
     """One partition of a request. ``admitted`` when that took long and was done before. ``appended`` or ``error`` tells
     how it went. It holds no exception: the frames of its
     traceback would hold the target again, and with it the request's bytes, for ever."""
@@ -162,6 +165,7 @@ class ProduceApi:
         self._partitions = parts.partitions
         self._clock = parts.clock
         self._record_calls = parts.record_calls
+        self._verdicts = parts.quota_verdicts
         self._under_way: set[ProduceUnderWay] = set()
 
     def handle(
@@ -171,6 +175,9 @@ class ProduceApi:
         context.connection.sends_records = True
         request = decode_produce_request(context.api_version, body)
         targets = self._targets(context, request)
+        if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
+            context.connection.is_held = True
+            return self._begin_held(context, request, targets, len(body))
         now_ms = self._clock.now_ms()
         if any(_is_closed(each) or _takes_long(each, now_ms) for of_topic in targets for each in of_topic):
             return self._prepare_and_begin(context, request, targets)
@@ -195,13 +202,45 @@ class ProduceApi:
     async def _prepare_and_begin(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
     ) -> Answer:
+        await self._prepare(context, request, targets)
+        return await self._begin(context, request, targets)
+
+    async def _prepare(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> None:
         everything = [target for of_topic in targets for target in of_topic]
         await side_by_side(self._open, filter(_is_closed, everything))
         now_ms = self._clock.now_ms()
         for target in everything:
             if _refusal(request) is None and _takes_long(target, now_ms):
                 await self._admit(target, context.api_version)
-        return await self._begin(context, request, targets)
+
+    # -- over a backlog quota ----------------------------------------------------------------------------
+
+    def _is_held(self, target: Target) -> bool:
+        return target.topic is not None and self._verdicts.holds(target.topic.id, target.asked.index)
+
+    async def _begin_held(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
+    ) -> Answer:
+        """What is not held is appended at once, the rest when its groups have caught up; whoever would wait for too
+        long is told to ask again."""
+        try:
+            await self._prepare(context, request, targets)
+            held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
+            under_way = self._under_way_with(context, request, targets)
+            self._append_all(under_way, request, context.api_version, but=held)
+            keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
+            wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
+            await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
+            for target in held:
+                if self._is_held(target):
+                    target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
+                else:
+                    self._append_if_well(under_way, target, context.api_version)
+        finally:
+            context.connection.is_held = False
+        return await self._ended(under_way)
 
     async def _admit(self, target: Target, version: int) -> None:
         assert target.topic is not None
@@ -222,17 +261,35 @@ class ProduceApi:
     def _begin(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
     ) -> "asyncio.Future[Answer]":
+        under_way = self._under_way_with(context, request, targets)
+        self._append_all(under_way, request, context.api_version)
+        return self._ended(under_way)
+
+    def _under_way_with(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> ProduceUnderWay:
         deadline_ms = self._clock.monotonic_ms() + request.timeout_ms
-        under_way = ProduceUnderWay(context, request, targets, deadline_ms)
+        return ProduceUnderWay(context, request, targets, deadline_ms)
+
+    def _append_all(
+        self, under_way: ProduceUnderWay, request: ProduceRequest, version: int, but: Collection[Target] = ()
+    ) -> None:
         refused = _refusal(request)
         for target in under_way.targets():
             if refused is not None:
                 target.error = refused
-            elif target.error is ErrorCode.NONE:
-                self._append(target, context.api_version)
-                appended = target.appended
-                if appended is not None and appended.durable is not None:
-                    under_way.wait_for(target, appended.durable)
+            elif target not in but:
+                self._append_if_well(under_way, target, version)
+
+    def _append_if_well(self, under_way: ProduceUnderWay, target: Target, version: int) -> None:
+        if target.error is not ErrorCode.NONE:
+            return
+        self._append(target, version)
+        appended = target.appended
+        if appended is not None and appended.durable is not None:
+            under_way.wait_for(target, appended.durable)
+
+    def _ended(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
         under_way.one_less()
         if not under_way.answer.done():
             self._under_way.add(under_way)
@@ -247,6 +304,7 @@ class ProduceApi:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
             try:
+                self._verdicts.check(topic.id, target.asked.index)
                 target.appended = (
                     partition.append(_records_of(target), topic.config, version)
                     if target.admitted is None

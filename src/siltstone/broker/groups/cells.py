@@ -21,6 +21,7 @@ from siltstone.broker.groups.rules.requests import (
     DeleteOffsets,
     GroupTimer,
     Join,
+    MoveOffsets,
     Request,
     Sync,
     TimerKind,
@@ -143,7 +144,7 @@ class GroupCells:
     def _has_no_room_for(self, group_id: str, request: Request) -> bool:
         """Whoever is known goes on: heartbeats, rejoining members, offsets that are committed again; but while the log
         takes nothing, only what needs no record."""
-        if isinstance(request, Join | Sync | Commit) and self.writer.has_backlog:
+        if isinstance(request, Join | Sync | Commit | MoveOffsets) and self.writer.has_backlog:
             return True
         if not isinstance(request, Join | Commit) or not self._environment.memory.is_full:
             return False

@@ -1,5 +1,7 @@
 """What all coordinators of a node share."""
 
+from collections.abc import Callable, Collection
+
 import msgspec
 
 from siltstone.broker.groups.memory import GroupMemory
@@ -8,8 +10,15 @@ from siltstone.broker.groups.timers import TimerHeap
 from siltstone.runtime.clock import Clock
 
 
+def _none(_: str) -> Collection[str]:
+    return ()
+
+
 class GroupEnvironment(msgspec.Struct, frozen=True):
+    """``keeping_topics_of`` gives the names of the topics that a group is registered with."""
+
     settings: GroupSettings
     clock: Clock
     timers: TimerHeap
     memory: GroupMemory
+    keeping_topics_of: Callable[[str], Collection[str]] = _none

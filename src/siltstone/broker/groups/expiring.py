@@ -45,4 +45,5 @@ class OffsetExpiry:
             cell = self._groups.cells.get(group_id)
             if cell is not None:
                 looked_at += 1 + len(cell.offsets)
-                self._groups.tell(group_id, ExpireOffsets(cell.offsets))
+                kept_topics = self._environment.keeping_topics_of(group_id)
+                self._groups.tell(group_id, ExpireOffsets(cell.offsets, kept_topics))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -14,8 +14,9 @@ from siltstone.broker.groups.environment import GroupEnvironment
 from siltstone.broker.groups.log_port import GroupLogs
 from siltstone.broker.groups.memory import GroupMemory
 from siltstone.broker.groups.partition_of_group import partition_of_group
+from siltstone.broker.groups.progress_port import GroupProgressPort
 from siltstone.broker.groups.rules.actions import Answer
-from siltstone.broker.groups.rules.requests import Request
+from siltstone.broker.groups.rules.requests import Request, TopicPartition
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.groups.topics_port import KnownTopics
@@ -41,13 +42,26 @@ class Groups:
     """A coordinator is opened when a group of its partition is asked for first, or by ``start``."""
 
     def __init__(
-        self, logs: GroupLogs, topics: KnownTopics, settings: GroupSettings, clock: Clock, rng: Random
+        self,
+        logs: GroupLogs,
+        topics: KnownTopics,
+        settings: GroupSettings,
+        clock: Clock,
+        rng: Random,
+        *,
+        keeping_topics_of: Callable[[str], Collection[str]] = lambda _: (),
+        progress: GroupProgressPort | None = None,
     ) -> None:
+        """``keeping_topics_of``: the names of the topics that keep their data for a group. ``progress``: who has to
+        hear of offsets before they go back."""
         self.topics = topics
+        self._progress = progress
         self.settings = settings
         self._logs = logs
         self._rng = rng
-        self._environment = GroupEnvironment(settings, clock, TimerHeap(clock), GroupMemory(settings))
+        self._environment = GroupEnvironment(
+            settings, clock, TimerHeap(clock), GroupMemory(settings), keeping_topics_of
+        )
         self._coordinators: dict[int, GroupCoordinator] = {}
         self._partition_count: int | None = None
         self._is_closed = False
@@ -67,9 +81,39 @@ class Groups:
         except InvalidRequest:
             return ErrorCode.INVALID_REQUEST
 
+    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], make: MakeRequest) -> Answer:
+        """As ``ask_about``, where the group's offsets become these; NO_OFFSET: none."""
+        if self._progress is None:
+            return await self.ask_about(group_id, make)
+        try:
+            async with self._progress.holding_back(group_id, offsets):
+                return await self.ask_about(group_id, make)
+        except SiltstoneError as trouble:
+            log.warning("offsets of group %s cannot go back now: %s", group_id, trouble)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def delete(self, group_id: str, make: MakeRequest) -> Answer:
+        """As ``ask_about``, for DeleteGroups. Whoever waited for the group does so no more, be it that it had been
+        deleted before by somebody who did not live to say so."""
+        answer = await self.ask_about(group_id, make)
+        if self._progress is not None and (
+            answer is ErrorCode.NONE
+            or (answer is ErrorCode.GROUP_ID_NOT_FOUND and self._progress.has_counted(group_id))
+        ):
+            await self._progress.let_go(group_id)
+        return answer
+
     async def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> T | ErrorCode:
         coordinator = await self._coordinator_of(group_id)
         return coordinator if isinstance(coordinator, ErrorCode) else await coordinator.look(group_id, take)
+
+    def look_at_once(
+        self, group_id: str, take: Callable[[GroupCell | None], T]
+    ) -> "asyncio.Future[T | ErrorCode] | ErrorCode":
+        """As ``look`` where its coordinator is loaded: before ``end_waits``, after which nobody may look any more."""
+        if self._partition_count is None:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self._coordinator(partition_of_group(group_id, self._partition_count)).look(group_id, take)
 
     async def look_at_all(self, take: Callable[[GroupCell], T]) -> list[T] | ErrorCode:
         """An error when a single coordinator cannot tell."""
@@ -97,6 +141,12 @@ class Groups:
         """Loads all groups, in the background. Failing, it says so in the log: who asks for a group tries again."""
         if isinstance(refusal := await self._all_coordinators(), ErrorCode):
             log.warning("groups are loaded when they are asked for: %s", refusal.name)
+
+    def end_waits(self) -> None:
+        """Nothing is decided any more: who waits, and who asks from now on, is told NOT_COORDINATOR."""
+        self._is_closed = True
+        for coordinator in self._coordinators.values():
+            coordinator.end_waits()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -134,12 +184,6 @@ class Groups:
         if refusal is not None:
             return refusal
         assert self._partition_count is not None
-    def end_waits(self) -> None:
-        """Nothing is decided any more: who waits, and who asks from now on, is told NOT_COORDINATOR."""
-        self._is_closed = True
-        for coordinator in self._coordinators.values():
-            coordinator.end_waits()
-
         return [self._coordinator(partition) for partition in range(self._partition_count)]
 
     async def _not_ready(self) -> ErrorCode | None:

@@ -22,7 +22,7 @@ async def handle_delete_groups(
 
 
 async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:
-    answer = await groups.ask_about(group_id, _if_known)
+    answer = await groups.delete(group_id, _if_known)
     assert isinstance(answer, ErrorCode)
     return DeletableGroupResult(group_id=group_id, error_code=answer)
 

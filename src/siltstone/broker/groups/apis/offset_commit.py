@@ -74,7 +74,8 @@ async def _commit(
             return commit
         return ErrorCode.GROUP_ID_NOT_FOUND if knows_no_such_group else ErrorCode.ILLEGAL_GENERATION
 
-    answer = await groups.ask_about(request.group_id, if_known)
+    targets = {(offset.topic, offset.partition): offset.offset for offset in offsets}
+    answer = await groups.commit(request.group_id, targets, if_known)
     if isinstance(answer, OffsetErrors):
         return answer.errors
     assert isinstance(answer, ErrorCode)

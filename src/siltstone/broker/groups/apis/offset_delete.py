@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from siltstone.broker.context import RequestContext
 from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.progress_port import NO_OFFSET
 from siltstone.broker.groups.rules.actions import OffsetErrors
 from siltstone.broker.groups.rules.requests import DeleteOffsets, TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -32,7 +33,7 @@ async def handle_offset_delete(
             return ErrorCode.GROUP_ID_NOT_FOUND
         return DeleteOffsets(known, frozenset(known) & cell.offsets.keys())
 
-    answer = await groups.ask_about(request.group_id, if_known)
+    answer = await groups.commit(request.group_id, dict.fromkeys(known, NO_OFFSET), if_known)
     if isinstance(answer, ErrorCode):
         return OffsetDeleteResponse(error_code=answer)
     assert isinstance(answer, OffsetErrors)

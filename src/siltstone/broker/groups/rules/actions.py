@@ -4,13 +4,14 @@ An answer is an error code (any request may be refused), or what was asked for. 
 ticket it came with, at once or in a later decision.
 """
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
 
 from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord
 from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.requests import GroupTimer
+from siltstone.broker.groups.rules.requests import GroupTimer, TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 
 
@@ -56,7 +57,13 @@ class OffsetErrors(msgspec.Struct, frozen=True):
     errors: tuple[ErrorCode, ...]
 
 
-Answer: TypeAlias = ErrorCode | MemberIdGiven | Joined | Assigned | Left | OffsetErrors
+class OffsetsMoved(msgspec.Struct, frozen=True):
+    """The new offsets, of those that moved."""
+
+    moved: Mapping[TopicPartition, int]
+
+
+Answer: TypeAlias = ErrorCode | MemberIdGiven | Joined | Assigned | Left | OffsetErrors | OffsetsMoved
 
 
 class AnswerTo(msgspec.Struct, frozen=True):

@@ -51,6 +51,7 @@ STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
     Step.DELETE_OFFSETS: offset_steps.delete_offsets,
     Step.DROP_EXPIRED_OFFSETS: offset_steps.drop_expired_offsets,
     Step.FORGET_OFFSETS: offset_steps.forget_offsets,
+    Step.MOVE_OFFSETS: offset_steps.move_offsets,
     Step.FORGET_GROUP: offset_steps.forget_group,
 }
 

@@ -19,6 +19,7 @@ from siltstone.broker.groups.rules.requests import (
     Heartbeat,
     Join,
     Leave,
+    MoveOffsets,
     Request,
     Sync,
     TimerKind,
@@ -130,6 +131,10 @@ def _expire_event(group: Group, expire: ExpireOffsets, now_ms: int, settings: Gr
     return GroupEvent.OFFSETS_EXPIRE
 
 
+def _move_event(_: Group, move: MoveOffsets, __: int, ___: GroupSettings) -> EventOrAnswer:
+    return GroupEvent.OFFSETS_OUTLIVED if move.spares_members else GroupEvent.BACKLOG_EVICTED
+
+
 _EVENTS: Mapping[type[Request], Callable[[Group, Any, int, GroupSettings], EventOrAnswer]] = {
     Heartbeat: _heartbeat_event,
     Join: _join_event,
@@ -139,6 +144,7 @@ _EVENTS: Mapping[type[Request], Callable[[Group, Any, int, GroupSettings], Event
     TimerRang: _timer_event,
     DeleteOffsets: _delete_offsets_event,
     ExpireOffsets: _expire_event,
+    MoveOffsets: _move_event,
     ForgetOffsets: lambda *_: GroupEvent.TOPIC_DELETED,
     DeleteGroup: lambda *_: GroupEvent.GROUP_DELETED,
     Close: lambda *_: GroupEvent.COORDINATOR_CLOSES,

@@ -9,9 +9,10 @@ stable, topics known          the commit, for topics no member subscribes to any
 anything else                 never
 ============================= ======================================================
 
-An offset committed with a retention time of its own goes by that, wherever the table does not say never. Kafka
-takes the first line's moment alone, and drops at once what an administrator sets in a group that has been empty for
-long.
+An offset committed with a retention time of its own goes by that, wherever the table does not say never. Those in
+topics that keep their data for the group (siltstone.retention.groups) stay: it must find again what was kept for it.
+Kafka takes the first line's moment alone, and drops at once what an administrator sets in a group that has been empty
+for long.
 """
 
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ def expired_offsets(
     group: Group, request: ExpireOffsets, now_ms: int, settings: GroupSettings
 ) -> Iterator[TopicPartition]:
     for topic_partition, committed in request.committed.items():
+        if topic_partition[0] in request.kept_topics:
+            continue
         if _is_dispensable(group, topic_partition[0]) and _is_past(group, committed, now_ms, settings):
             yield topic_partition
 

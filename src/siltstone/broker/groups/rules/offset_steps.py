@@ -1,9 +1,9 @@
-"""Steps about offsets: committed, deleted, expired, and gone with their group."""
+"""Steps about offsets: committed, moved, deleted, expired, and gone with their group."""
 
 from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
 from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
 from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord
-from siltstone.broker.groups.rules.actions import OffsetErrors
+from siltstone.broker.groups.rules.actions import OffsetErrors, OffsetsMoved
 from siltstone.broker.groups.rules.draft import Draft
 from siltstone.broker.groups.rules.expiry import expired_offsets
 from siltstone.broker.groups.rules.requests import (
@@ -12,6 +12,7 @@ from siltstone.broker.groups.rules.requests import (
     DeleteOffsets,
     ExpireOffsets,
     ForgetOffsets,
+    MoveOffsets,
     OffsetToCommit,
     TopicPartition,
 )
@@ -47,6 +48,19 @@ def drop_expired_offsets(draft: Draft, request: ExpireOffsets) -> None:
 def forget_offsets(draft: Draft, request: ForgetOffsets) -> None:
     for topic_partition in request.committed:
         _bury(draft, topic_partition)
+
+
+def move_offsets(draft: Draft, request: MoveOffsets) -> None:
+    """Of the data at the new offset nothing is known, its leader epoch neither; the old offset's text goes with it."""
+    moved = {
+        topic_partition: target
+        for topic_partition, target in request.targets.items()
+        if target > request.committed.get(topic_partition, 0)
+    }
+    for topic_partition, target in moved.items():
+        key = OffsetKey(draft.group.group_id, *topic_partition)
+        draft.records.append(OffsetRecord(key, CommittedOffset(target, -1, "", draft.now_ms)))
+    draft.answer(OffsetsMoved(moved))
 
 
 def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:

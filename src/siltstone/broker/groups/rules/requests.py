@@ -3,7 +3,7 @@
 ``member_id`` is empty where the asker has none yet. Negative generations mean none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -97,15 +97,25 @@ class DeleteOffsets(msgspec.Struct, frozen=True):
 
 
 class ExpireOffsets(msgspec.Struct, frozen=True):
-    """``committed``: all the group has."""
+    """``committed``: all the group has. ``kept_topics``: those whose data is kept until the group has read it."""
 
     committed: Mapping[TopicPartition, CommittedOffset]
+    kept_topics: Collection[str] = frozenset()
 
 
 class ForgetOffsets(msgspec.Struct, frozen=True):
     """Their topic is gone. ``committed``: those the group has."""
 
     committed: Sequence[TopicPartition]
+
+
+class MoveOffsets(msgspec.Struct, frozen=True):
+    """The broker's own: what lies before the ``targets`` counts as read. Never back: ``committed`` is where the group
+    is, as far as it has committed. ``spares_members``: not while somebody is a member."""
+
+    targets: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, int]
+    spares_members: bool
 
 
 class DeleteGroup(msgspec.Struct, frozen=True):
@@ -131,6 +141,7 @@ Request: TypeAlias = (
     | DeleteOffsets
     | ExpireOffsets
     | ForgetOffsets
+    | MoveOffsets
     | DeleteGroup
     | TimerRang
     | Close

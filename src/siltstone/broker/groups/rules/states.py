@@ -56,6 +56,8 @@ class GroupEvent(Enum):
     OFFSETS_DELETED_OF_OTHER_TYPE = "OffsetDelete on a group of another type"
     OFFSETS_EXPIRE = "offsets are past their retention time"
     LAST_OFFSET_EXPIRES = "an empty group has no offsets any more"
+    OFFSETS_OUTLIVED = "what the group has not read is past its time to live"
+    BACKLOG_EVICTED = "what the group has not read is beyond its quota"
     TOPIC_DELETED = "a topic is deleted of which the group has offsets"
     GROUP_DELETED = "DeleteGroups"
     COORDINATOR_CLOSES = "the group moves to another node, or this one stops"
@@ -88,6 +90,7 @@ class Step(Enum):
     DELETE_OFFSETS = auto()
     DROP_EXPIRED_OFFSETS = auto()
     FORGET_OFFSETS = auto()
+    MOVE_OFFSETS = auto()
     FORGET_GROUP = auto()
     DISMISS = auto()
 
@@ -207,6 +210,8 @@ TABLE: Mapping[GroupEvent, Mapping[GroupState, Rule]] = {
     ),
     GroupEvent.OFFSETS_EXPIRE: _everywhere(Step.DROP_EXPIRED_OFFSETS),
     GroupEvent.LAST_OFFSET_EXPIRES: {E: _does(DEAD, Step.FORGET_GROUP)},
+    GroupEvent.OFFSETS_OUTLIVED: _refused_but_empty(_does(E, Step.MOVE_OFFSETS), ErrorCode.NON_EMPTY_GROUP),
+    GroupEvent.BACKLOG_EVICTED: _everywhere(Step.MOVE_OFFSETS),
     GroupEvent.TOPIC_DELETED: _everywhere(Step.FORGET_OFFSETS),
     GroupEvent.GROUP_DELETED: _refused_but_empty(_does(DEAD, Step.FORGET_GROUP), ErrorCode.NON_EMPTY_GROUP),
     GroupEvent.COORDINATOR_CLOSES: {state: _does(DEAD, Step.DISMISS) for state in _ALL},

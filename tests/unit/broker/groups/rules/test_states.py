@@ -20,6 +20,7 @@ from siltstone.broker.groups.rules.requests import (
     Heartbeat,
     Leave,
     LeavingMember,
+    MoveOffsets,
     OffsetToCommit,
     Request,
     Sync,
@@ -131,6 +132,8 @@ SITUATIONS: dict[GroupEvent, Callable[[GroupState], Situation]] = {
     GroupEvent.LAST_OFFSET_EXPIRES: on(
         lambda _: ExpireOffsets({}), lambda state: Group("g", state=state, is_saved=True)
     ),
+    GroupEvent.OFFSETS_OUTLIVED: on(lambda _: MoveOffsets({("flights", 0): 5}, {}, spares_members=True)),
+    GroupEvent.BACKLOG_EVICTED: on(lambda _: MoveOffsets({("flights", 0): 5}, {}, spares_members=False)),
     GroupEvent.TOPIC_DELETED: on(lambda _: ForgetOffsets((("flights", 0),))),
     GroupEvent.GROUP_DELETED: on(lambda _: DeleteGroup(())),
     GroupEvent.COORDINATOR_CLOSES: on(lambda _: Close()),

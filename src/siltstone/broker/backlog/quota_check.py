@@ -1,0 +1,136 @@
+"""The look at every topic with ``siltstone.backlog.quota.bytes``, once in a while and not with every append: a quota
+may be passed by what producers send in between."""
+
+import logging
+
+import msgspec
+
+from siltstone.broker.backlog.measuring import BacklogMeasure
+from siltstone.broker.backlog.moving import GroupMover
+from siltstone.broker.backlog.positions import GroupPosition, position_of
+from siltstone.broker.backlog.quota_rules import Backlog, backlog_of, evictions, verdict_on
+from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.backlog.verdicts import PartitionKey, QuotaVerdicts, Sentence
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.topics.registry import Topic
+from siltstone.foundation.quantity_words import size_words
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.service import MetadataService
+from siltstone.runtime.turns import let_others_run
+
+log = logging.getLogger(__name__)
+
+
+class PartitionBacklog(msgspec.Struct, frozen=True):
+    """``state``: hold, refuse, evict, or nothing (the quota is kept)."""
+
+    topic: str
+    partition: int
+    group: str
+    backlog_bytes: int
+    quota_bytes: int
+    state: str
+
+
+class QuotaCheck:
+    def __init__(
+        self,
+        registrations: Registrations,
+        mover: GroupMover,
+        groups: Groups,
+        partitions: Partitions,
+        metadata: MetadataService,
+        verdicts: QuotaVerdicts,
+    ) -> None:
+        self._registrations = registrations
+        self._mover = mover
+        self._groups = groups
+        self._partitions = partitions
+        self._metadata = metadata
+        self._verdicts = verdicts
+        self.backlogs: tuple[PartitionBacklog, ...] = ()
+
+    async def look(self) -> None:
+        """At every partition. Where groups cannot be asked just now, what was decided before stands."""
+        found: list[PartitionBacklog] = []
+        sentences: dict[PartitionKey, Sentence] = {}
+        for topic in self._registrations.topics():
+            if topic.config.backlog_quota_bytes >= 0:
+                positions = await self._positions(topic)
+                for index in range(topic.partition_count):
+                    await self._judge(topic, index, positions, found, sentences)
+        self._tell_changes(sentences)
+        self._verdicts.pronounce(sentences)
+        self.backlogs = tuple(found)
+
+    async def _positions(self, topic: Topic) -> dict[str, GroupPosition] | None:
+        positions: dict[str, GroupPosition] = {}
+        for group in self._mover.waited_for(topic):
+            position = await position_of(self._groups, group, (topic,))
+            if isinstance(position, ErrorCode):
+                return None
+            positions[group] = position
+        return positions
+
+    async def _judge(
+        self,
+        topic: Topic,
+        index: int,
+        positions: dict[str, GroupPosition] | None,
+        found: list[PartitionBacklog],
+        sentences: dict[PartitionKey, Sentence],
+    ) -> None:
+        key = (topic.id, index)
+        if positions is None:
+            if (standing := self._verdicts.on(*key)) is not None:
+                sentences[key] = standing
+            return
+        if not positions:
+            return
+        measured = self._measure(topic, index)
+        if measured is None:
+            return
+        start, measure = measured
+        offsets = {group: max(position.offset(topic, index), start) for group, position in positions.items()}
+        backlog = backlog_of(measure, offsets, topic.config.backlog_quota_bytes)
+        policy = topic.config.backlog_quota_policy
+        verdict = verdict_on(backlog, policy)
+        moves = evictions(measure, offsets, backlog, policy)
+        if verdict is not None:
+            sentences[key] = Sentence(verdict, backlog)
+        for group, target in moves.items():
+            await self._mover.move(topic, group, {index: target}, {index: start}, spares_members=False)
+        state = verdict.value if verdict is not None else "evict" if moves else ""
+        found.append(_told(topic, index, backlog, state))
+        await let_others_run()
+
+    def _measure(self, topic: Topic, index: int) -> tuple[int, BacklogMeasure] | None:
+        """Where it begins, and what measures it. None: it was deleted meanwhile."""
+        stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
+        if stream is None:
+            return None
+        partition = self._partitions.opened(topic.id, index)
+        if partition is None:  # nothing is on its way: all of it is in objects
+            return stream.start_offset, BacklogMeasure(stream, stream.end_offset, lambda _: None)
+        measure = BacklogMeasure(stream, partition.high_watermark, partition.cached_bytes)
+        return max(stream.start_offset, partition.log_start_offset), measure
+
+    def _tell_changes(self, sentences: dict[PartitionKey, Sentence]) -> None:
+        for topic in self._registrations.topics():
+            for index in range(topic.partition_count):
+                before, after = self._verdicts.on(topic.id, index), sentences.get((topic.id, index))
+                name = f"{topic.name}-{index}"
+                if before is None and after is not None:
+                    backlog = after.backlog
+                    log.warning(
+                        "%s takes no records (%s): %s wait for group %s, the quota is %s",
+                        name, after.verdict.value, size_words(backlog.size_bytes), backlog.group,
+                        size_words(backlog.quota_bytes),
+                    )  # fmt: skip
+                elif before is not None and after is None:
+                    log.info("%s takes records again: group %s has caught up", name, before.backlog.group)
+
+
+def _told(topic: Topic, index: int, backlog: Backlog, state: str) -> PartitionBacklog:
+    return PartitionBacklog(topic.name, index, backlog.group, backlog.size_bytes, backlog.quota_bytes, state)

@@ -1,0 +1,101 @@
+"""``siltstone.message.ttl.ms``: what is older counts as read by the groups that nobody is a member of.
+
+Never a delete: a group's offset moves, and retention does the rest (Pulsar's message expiry). A group with members is
+left alone: it commits itself.
+"""
+
+import logging
+
+from siltstone.broker.backlog.moving import GroupMover
+from siltstone.broker.backlog.positions import position_of
+from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.partitions.time_lookup import offset_for_time
+from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class TimeToLive:
+    def __init__(
+        self,
+        registrations: Registrations,
+        mover: GroupMover,
+        groups: Groups,
+        partitions: Partitions,
+        metadata: MetadataService,
+        clock: Clock,
+        record_calls: BlockingCalls,
+    ) -> None:
+        self._registrations = registrations
+        self._mover = mover
+        self._groups = groups
+        self._partitions = partitions
+        self._metadata = metadata
+        self._clock = clock
+        self._record_calls = record_calls
+        self.records_expired = 0
+
+    async def look(self) -> None:
+        """What is wrong with one topic costs the others nothing."""
+        for topic in self._registrations.topics():
+            if topic.config.message_ttl_ms < 0:
+                continue
+            try:
+                await self._look_at(topic)
+            except SiltstoneError as trouble:
+                log.warning("the time to live of topic %s is looked at again later: %s", topic.name, trouble)
+
+    async def _look_at(self, topic: Topic) -> None:
+        behind = await self._behind(topic)
+        if not behind:
+            return
+        lowest = {
+            index: min(offsets[index] for offsets in behind.values() if index in offsets)
+            for index in {index for offsets in behind.values() for index in offsets}
+        }
+        oldest_ms = self._clock.now_ms() - topic.config.message_ttl_ms
+        targets: dict[int, int] = {}
+        starts: dict[int, int] = {}
+        for index in sorted(lowest):
+            partition = await self._partitions.open(topic, index)
+            starts[index] = partition.log_start_offset
+            targets[index] = await self._first_not_older(partition, oldest_ms)
+        for group, offsets in behind.items():
+            wanted = {index: targets[index] for index, offset in offsets.items() if targets[index] > offset}
+            if wanted:
+                self.records_expired += await self._mover.move(
+                    topic, group, wanted, starts, spares_members=True
+                )
+
+    async def _behind(self, topic: Topic) -> dict[str, dict[int, int]]:
+        """Of groups without members the offsets that are not at the end."""
+        behind: dict[str, dict[int, int]] = {}
+        ends = [self._end_offset(topic, index) for index in range(topic.partition_count)]
+        for group in self._mover.waited_for(topic):
+            position = await position_of(self._groups, group, (topic,))
+            if isinstance(position, ErrorCode) or position.has_members:
+                continue
+            offsets = {index: position.offset(topic, index) for index in range(topic.partition_count)}
+            behind[group] = {index: offset for index, offset in offsets.items() if offset < ends[index]}
+        return {group: offsets for group, offsets in behind.items() if offsets}
+
+    def _end_offset(self, topic: Topic, index: int) -> int:
+        partition = self._partitions.opened(topic.id, index)
+        if partition is not None:
+            return partition.high_watermark
+        stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
+        return 0 if stream is None else stream.end_offset
+
+    async def _first_not_older(self, partition: Partition, oldest_ms: int) -> int:
+        """The end, as it was before the look, when all is older: what comes meanwhile is not."""
+        end_offset = partition.high_watermark
+        found = await offset_for_time(partition, oldest_ms, self._record_calls)
+        return end_offset if found is None else found.offset
