@@ -92,7 +92,7 @@ class AdminWorld:
             engine=engine,
             topics=topics,
             creation=TopicCreation(metadata, topics, settings, world.clock, Random(5), **signed),
-            partitions=Partitions(engine, metadata, settings, world.clock),
+            partitions=Partitions(engine, metadata, topics, settings, world.clock),
             groups=Groups(),
             producer_ids=ProducerIds(metadata),
             clock=world.clock,

@@ -77,5 +77,6 @@ class ReadTurns:
 async def trim_in_metadata(partition: Partition, parts: BrokerParts, offset: int) -> None:
     """As far as a trim has come when the partition itself has not heard of it yet."""
     data = partition.streams.data
+    parts.engine._stop_following()
     command = TrimStream(parts.node_id, parts.node_epoch, data.stream_id, data.epoch, offset)
     await parts.metadata.execute(command)

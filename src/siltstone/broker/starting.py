@@ -46,7 +46,7 @@ async def start_broker(
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
     )
-    partitions = Partitions(engine, metadata, settings, clock)
+    partitions = Partitions(engine, metadata, topics, settings, clock)
     registrations = Registrations(topics)
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
     groups = Groups(

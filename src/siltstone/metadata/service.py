@@ -60,9 +60,8 @@ class MetadataService:
         *,
         follow_interval_ms: float = FOLLOW_INTERVAL_MS,
         commands_waiting_max: int = COMMANDS_WAITING_MAX,
-        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """Owns the client from now on. ``on_failure`` hears why the service closed itself."""
+        """Owns the client from now on."""
         self._client = client
         self._calls = calls
         self._clock = clock
@@ -75,7 +74,7 @@ class MetadataService:
         self._listeners: list[Listener] = []
         self._tasks = TaskGroup("metadata", self._failed)
         self._background = TaskGroup("metadata", self._failed)
-        self._on_failure = on_failure
+        self._failure_listeners: list[Callable[[BaseException], None]] = []
         self._failure: BaseException | None = None
         self._closing = False
         self._snapshot_running = False
@@ -137,9 +136,20 @@ class MetadataService:
         return self._image
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
-        """Called on the event loop with each new image. Returns what removes it."""
+        """Called on the event loop with each new image. Returns what removes it, once or more often."""
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def remove() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return remove
+
+    def add_failure_listener(self, listener: Callable[[BaseException], None]) -> None:
+        """Called once, with why the service closed itself; at once if it has."""
+        self._failure_listeners.append(listener)
+        if self._failure is not None:
+            listener(self._failure)
 
     def statistics(self) -> ServiceStatistics:
         return ServiceStatistics(
@@ -229,8 +239,8 @@ class MetadataService:
         closed = ServiceClosed(f"the metadata service failed: {failure!r}; restart the process")
         self._refuse_waiting(closed)
         self._refuse_watchers(closed)
-        if self._on_failure is not None:
-            self._on_failure(failure)
+        for listener in self._failure_listeners:
+            listener(failure)
 
     def _refuse_waiting(self, reason: ServiceClosed) -> None:
         while self._waiting:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
 from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
@@ -70,10 +71,19 @@ class StreamEngine:
             on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
         self._tasks = TaskGroup("engine", self._fail)
+        self._image = components.metadata.image
+        self._stop_following = components.metadata.add_listener(self._follow)
 
     async def start(self) -> None:
         await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail)
         self._tasks.start("seal-by-age", self._sealing.by_age())
+
+    def _follow(self, image: MetadataImage) -> None:
+        """Maintenance trims streams that are open here."""
+        for stream_id, metadata in image.streams.changed_from(self._image.streams):
+            if (stream := self._streams.get(stream_id)) is not None:
+                stream.trim(min(metadata.start_offset, stream.confirmed_offset))
+        self._image = image
 
     # -- streams -----------------------------------------------------------------------------------------
 
@@ -96,6 +106,8 @@ class StreamEngine:
             self._opening.discard(stream_id)
         self._refuse_unless_running()
         stream = self._streams[stream_id] = Stream(metadata)
+        if (newest := self._metadata.image.streams.get(stream_id)) is not None:
+            stream.trim(min(newest.start_offset, stream.confirmed_offset))
         return stream
 
     async def close_stream(self, stream: Stream) -> None:
@@ -263,6 +275,7 @@ class StreamEngine:
             await self._tasks.cancel()
             await self._pipeline.abort()
             await self._wal.close()
+            self._stop_following()
             if self._state is not EngineState.FAILED:
                 self._state = EngineState.CLOSED
                 self._let_go("the stream engine was closed")

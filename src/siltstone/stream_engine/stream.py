@@ -38,6 +38,8 @@ class Stream:
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = count()
         self._watchers: dict[Callable[[], None], None] = {}
+        self.on_trim: Callable[[], None] | None = None
+        """Of whoever keeps something by this stream's offsets: called when the start has moved."""
 
     def next_batch(
         self,
@@ -118,6 +120,8 @@ class Stream:
     def trim(self, start_offset: int) -> None:
         if start_offset > self.start_offset:
             self.start_offset = start_offset
+            if self.on_trim is not None:
+                self.on_trim()
             self._tell_watchers()
 
     def close(self) -> None:

@@ -61,6 +61,7 @@ def test_a_trim_of_which_only_the_metadata_knows_is_one_all_the_same(tmp_path):
     async def scenario(world, node):
         stream = await five_of_ten_records(node)
         await push_out(world, node)
+        node.engine._stop_following()
         trim = TrimStream(node.engine.node_id, node.engine.node_epoch, stream.stream_id, stream.epoch, 20)
         await node.metadata.execute(trim)
         with pytest.raises(OffsetBeyondEnds, match="trimmed"):

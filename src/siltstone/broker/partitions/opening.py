@@ -8,20 +8,29 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from siltstone.broker.partitions.partition import BatchKnowledge, Partition, PartitionStreams
+from siltstone.broker.partitions.partition import (
+    BatchKnowledge,
+    Partition,
+    PartitionListener,
+    PartitionStreams,
+)
 from siltstone.broker.partitions.producer_state import ProducerState
+from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import DamagedSnapshot, PartitionSnapshot, decode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
+from siltstone.maintenance.retention.past import past_of
 from siltstone.metadata.entities import OwnerRange, PartitionMetadata, StreamMetadata, StreamState
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
-from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.model.segments import ActiveSegment
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.stream import Stream
+from siltstone.topic_configs.table import TopicConfig
 
 REPLAY_BYTES = 1024 * 1024
 """Read at a time; the event loop turns in between."""
@@ -33,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class PartitionOpening:
-    """What every opening of one broker needs."""
+    """What every opening of one broker needs. ``config_of`` gives a topic's configuration by the topic's id."""
 
     def __init__(
         self,
@@ -41,27 +50,29 @@ class PartitionOpening:
         metadata: MetadataService,
         settings: BrokerSettings,
         clock: Clock,
-        on_snapshot_due: Callable[[Partition], None],
+        config_of: Callable[[str], TopicConfig],
+        listener: PartitionListener,
     ) -> None:
         self._engine = engine
         self._metadata = metadata
         self._settings = settings
         self._clock = clock
-        self._on_snapshot_due = on_snapshot_due
+        self._config_of = config_of
+        self._listener = listener
         self._side_by_side = asyncio.Semaphore(OPENINGS_SIDE_BY_SIDE)
 
-    async def open(self, partition: PartitionMetadata) -> Partition:
+    async def open(self, topic_id: str, partition: PartitionMetadata) -> Partition:
         """Raises the refusals of OpenStream, EngineNotRunning, and what reading raises."""
         streams = await self._open_streams(partition)
         try:
             async with self._side_by_side:
-                known = await self._recovered(streams)
+                known = await self._recovered(streams, self._config_of(topic_id))
         except BaseException:
             await self._engine.close_streams([streams.data, streams.meta])
             raise
         return Partition(
             self._engine, streams, known, self._clock, lambda: self._owner_ranges(partition.data_stream_id),
-            self._settings.partition_snapshot_bytes, self._on_snapshot_due,
+            self._settings.partition_snapshot_bytes, self._listener,
         )  # fmt: skip
 
     def _owner_ranges(self, stream_id: int) -> tuple[OwnerRange, ...]:
@@ -85,19 +96,38 @@ class PartitionOpening:
             stream_id, epoch_to_open(self._metadata.image.streams[stream_id])
         )
 
-    async def _recovered(self, streams: PartitionStreams) -> BatchKnowledge:
+    async def _recovered(self, streams: PartitionStreams, config: TopicConfig) -> BatchKnowledge:
         snapshot = await self._newest_snapshot(streams)
         producers_max = self._settings.producers_per_partition_max
+        segments = self._segments(streams.data.stream_id, snapshot, config)
         if snapshot is None:
-            known = BatchKnowledge(ProducerState(producers_max), TimeIndex(), streams.data.start_offset, 0)
+            start = streams.data.start_offset
+            known = BatchKnowledge(ProducerState(producers_max), TimeIndex(), segments, start, 0)
         else:
             body = snapshot.body
             producers, times = ProducerState(producers_max, body.producers), TimeIndex(body.times)
-            known = BatchKnowledge(producers, times, snapshot.next_offset, 0)
+            known = BatchKnowledge(producers, times, segments, snapshot.next_offset, 0)
         await self._replay(streams.data, known)
         known.times.trim(streams.data.start_offset)
         known.producers.expire(self._clock.now_ms() - self._settings.producer_id_expiration_ms)
         return known
+
+    def _segments(
+        self, stream_id: int, snapshot: PartitionSnapshot | None, config: TopicConfig
+    ) -> PartitionSegments:
+        """What was known of them at the snapshot; reading on tells the rest. With one from before there were segments,
+        objects tell as much as is not read."""
+        image = self._metadata.image
+        stream = image.streams[stream_id]
+        if snapshot is None:
+            nothing = ActiveSegment(stream.active_offset, stream.active_offset)
+            return PartitionSegments(stream_id, nothing, config)
+        if snapshot.body.active is None:
+            past = past_of(stream, image.objects, config.segment_bytes, snapshot.next_offset)
+            return PartitionSegments(stream_id, past.active, config, past.closed)
+        segments = PartitionSegments(stream_id, snapshot.body.active, config, snapshot.body.unwritten)
+        segments.follow(stream.active_offset)
+        return segments
 
     async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:
         meta = streams.meta
@@ -124,8 +154,17 @@ class PartitionOpening:
                 if header.producer_id >= 0 and not header.is_control:
                     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else NO_TIMESTAMP
                     known.producers.appended(header, batch.base_offset, append_time_ms, now_ms)
+                _count(known.segments, batch, header.max_timestamp_ms, now_ms)
                 offset = batch.end_offset
             await let_others_run()
+
+
+def _count(segments: PartitionSegments, batch: RecordBatch, largest_timestamp_ms: int, now_ms: int) -> None:
+    """When it came nobody knows: at the time its newest record says, if any, and that is past."""
+    if batch.end_offset <= segments.active.end_offset:
+        return  # of a segment that is closed
+    came_ms = now_ms if largest_timestamp_ms == NO_TIMESTAMP else min(max(0, largest_timestamp_ms), now_ms)
+    segments.appended(batch.end_offset, len(batch), largest_timestamp_ms, now_ms, came_ms)
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:

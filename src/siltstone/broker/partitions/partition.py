@@ -6,12 +6,14 @@ batches' headers. Everything happens on the event loop, in arrival order; what i
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
 from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admit
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
+from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
@@ -43,8 +45,17 @@ class BatchKnowledge(msgspec.Struct):
 
     producers: ProducerState
     times: TimeIndex
+    segments: PartitionSegments
     snapshot_offset: int
     bytes_since_snapshot: int
+
+
+class PartitionListener(Protocol):
+    """Who keeps the open partitions hears of what is to be done apart from the appends."""
+
+    def snapshot_due(self, partition: "Partition") -> None: ...
+
+    def segment_closed(self, partition: "Partition") -> None: ...
 
 
 class Partition:
@@ -58,20 +69,27 @@ class Partition:
         clock: Clock,
         owner_ranges: Callable[[], tuple[OwnerRange, ...]],
         snapshot_bytes: int,
-        on_snapshot_due: Callable[["Partition"], None],
+        listener: PartitionListener,
     ) -> None:
         self._engine = engine
         self._data = streams.data
         self._meta = streams.meta
         self._producers = known.producers
         self._times = known.times
+        self.segments = known.segments
         self._clock = clock
         self._owner_ranges = owner_ranges
         self._snapshot_bytes = snapshot_bytes
         self._bytes_since_snapshot = known.bytes_since_snapshot
-        self._snapshot_offset = known.snapshot_offset
-        self._on_snapshot_due = on_snapshot_due
+        self._snapshot_offset = self._durable_snapshot_offset = known.snapshot_offset
+        self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
+        self._data.on_trim = self._start_moved
+
+    @property
+    def stream_id(self) -> int:
+        """The data stream's."""
+        return self._data.stream_id
 
     @property
     def streams(self) -> PartitionStreams:
@@ -118,22 +136,22 @@ class Partition:
         now_ms = self._clock.now_ms()
         header = admitted.header
         if header.producer_id < 0:
-            return self._append(admitted)
+            return self._append(admitted, now_ms)
         repeated = self._producers.find_repeated(header)
         if repeated is not None:
             return self._answered_before(repeated)
-        appended = self._append(admitted)
+        appended = self._append(admitted, now_ms)
         self._producers.appended(header, appended.base_offset, appended.append_time_ms, now_ms)
         self._remember_in_flight(appended)
         return appended
 
     def append_own(self, batch: bytearray) -> "asyncio.Future[int]":
         """The broker's own batch: nobody has to be asked whether it may be."""
-        appended = self._append(Admitted(batch, read_batch_header(batch), NO_TIMESTAMP))
+        appended = self._append(Admitted(batch, read_batch_header(batch), NO_TIMESTAMP), self._clock.now_ms())
         assert appended.durable is not None
         return appended.durable
 
-    def _append(self, admitted: Admitted) -> Appended:
+    def _append(self, admitted: Admitted, now_ms: int) -> Appended:
         header = admitted.header
         base_offset = self._data.next_offset
         batch = _apart_from_its_request(admitted.batch)
@@ -145,15 +163,18 @@ class Partition:
             _smallest_timestamp_ms(header),
             header.max_timestamp_ms,
         )
-        self._account(header, base_offset, len(batch))
+        self._account(header, base_offset, len(batch), now_ms)
         return Appended(base_offset, admitted.append_time_ms, durable)
 
-    def _account(self, header: BatchHeader, base_offset: int, size_bytes: int) -> None:
-        self._times.appended(header.max_timestamp_ms, base_offset, self._data.next_offset, size_bytes)
+    def _account(self, header: BatchHeader, base_offset: int, size_bytes: int, now_ms: int) -> None:
+        end_offset = self._data.next_offset
+        self._times.appended(header.max_timestamp_ms, base_offset, end_offset, size_bytes)
+        if self.segments.appended(end_offset, size_bytes, header.max_timestamp_ms, now_ms):
+            self._listener.segment_closed(self)
         self._bytes_since_snapshot += size_bytes
         if self._bytes_since_snapshot >= self._snapshot_bytes:
             self._bytes_since_snapshot = 0
-            self._on_snapshot_due(self)
+            self._listener.snapshot_due(self)
 
     def _answered_before(self, repeated: SequencedBatch) -> Appended:
         """Like the first time; when that is still on its way to the disk, its fate is shared. Raises EngineNotRunning
@@ -203,7 +224,13 @@ class Partition:
     def epoch_of(self, offset: int) -> int:
         return epoch_of(self._owner_ranges(), self.leader_epoch, self.high_watermark, offset)
 
-    # -- trim and snapshot -------------------------------------------------------------------------------
+    # -- segments, trim and snapshot ---------------------------------------------------------------------
+
+    def check_segment(self, config: TopicConfig, active_offset: int) -> None:
+        """Now and then, whether anything is appended or not; ``active_offset`` is what the metadata says."""
+        self.segments.follow(active_offset)
+        if self.segments.check(config, self._clock.now_ms()):
+            self._listener.segment_closed(self)
 
     async def trim(self, offset: int) -> None:
         """Raises OffsetBeyondEnds, EngineOverloaded. Whoever is cancelled here may leave the partition behind its
@@ -211,7 +238,13 @@ class Partition:
         if len(self._producers) and self._snapshot_offset < offset <= self.high_watermark:
             await self.write_snapshot()
         await self._engine.trim(self._data, offset)
+
+    def _start_moved(self) -> None:
+        """Maintenance trims as well, and what it trims of a segment that a broker did not close may be known to no
+        snapshot: from here on it is."""
         self._times.trim(self.log_start_offset)
+        if len(self._producers) and self._snapshot_offset < self.log_start_offset:
+            self._listener.snapshot_due(self)
 
     def expire_producers(self, before_ms: int) -> None:
         self._producers.expire(before_ms)
@@ -220,13 +253,24 @@ class Partition:
     def needs_snapshot(self) -> bool:
         return self._snapshot_offset != self._data.next_offset
 
+    async def write_down_producers(self, offset: int) -> None:
+        """Returns when what they sent before ``offset`` is known after any crash, be it trimmed or not. Raises as
+        ``write_snapshot``."""
+        if len(self._producers) and self._durable_snapshot_offset < offset:
+            await self.write_snapshot()
+
     async def write_snapshot(self) -> None:
         """In the WAL it comes after the batches it tells of, so a snapshot never knows more than the log."""
         covered = self._data.next_offset
-        body = SnapshotBody(tuple(self._producers.entries()), self._times.state)
+        segments = self.segments
+        body = SnapshotBody(
+            tuple(self._producers.entries()), self._times.state, segments.active, segments.unwritten
+        )
         written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
         self._snapshot_offset = covered
-        await self._engine.trim(self._meta, await written)
+        meta_offset = await written
+        self._durable_snapshot_offset = max(self._durable_snapshot_offset, covered)
+        await self._engine.trim(self._meta, meta_offset)
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:

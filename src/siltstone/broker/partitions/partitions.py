@@ -9,19 +9,26 @@ import msgspec
 
 from siltstone.broker.partitions.opening import PartitionOpening, epoch_to_open
 from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.segment_rolls import SegmentRolls
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.registry import Topic
+from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.metadata.commands import DeleteTopic
 from siltstone.metadata.entities import PartitionMetadata
 from siltstone.metadata.refusals import TopicNotExist
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
-from siltstone.model.limits import MINUTE_MS, SECOND_MS
+from siltstone.model.limits import (
+    MINUTE_MS,
+    SECOND_MS,
+    SEGMENT_CHECK_INTERVAL_MS,
+    SEGMENTS_CHECKED_AT_ONCE_MAX,
+)
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.closing import ends_while_it_progresses
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.topic_configs.table import TopicConfig
 
 T = TypeVar("T")
 PartitionKey = tuple[str, int]
@@ -46,22 +53,34 @@ class PartitionsStatistics(msgspec.Struct, frozen=True):
 
 
 class Partitions:
+    """Also hears, as their PartitionListener, what the partitions want done apart from their appends."""
+
     def __init__(
-        self, engine: StreamEngine, metadata: MetadataService, settings: BrokerSettings, clock: Clock
+        self,
+        engine: StreamEngine,
+        metadata: MetadataService,
+        topics: Topics,
+        settings: BrokerSettings,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._metadata = metadata
+        self._topics = topics
         self._settings = settings
         self._clock = clock
         self._open: dict[PartitionKey, Partition] = {}
         self._opening: dict[PartitionKey, asyncio.Future[Partition]] = {}
         self._deleting: dict[str, asyncio.Future[None]] = {}
-        self._opener = PartitionOpening(engine, metadata, settings, clock, self._snapshot_due)
+        self._opener = PartitionOpening(engine, metadata, settings, clock, self._config_of, self)
+        self._rolls = SegmentRolls(metadata, clock, node_id=engine.node_id, node_epoch=engine.node_epoch)
+        self._to_check: list[PartitionKey] = []
         self._tasks = TaskGroup("partitions", lambda _: None)
         self._is_closed = False
 
     def start(self) -> None:
         self._tasks.start("expire-producers", self._expire_producers())
+        self._tasks.start("write-closed-segments", self._rolls.write())
+        self._tasks.start("close-segments-by-age", self._check_segments())
 
     def opened(self, topic_id: str, index: int) -> Partition | None:
         """None: not opened yet, ``open`` does it."""
@@ -82,7 +101,9 @@ class Partitions:
         return await asyncio.shield(under_way)
 
     async def _opened_now(self, key: PartitionKey) -> Partition:
-        partition = self._open[key] = await self._opener.open(self._metadata_of(key))
+        partition = self._open[key] = await self._opener.open(key[0], self._metadata_of(key))
+        if partition.segments.unwritten:
+            self._rolls.due(partition)
         return partition
 
     def _metadata_of(self, key: PartitionKey) -> PartitionMetadata:
@@ -91,6 +112,13 @@ class Partitions:
         if topic is None or not 0 <= index < len(topic.partitions):
             raise PartitionGone(f"topic {topic_id} has no partition {index}: refresh the metadata")
         return topic.partitions[index]
+
+    def _config_of(self, topic_id: str) -> TopicConfig:
+        """Raises PartitionGone."""
+        topic = self._metadata.image.topics.get(topic_id)
+        if topic is None:
+            raise PartitionGone(f"topic {topic_id} was deleted: refresh the metadata")
+        return self._topics.of(topic).config
 
     def leader_epoch(self, topic: Topic, index: int) -> int:
         """The epoch it is open under, or will be when it is opened: what clients may be told either way."""
@@ -142,9 +170,31 @@ class Partitions:
             self._engine.forget_stream(streams.data)
             self._engine.forget_stream(streams.meta)
 
+    # -- segments ----------------------------------------------------------------------------------------
+
+    def segment_closed(self, partition: Partition) -> None:
+        self._rolls.due(partition)
+
+    async def _check_segments(self) -> None:
+        """For ever: some at a time, so that what was opened together is not closed in one moment."""
+        while True:
+            await self._clock.sleep_ms(SEGMENT_CHECK_INTERVAL_MS)
+            if not self._to_check:
+                self._to_check = list(self._open)
+            for key in self._to_check[-SEGMENTS_CHECKED_AT_ONCE_MAX:]:
+                self._check_segment(key)
+            del self._to_check[-SEGMENTS_CHECKED_AT_ONCE_MAX:]
+
+    def _check_segment(self, key: PartitionKey) -> None:
+        partition, topic = self._open.get(key), self._metadata.image.topics.get(key[0])
+        if partition is None or topic is None or partition.is_closed:
+            return
+        stream = self._metadata.image.streams[partition.stream_id]
+        partition.check_segment(self._topics.of(topic).config, stream.active_offset)
+
     # -- snapshots ---------------------------------------------------------------------------------------
 
-    def _snapshot_due(self, partition: Partition) -> None:
+    def snapshot_due(self, partition: Partition) -> None:
         if not self._is_closed:  # then they are all written anyway
             self._tasks.start("snapshot", self._write_snapshot(partition))
 

@@ -1,16 +1,16 @@
-"""A partition's snapshot, version 1: the one payload of each record of its meta stream.
+"""A partition's snapshot, version 2: the one payload of each record of its meta stream.
 
 ====== ==== =================================================================
 offset size field (little endian)
 ====== ==== =================================================================
-0      4    magic "SPS1"
+0      4    magic "SPS2"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot holds what came before
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =================================================================
 
 It is an excerpt of the batches' own headers: losing one costs reading them again. The newest is taken; the
-ones before it are trimmed.
+ones before it are trimmed. Version 1, "SPS1", is the same without what is said of segments, and is read.
 """
 
 from struct import Struct
@@ -22,8 +22,10 @@ from siltstone.broker.partitions.time_index import TimeIndexState
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
+from siltstone.model.segments import ActiveSegment, ClosedSegment
 
-MAGIC = b"SPS1"
+MAGIC = b"SPS2"
+MAGIC_V1 = b"SPS1"
 _HEADER = Struct("<4sIQ")
 _CHECKED_FROM = 8
 
@@ -33,8 +35,13 @@ class DamagedSnapshot(CorruptData):
 
 
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
+    """``active``: the segment that grows; None in version 1. ``unwritten``: those closed before it that the metadata
+    may not know of yet, oldest first."""
+
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
+    active: ActiveSegment | None = None
+    unwritten: tuple[ClosedSegment, ...] = ()
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True):
@@ -59,7 +66,7 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
     if len(view) < _HEADER.size:
         raise DamagedSnapshot(f"a partition's snapshot of {len(view)} bytes: its header has {_HEADER.size}")
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic != MAGIC:
+    if magic not in (MAGIC, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot has another CRC-32C than it was written with")

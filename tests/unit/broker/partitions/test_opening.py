@@ -8,6 +8,7 @@ from siltstone.broker.partitions import opening
 from siltstone.broker.partitions.opening import epoch_to_open
 from siltstone.broker.partitions.partition import BatchKnowledge
 from siltstone.broker.partitions.producer_state import ProducerState
+from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
@@ -16,6 +17,7 @@ from siltstone.metadata.commands import OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced
 from siltstone.model.errors import Unavailable
+from siltstone.model.segments import ActiveSegment
 from siltstone.topic_configs.table import parse_topic_configs
 from support.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
 from support.engine_world import settled
@@ -349,7 +351,9 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
         await world.parts.engine.read(partition.streams.data, 0, 10**6)  # now it is in memory
         reads = ReadTurns(world.parts.engine)
         opener = world.parts.partitions._opener
-        await opener._replay(partition.streams.data, BatchKnowledge(ProducerState(9), TimeIndex(), 0, 0))
+        segments = PartitionSegments(0, ActiveSegment(0, 0), PLAIN)
+        known = BatchKnowledge(ProducerState(9), TimeIndex(), segments, 0, 0)
+        await opener._replay(partition.streams.data, known)
         reads.counter.stop()
         assert len(reads.turns) == len(set(reads.turns)) == 9
 

@@ -1,0 +1,100 @@
+"""Telling the metadata where segments were closed: behind the appends, in order, many partitions in one command.
+
+What producers sent is written down first, as Kafka does when it rolls: retention trims closed segments whole, and
+after a crash only the snapshot knows what was in them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from itertools import islice
+
+from siltstone.broker.partitions.partition import Partition
+from siltstone.metadata.commands import RollSegments
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Fenced, SiltstoneError
+from siltstone.model.limits import SEGMENT_CHECK_INTERVAL_MS, SEGMENTS_PER_COMMAND_MAX
+from siltstone.model.segments import ClosedSegment
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.turns import side_by_side
+
+log = logging.getLogger(__name__)
+
+
+class SegmentRolls:
+    """``node_id`` and ``node_epoch`` fence the commands."""
+
+    def __init__(self, metadata: MetadataService, clock: Clock, *, node_id: int, node_epoch: int) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._node_id = node_id
+        self._node_epoch = node_epoch
+        self._due: dict[Partition, None] = {}
+        self._arrived = asyncio.Event()
+
+    def due(self, partition: Partition) -> None:
+        """It has closed segments that are unwritten."""
+        self._due[partition] = None
+        self._arrived.set()
+
+    async def write(self) -> None:
+        """For ever."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._due:
+                if not await self._write_some():
+                    await self._clock.sleep_ms(SEGMENT_CHECK_INTERVAL_MS)
+
+    async def _write_some(self) -> bool:
+        """One command, with the oldest segment of each partition. False: try again later."""
+        some = list(islice(self._due, SEGMENTS_PER_COMMAND_MAX))
+        written_down = [each for each in await side_by_side(_written_down, some) if each is not None]
+        if not written_down:
+            self._forget_finished(some)
+            return not self._due
+        try:
+            await self._metadata.execute(
+                RollSegments(
+                    tuple((partition.stream_id, segment) for partition, segment in written_down),
+                    node_id=self._node_id,
+                    node_epoch=self._node_epoch,
+                )
+            )
+        except Refusal as refusal:
+            self._refused(written_down, refusal)
+            return True
+        except SiltstoneError as trouble:
+            log.warning("closed segments are not in the metadata yet: %s", trouble)
+            return False
+        for partition, segment in written_down:
+            partition.segments.follow(segment.end_offset)
+        self._forget_finished(some)
+        return len(written_down) == len(some)
+
+    def _forget_finished(self, some: Sequence[Partition]) -> None:
+        for partition in some:
+            if partition.is_closed or not partition.segments.unwritten:
+                self._due.pop(partition, None)
+
+    def _refused(self, written_down: Sequence[tuple[Partition, ClosedSegment]], refusal: Refusal) -> None:
+        """Nothing that this node would do again helps: it is fenced, or the command is wrong."""
+        if not isinstance(refusal, Fenced):
+            log.error("closed segments are passed over: %s", refusal)
+        for partition, segment in written_down:
+            partition.segments.follow(segment.end_offset)
+        self._due.clear()
+
+
+async def _written_down(partition: Partition) -> tuple[Partition, ClosedSegment] | None:
+    """None: not now, or there is nothing."""
+    if partition.is_closed or not partition.segments.unwritten:
+        return None
+    segment = partition.segments.unwritten[0]
+    try:
+        await partition.write_down_producers(segment.end_offset)
+    except SiltstoneError as trouble:
+        log.warning("a segment is not closed yet, as its producers cannot be written down: %s", trouble)
+        return None
+    return partition, segment

@@ -1,0 +1,97 @@
+"""The segments of an open partition: the one that grows, and those closed of which the metadata has not heard yet.
+
+Nothing here waits for anything: an append costs a few comparisons. That the metadata hears of it is the business of
+``segment_rolls``; what is lost on the way makes one longer segment.
+"""
+
+from collections.abc import Iterable
+
+from siltstone.maintenance.retention.rolling import (
+    RollLimits,
+    holds_up_retention,
+    is_full_for,
+    is_too_old,
+    rng_of_segment,
+    roll_limits,
+)
+from siltstone.model.limits import SEGMENT_REST_MS, SEGMENTS_UNWRITTEN_MAX
+from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.topic_configs.table import TopicConfig
+
+
+class PartitionSegments:
+    """``stream_id`` is the data stream's. ``config``: the topic's, as it was when somebody last looked."""
+
+    def __init__(
+        self,
+        stream_id: int,
+        active: ActiveSegment,
+        config: TopicConfig,
+        unwritten: Iterable[ClosedSegment] = (),
+    ) -> None:
+        self.stream_id = stream_id
+        self._active = active
+        self._unwritten = list(unwritten)
+        self._config = config
+        self._limits = self._limits_of_active()
+        self._appended_ms = 0
+
+    @property
+    def active(self) -> ActiveSegment:
+        return self._active
+
+    @property
+    def limits(self) -> RollLimits:
+        return self._limits
+
+    @property
+    def unwritten(self) -> tuple[ClosedSegment, ...]:
+        """Oldest first."""
+        return tuple(self._unwritten)
+
+    def appended(
+        self, end_offset: int, size_bytes: int, largest_timestamp_ms: int, now_ms: int, opened_ms: int = -1
+    ) -> bool:
+        """A batch came; whether a segment was closed before it. ``opened_ms``: when it came, where that is not now."""
+        is_closed = is_full_for(self._active, self._limits, size_bytes, now_ms)
+        if is_closed:
+            self._close(now_ms)
+        came_ms = now_ms if opened_ms < 0 else opened_ms
+        self._active = self._active.appended(end_offset, size_bytes, largest_timestamp_ms, came_ms)
+        self._appended_ms = now_ms
+        return is_closed
+
+    def check(self, config: TopicConfig, now_ms: int) -> bool:
+        """Whether a segment was closed though nothing is appended: it is too old, or retention waits for it."""
+        if config is not self._config:
+            self._config = config
+            self._limits = self._limits_of_active()
+        is_due = is_too_old(self._active, self._limits, now_ms) or (
+            now_ms - self._appended_ms >= SEGMENT_REST_MS
+            and holds_up_retention(self._active, self._config, now_ms)
+        )
+        if is_due:
+            self._close(now_ms)
+        return is_due
+
+    def follow(self, active_offset: int) -> None:
+        """The metadata says where the active segment begins: it has heard of closed ones, maintenance has closed some,
+        or something was trimmed."""
+        while self._unwritten and self._unwritten[0].end_offset <= active_offset:
+            del self._unwritten[0]
+        if self._unwritten:
+            if self._unwritten[0].start_offset < active_offset:
+                self._unwritten[0] = self._unwritten[0].beginning_at(active_offset)
+        elif self._active.start_offset < active_offset:
+            self._active = self._active.beginning_at(active_offset)
+
+    def _close(self, now_ms: int) -> None:
+        closed = self._active.closed(now_ms)
+        if len(self._unwritten) >= SEGMENTS_UNWRITTEN_MAX:
+            closed = self._unwritten.pop().joined(closed)
+        self._unwritten.append(closed)
+        self._active = ActiveSegment(closed.end_offset, closed.end_offset)
+        self._limits = self._limits_of_active()
+
+    def _limits_of_active(self) -> RollLimits:
+        return roll_limits(self._config, rng_of_segment(self.stream_id, self._active.start_offset))
