@@ -260,6 +260,9 @@ has the others. Their indexes are in memory together: some 40 MB for objects of 
 GC_COPY_BYTES_PER_SECOND = 0
 """How fast collections copy; 0: as fast as they can. Readers share the bucket's bandwidth."""
 
+STORE_QUOTA_BYTES = 0
+"""What all objects together may take; 0: whatever they do. Like a disk, it stops copying before it is reached."""
+
 PRESSURE_WARN_SHARE = 0.90
 PRESSURE_FULL_SHARE = 0.95
 """From the first on major collections wait, from the second on whatever copies; nothing that deletes ever does

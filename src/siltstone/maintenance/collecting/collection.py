@@ -37,7 +37,7 @@ from siltstone.model.objects import ObjectKind
 EVERYTHING_DEAD = 1.0
 """The threshold of a forced run: one dead block is enough."""
 
-RoomBytes = Callable[[], int | None]
+RoomBytes = Callable[[MaintenanceContext], int | None]
 """How many bytes copies may take now; None: as many as they like (``maintenance.pressure``)."""
 
 NO_PARTNER = "it is small, and there is no other to put it together with"
@@ -54,7 +54,7 @@ class Collection:
         copying: StreamObjectCompactionSettings,
         *,
         throttle: Throttle | None = None,
-        room_bytes: RoomBytes = lambda: None,
+        room_bytes: RoomBytes = lambda context: None,
     ) -> None:
         """``compaction``: how stream set objects are rewritten; ``copying``: how stream objects are. ``throttle``: one
         for all kinds that copy; without it, one of its own at the rate of the settings."""
@@ -78,7 +78,7 @@ class Collection:
         threshold = EVERYTHING_DEAD if scope.is_forced else self._settings.threshold(self._level)
         look = Look(threshold, self._settings.target_size_bytes, self._settings.objects_max)
         looked = look.at(context, image, scope, watch)
-        planning = _Planning(self._compaction, image, context.clock.now_ms(), self._room_bytes())
+        planning = _Planning(self._compaction, image, context.clock.now_ms(), self._room_bytes(context))
         for members, is_alone in self._in_order(image, looked.candidates):
             planning.add(members, is_alone=is_alone)
         throttle = self._throttle or Throttle(self._settings.copy_bytes_per_second, context.clock)

@@ -7,6 +7,8 @@ import msgspec
 from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
+_MAY_BE_ZERO = {"copy_bytes_per_second", "quota_bytes"}
+
 
 class Level(Enum):
     """Minor: what frees much for little, often. Major: what is worth it once a day."""
@@ -28,6 +30,7 @@ class GcSettings(msgspec.Struct, frozen=True, kw_only=True):
     round_bytes: int = limits.GC_ROUND_BYTES
     objects_max: int = limits.GC_OBJECTS_MAX
     copy_bytes_per_second: int = limits.GC_COPY_BYTES_PER_SECOND
+    quota_bytes: int = limits.STORE_QUOTA_BYTES
     lease_ms: int = limits.JOB_LEASE_MS
 
     def __post_init__(self) -> None:
@@ -37,8 +40,8 @@ class GcSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"minor_threshold is {self.minor_threshold} and major_threshold {self.major_threshold}: they are shares"
                 " of live bytes above 0 and up to 1, and a minor collection has to take less than a major one"
             )
-        for name in ("target_size_bytes", "round_bytes", "objects_max", "copy_bytes_per_second", "lease_ms"):
-            smallest = 0 if name == "copy_bytes_per_second" else 1
+        for name in self.__struct_fields__[2:]:
+            smallest = 0 if name in _MAY_BE_ZERO else 1
             if getattr(self, name) < smallest:
                 raise InvalidRequest(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
 

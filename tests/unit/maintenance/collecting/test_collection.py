@@ -198,7 +198,7 @@ def test_nothing_is_begun_that_there_is_no_room_for(world: CompactionWorld) -> N
     for first, kept in ((0, 100), (2, 200)):
         world.upload(two_streams(first, kept=kept))
         world.trim(first, 10)
-    plan = planned(world, settings=settings(round_bytes=1), room_bytes=lambda: 250)
+    plan = planned(world, settings=settings(round_bytes=1), room_bytes=lambda context: 250)
     assert [unit.bytes_written for unit in plan.units] == [100]
     assert [(each.name, each.reason) for each in plan.unplanned] == [("object 1", NO_ROOM)]
 
