@@ -1,0 +1,201 @@
+"""Real clients on a compacted topic: from the beginning, from offsets that are gone, over batches without records and
+over a hole of a hundred thousand offsets, to the end (K3, K20, K21, G28)."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+import siltstone
+from oracles.java_clients import running_java_clients
+from siltstone.kafka_protocol.batch_header import read_batch_header
+from support.compacted_store import split_and_compact
+from support.consume_to_end import CLIENTS
+from support.kafka_oracles import or_skip
+from support.raw_calls import RawTopic, create_topic, fetch, list_offset
+from support.raw_kafka import RawConnection, address_of
+
+TOPIC = "compacted"
+HOLE = 100_000
+OFFSETS = [0, 5, 50_000, HOLE + 9, HOLE + 11]
+TESTS = Path(__file__).parents[1]
+SECONDS_MAX = 30.0
+
+Found = tuple[int, bytes | None, bytes | None]
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """A broker with the topic as it is after compaction. ``records`` are those that are left, ``end`` the high
+    watermark; the last batch before it is empty."""
+
+    servers: str
+    records: list[Found]
+    end: int
+
+    def since(self, offset: int) -> list[Found]:
+        return [record for record in self.records if record[0] >= offset]
+
+
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compacted]:
+    folder = tmp_path_factory.mktemp("compacted")
+    with siltstone.Broker(folder) as broker:
+        written = _write(broker.bootstrap_servers)
+        broker.flush()
+        split_and_compact(folder)
+    split_and_compact(folder, hours_ahead=1)  # tombstones whose time is over go
+    newest = {key: offset for offset, key, _ in written}
+    left = [record for record in written if newest[record[1]] == record[0] and record[2] is not None]
+    with siltstone.Broker(folder) as broker:
+        yield Compacted(broker.bootstrap_servers, left, len(written))
+
+
+def _write(servers: str) -> list[Found]:
+    """Everything that was produced, by offset."""
+    configs = {"cleanup.policy": "compact", "delete.retention.ms": "0"}
+    with RawConnection(address_of(servers)) as connection:
+        create_topic(connection, TOPIC, configs=configs)
+    many = [(b"k%d" % number, b"second") for number in range(10)]
+    written = _produce(servers, [(key, b"first") for key, _ in many], {"enable.idempotence": True})
+    written += _produce(
+        servers, [(b"x", b"%d" % number) for number in range(HOLE)], {"compression.type": "lz4"}
+    )
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        pairs = [
+            (f"{codec}-{number % 5}".encode(), f"{codec} {number}".encode() * 20) for number in range(50)
+        ]
+        written += _produce(servers, pairs, {"compression.type": codec})
+    written += _produce(servers, many, {"enable.idempotence": True})
+    written += _produce(servers, [(b"gone", b"soon")])
+    return written + _produce(servers, [(b"gone", None)])
+
+
+def _produce(
+    servers: str, pairs: list[tuple[bytes, bytes | None]], configs: dict[str, object] | None = None
+) -> list[Found]:
+    written: list[Found] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        written.append((message.offset(), message.key(), message.value()))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": HOLE,
+            **(configs or {}),
+        }
+    )
+    for key, value in pairs:
+        producer.produce(TOPIC, value=value, key=key, on_delivery=delivered)
+    assert producer.flush(SECONDS_MAX) == 0
+    return sorted(written)
+
+
+# -- clients: from offsets to the end of the partition ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def consumed(compacted: Compacted) -> "Consumed":
+    return Consumed(compacted)
+
+
+class Consumed(dict[str, dict[int, list[Found]]]):
+    """By client, by the offset it began at: each client is asked once, for all of them."""
+
+    def __init__(self, compacted: Compacted) -> None:
+        super().__init__()
+        self._compacted = compacted
+
+    def __missing__(self, client: str) -> dict[int, list[Found]]:
+        of = self._compacted
+        offsets = [*OFFSETS, of.end - 1]
+        command = [client, of.servers, TOPIC, str(of.end), *map(str, offsets)]
+        done = subprocess.run(
+            [sys.executable, "-m", "support.consume_to_end", *command],
+            env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()
+        self[client] = {
+            int(offset): [(at, _bytes(key), _bytes(value)) for at, key, value in rows]
+            for offset, rows in json.loads(done.stdout).items()
+        }
+        return self[client]
+
+
+def _bytes(digits: str | None) -> bytes | None:
+    return None if digits is None else bytes.fromhex(digits)
+
+
+# -- what they find ------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_of_it(compacted: Compacted) -> None:
+    """So that the tests below are about something: a hole, and batches of nothing, the last of them before the end."""
+    offsets = [-1, *(offset for offset, _, _ in compacted.records), compacted.end]
+    assert max(after - before for before, after in itertools.pairwise(offsets)) > HOLE
+    with RawConnection(address_of(compacted.servers)) as connection:
+        counts = _record_counts(connection, compacted.end)
+    assert counts[0] == (9, 0), "the first producer's last batch is kept for its sequence numbers"
+    assert counts[-1] == (compacted.end - 1, 0), "nothing may be empty before the high watermark"
+
+
+def _record_counts(connection: RawConnection, end: int) -> list[tuple[int, int]]:
+    """(last offset, records) of each batch, walked over as a consumer does."""
+    counts: list[tuple[int, int]] = []
+    offset = 0
+    while offset < end:
+        row = fetch(connection, RawTopic(TOPIC), offset, version=12)
+        data, position = bytes(row.records), 0
+        assert data, f"an empty answer at {offset}, below {end}"
+        while position < len(data):
+            header = read_batch_header(data[position:])
+            counts.append((header.last_offset, header.record_count))
+            position += header.size_bytes
+            offset = header.last_offset + 1
+    return counts
+
+
+@pytest.mark.parametrize("client", sorted(CLIENTS))
+def test_from_every_offset_to_the_end(compacted: Compacted, consumed: Consumed, client: str) -> None:
+    """Over the hole (K21), from offsets that are gone (K3), from the empty batch at the end (K20)."""
+    found = consumed[client]
+    for offset in OFFSETS:
+        assert found[offset] == compacted.since(offset), offset
+    assert found[compacted.end - 1] == []
+
+
+def test_k3_at_the_end_and_beyond(compacted: Compacted) -> None:
+    with RawConnection(address_of(compacted.servers)) as connection:
+        at_end = fetch(connection, RawTopic(TOPIC), compacted.end, version=12, wait_ms=0)
+        beyond = fetch(connection, RawTopic(TOPIC), compacted.end + 1, version=12, wait_ms=0)
+    assert (at_end.error_code, bytes(at_end.records or b"")) == (0, b"")
+    assert beyond.error_code == 1, "OFFSET_OUT_OF_RANGE"
+
+
+def test_offsets_are_listed_as_before(compacted: Compacted) -> None:
+    with RawConnection(address_of(compacted.servers)) as connection:
+        topic = RawTopic(TOPIC)
+        assert list_offset(connection, topic, -2).offset == 0, (
+            "the earliest one is the start, whatever is left"
+        )
+        assert list_offset(connection, topic, -1).offset == compacted.end
+        first = list_offset(connection, topic, 0)
+        assert first.offset == compacted.records[0][0]
+        newest = list_offset(connection, topic, -3)
+        assert newest.offset in {offset for offset, _, _ in compacted.records}
+
+
+@pytest.mark.kafka
+def test_java_consumes_it_all(compacted: Compacted) -> None:
+    with or_skip(lambda: running_java_clients(compacted.servers)) as clients:
+        received = clients.consume(TOPIC, len(compacted.records))
+    assert [(one.offset, one.key, one.value) for one in received] == compacted.records

@@ -1,0 +1,74 @@
+"""What maintenance makes of a store in a folder, beside a broker or after it: keyed records compacted, in this process.
+
+The clock stands still while it works, so that a commit comes in time whatever the machine does meanwhile.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from siltstone.maintenance.compaction import compact
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.key_compaction.kind import KeyCompaction
+from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
+from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.topic_streams import Role, topic_streams
+from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
+from siltstone.model.limits import HOUR_MS
+from siltstone.model.segments import ClosedSegment
+from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.server.components import open_store
+from siltstone.server.settings import load_settings
+
+SPLIT_ALL = CompactionSettings(split_size_bytes=0, part_bytes_min=1)
+KEYS = KeyCompactionSettings(object_bytes=256 * 1024, block_bytes=16 * 1024, allowance_ms=0)
+
+
+@contextmanager
+def maintained(folder: Path, hours_ahead: float = 0) -> Iterator[MaintenanceContext]:
+    """``hours_ahead``: so much later, for what waits for a time."""
+    clock = ManualClock(SystemClock().now_ms() + int(hours_ahead * HOUR_MS))
+    with open_store(load_settings(folder, environment={}), clock=clock) as store:
+        yield store.context
+
+
+def split(context: MaintenanceContext) -> None:
+    """Every stream out of stream set objects."""
+    compact(context, InProcessRunner(), SPLIT_ALL)
+
+
+def roll(context: MaintenanceContext) -> None:
+    """Closes every active segment, as far as it is committed."""
+    image, now_ms = context.metadata.refresh(), context.clock.now_ms()
+    rolled = tuple(
+        (stream_id, ClosedSegment(stream.active_offset, stream.end_offset, 1, 1, now_ms, now_ms, now_ms))
+        for stream_id, each in topic_streams(image).items()
+        if each.role is Role.BATCHES
+        and (stream := image.streams[stream_id]).end_offset > stream.active_offset
+    )
+    job_id = context.metadata.execute(StartJob("rolling", "a test", HOUR_MS))
+    context.metadata.execute(RollSegments(rolled, job_id=job_id))
+    context.metadata.execute(FinishJob(job_id, True))
+
+
+def compact_keys(
+    context: MaintenanceContext, runner: Runner | None = None, settings: KeyCompactionSettings = KEYS
+) -> RunReport:
+    """All compacted topics, whatever their ratio."""
+    kind = KeyCompaction(settings)
+    watch = Watch(kind.name, context.clock)
+    report = run(context, kind, lambda: runner or InProcessRunner(), Scope(is_forced=True), Budget(), watch)
+    assert report.is_well, report
+    return report
+
+
+def split_and_compact(folder: Path, hours_ahead: float = 0) -> RunReport:
+    with maintained(folder, hours_ahead) as context:
+        split(context)
+        roll(context)
+        return compact_keys(context)
