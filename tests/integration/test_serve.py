@@ -1,10 +1,11 @@
 """``siltstone serve`` in a process of its own, and what ends it."""
 
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -28,10 +29,7 @@ def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_aga
             bucket = (folder / "bucket").rename(folder / "away")
             (folder / "bucket").write_text("no folder: nothing can be put into it")
             produce_well(connection, topic, batch_of())
-        deadline = time.monotonic() + SECONDS_MAX
-        while broker.is_alive and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not broker.is_alive
+        assert_ends(broker)
         assert broker.stop() == 1
         last_line = broker.log.splitlines()[-1]
         assert last_line.startswith("siltstone: the stream engine failed: put ")
@@ -42,6 +40,24 @@ def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_aga
             assert len(read_all(connection, topic)) == 1
         assert broker.stop() == 0
     assert "clean" in checked_store(folder)
+
+
+def test_a_broker_with_nothing_to_do_ends_when_its_metadata_cannot_be_followed(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "store") as broker:
+        metadata = tmp_path / "store" / "metadata.sqlite"
+        with closing(sqlite3.connect(metadata)) as connection, connection:
+            connection.execute("INSERT INTO entries SELECT max(version) + 1, x'00' FROM entries")
+        assert_ends(broker)
+        assert broker.stop() == 1
+        last_line = broker.log.splitlines()[-1]
+        assert last_line.startswith("siltstone: the stream engine failed: the metadata service failed: ")
+
+
+def assert_ends(broker: BrokerProcess) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while broker.is_alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not broker.is_alive
 
 
 def test_nobody_who_waits_keeps_a_broker_from_ending(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
+from siltstone.metadata.service import ServiceClosed
 from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
@@ -77,6 +78,7 @@ class StreamEngine:
     async def start(self) -> None:
         await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail)
         self._tasks.start("seal-by-age", self._sealing.by_age())
+        self._metadata.add_failure_listener(self._metadata_failed)
 
     def _follow(self, image: MetadataImage) -> None:
         """Maintenance trims streams that are open here."""
@@ -331,6 +333,10 @@ class StreamEngine:
         self._failed.set()
         self._sealing.stop()
         self._let_go(f"the stream engine failed: {failure}")
+
+    def _metadata_failed(self, failure: BaseException) -> None:
+        """Nothing could be committed any more, be there something to commit or not."""
+        self._fail(ServiceClosed(f"the metadata service failed: {failure!r}"))
 
     def _let_go(self, reason: str) -> None:
         """Whoever still waits for an answer or a record."""

@@ -31,9 +31,8 @@ class World:
             self.log, self.clock, seeded_randomness(1), snapshot_interval_records=interval
         )
         self.failures: list[BaseException] = []
-        self.service = MetadataService(
-            client, InlineCalls(), self.clock, on_failure=self.failures.append, **settings
-        )
+        self.service = MetadataService(client, InlineCalls(), self.clock, **settings)
+        self.service.add_failure_listener(self.failures.append)
 
     async def tick(self) -> None:
         """One follow interval passes."""
@@ -255,6 +254,8 @@ def test_a_failure_in_a_batch_leaves_nobody_waiting() -> None:
         with pytest.raises(ServiceClosed):
             await world.service.execute(PutKey("k", b"v"))
         assert [type(failure) for failure in world.failures] == [KeyError]
+        world.service.add_failure_listener(world.failures.append)
+        assert world.failures == [world.failures[0]] * 2, "who comes too late hears it, too"
 
     with_service(body)
 

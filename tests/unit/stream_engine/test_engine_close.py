@@ -6,6 +6,8 @@ import pytest
 
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import NodeEpochExpired
+from siltstone.metadata.service import ServiceClosed
+from siltstone.metadata.store.port import LogDamaged
 from siltstone.object_store.port import StoreDenied
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.wal.port import WalInUse
@@ -167,6 +169,20 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
         async with world.node() as node:
             again = await node.engine.open_stream(stream.stream_id, 1)
             assert payloads_of(await node.read_all(again)) == [b"acknowledged"]
+
+    run(tmp_path, scenario)
+
+
+def test_an_engine_with_nothing_to_do_fails_with_its_metadata(tmp_path):
+    async def scenario(world, node):
+        watch = asyncio.ensure_future(node.engine.raise_when_failed())
+        await settled()
+        node.metadata._failed(LogDamaged("entry 7"))
+        with pytest.raises(EngineNotRunning, match=r"the metadata service failed: .*entry 7"):
+            await asyncio.wait_for(watch, 5)
+        with pytest.raises(ServiceClosed, match="entry 7"):
+            await node.new_stream()
+        await asyncio.wait_for(node.engine.close(), 5)
 
     run(tmp_path, scenario)
 
