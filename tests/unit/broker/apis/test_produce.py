@@ -596,6 +596,29 @@ def test_transactions_are_refused_as_a_whole():
     in_broker_world(scenario)
 
 
+def test_item_25_an_append_that_waits_for_room_is_answered_in_time_and_stands_later():
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        world.calls.hold(WRITE)
+        count = 0
+        while not world.broker.wants_pause:
+            asked = world.client().send(produce_request(topic, batch_of(value_bytes=2_000), timeout_ms=1_500))
+            count += 1
+        for _ in range(2):
+            await settled()
+            assert not asked.done()
+            await world.pass_ms(SWEEP_MS)
+        assert world.broker.wants_pause
+        assert codes(await asked) == [ErrorCode.REQUEST_TIMED_OUT]
+        world.calls.release(WRITE)
+        while world.broker.wants_pause:
+            await world.pass_ms(SWEEP_MS)
+        assert await stored(world, topic) == count
+
+    in_broker_world(scenario, engine=SMALL_TAIL)
+
+
 def test_no_room_means_ask_again():
     async def scenario(world):
         topic = await world.topic()
