@@ -4,6 +4,11 @@ from collections.abc import Callable
 from threading import RLock
 
 from siltstone.maintenance.runner import Runner
+from siltstone.model.errors import SiltstoneError, Unavailable
+
+
+class RunnerNotStarted(Unavailable):
+    """Nobody is there to run tasks, whatever the cause: no unit's fault."""
 
 
 class LateRunner:
@@ -19,13 +24,19 @@ class LateRunner:
         return self._runner is not None
 
     def start(self) -> Runner:
-        """Raises what opening it raises."""
+        """Raises RunnerNotStarted."""
         with self._starting:
             if self._runner is not None and getattr(self._runner, "is_lost", False):
                 self.close()
             if self._runner is None:
-                self._runner = self._open()
+                self._runner = self._opened()
             return self._runner
+
+    def _opened(self) -> Runner:
+        try:
+            return self._open()
+        except SiltstoneError as failure:
+            raise RunnerNotStarted(str(failure)) from failure
 
     def close(self) -> None:
         with self._starting:

@@ -146,7 +146,7 @@ class _Carrying:
             except JobNotRunning as lost:
                 self._end(self._watch.why_cancelled or lost)
             except SiltstoneError as trouble:
-                self._trouble = f"{type(trouble).__name__}: {trouble}"
+                self._trouble = str(trouble)
             job.has_succeeded = not (self._is_cancelled or self._trouble)
             job.report = self.report(names, ()).in_one_line
 

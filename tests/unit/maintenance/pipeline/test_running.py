@@ -154,7 +154,7 @@ def test_metadata_out_of_reach_is_no_units_fault_and_what_was_done_is_told(world
 
     report = ran(world, FakeKind(units={"one": nothing, "two": lost}))
     assert [each.name for each in report.done] == ["one"]
-    assert report.trouble == "CommitUnknown: the metadata log does not answer"
+    assert report.trouble == "the metadata log does not answer"
     assert not report.is_well and not report.is_cancelled
     assert not list(all_set_aside(world.metadata.image))
 
