@@ -1,0 +1,222 @@
+"""A broker at work while its topics are compacted: what consumers end up with is what a dict says, before, during and
+after; and what groups committed is never lost, though their topic is compacted too."""
+
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import siltstone
+from siltstone.kafka_protocol.batch_header import Codec, iterate_headers
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import iterate_records
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.maintenance.checking.check import check
+from siltstone.maintenance.sweep import sweep
+from siltstone.model.objects import ObjectKind
+from support.compacted_store import compact_keys, maintained, roll, split
+from support.raw_calls import RawTopic, create_topic, fetch, list_offset, produce_well
+from support.raw_kafka import RawConnection, address_of
+
+SETTINGS = {
+    "engine.upload.cache_block_bytes_max": "64KiB",
+    "engine.append_bytes_max": "32KiB",
+    "engine.tail_cache_bytes_max": "160KiB",
+    "engine.waiting_bytes_max": "160KiB",
+    "read.block_cache_bytes_max": "64KiB",
+    "read.read_ahead_bytes_min": "8KiB",
+    "read.read_ahead_bytes_max": "16KiB",
+    "engine.upload.block_size_bytes": "4KiB",
+}
+"""A second of appends makes several objects; little is read from memory."""
+
+Table = dict[bytes, bytes]
+
+
+class Keyed:
+    """A topic of one partition, and the dict that says what is in it."""
+
+    def __init__(self, connection: RawConnection, name: str) -> None:
+        self.connection = connection
+        self.topic = create_topic(connection, name, configs={"cleanup.policy": "compact"})
+        self.expected: Table = {}
+        self._rng = Random(name)
+
+    def produce(self, batches: int) -> None:
+        for _ in range(batches):
+            pairs = [self._pair() for _ in range(self._rng.randint(1, 20))]
+            records = [Record(timestamp_ms=1_700_000_000_000, key=key, value=value) for key, value in pairs]
+            codec = self._rng.choice(list(Codec))
+            produce_well(self.connection, self.topic, build_batch(records, compression=codec))
+            for key, value in pairs:
+                if value is None:
+                    self.expected.pop(key, None)
+                else:
+                    self.expected[key] = value
+
+    def _pair(self) -> tuple[bytes, bytes | None]:
+        rng = self._rng
+        key = b"key-%d" % rng.randrange(60)
+        return key, None if rng.random() < 0.1 else b"%d" % rng.randrange(10**9) * rng.randint(1, 40)
+
+
+def table_of(connection: RawConnection, topic: RawTopic) -> tuple[Table, int]:
+    """As a consumer makes it, from the beginning to the end; and how many records it took."""
+    table: Table = {}
+    count = 0
+    offset, end = list_offset(connection, topic, -2).offset, list_offset(connection, topic, -1).offset
+    while offset < end:
+        row = fetch(connection, topic, offset, version=12)
+        assert row.error_code == 0 and row.records, f"nothing at {offset}, below {end}"
+        data = bytes(row.records)
+        for position, header in iterate_headers(data):
+            batch = data[position : position + header.size_bytes]
+            offset = header.last_offset + 1
+            for record in iterate_records(batch):
+                count += 1
+                assert record.key is not None
+                key = bytes(record.key)
+                if record.value is None:
+                    table.pop(key, None)
+                else:
+                    table[key] = bytes(record.value)
+    return table, count
+
+
+def assert_sound(folder: Path) -> None:
+    with maintained(folder) as context:
+        report = check(context)
+    assert report.is_clean, report.findings
+
+
+def test_the_same_table_before_during_and_after(tmp_path: Path) -> None:
+    with (
+        siltstone.Broker(tmp_path, settings=SETTINGS) as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+        RawConnection(address_of(broker.bootstrap_servers)) as reading,
+    ):
+        keyed = [Keyed(connection, name) for name in ("a", "b")]
+        for one in keyed:
+            one.produce(120)
+        broker.flush()
+        before = [table_of(connection, one.topic) for one in keyed]
+        assert [table for table, _ in before] == [one.expected for one in keyed]
+        with maintained(tmp_path) as context:
+            kinds = {each.kind for each in context.metadata.image.objects.values()}
+            assert ObjectKind.STREAM_SET_OBJECT in kinds
+            split(context)
+            roll(context)
+            with reader_at_work(reading, keyed) as seen:
+                report = compact_keys(context)
+                sweep(context, 0)  # whatever the broker still holds of them is gone from the bucket
+                seen.wait_for_more()
+            assert {unit.name for unit in report.units} >= {"a-0", "b-0"}
+            assert sum(unit.records_removed for unit in report.units) > 0
+        for one, (_, count_before) in zip(keyed, before, strict=True):
+            table, count = table_of(connection, one.topic)
+            assert table == one.expected and count < count_before
+            one.produce(20)
+            assert table_of(connection, one.topic)[0] == one.expected
+    assert_sound(tmp_path)
+    with (
+        siltstone.Broker(tmp_path, settings=SETTINGS) as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+    ):
+        for one in keyed:
+            one.connection = connection
+            assert table_of(connection, one.topic)[0] == one.expected
+            one.produce(5)
+            assert table_of(connection, one.topic)[0] == one.expected
+
+
+class reader_at_work:  # noqa: N801  a context manager
+    """Reads the topics again and again, and compares, as long as the body runs."""
+
+    def __init__(self, connection: RawConnection, keyed: list[Keyed]) -> None:
+        self._connection = connection
+        self._keyed = keyed
+        self._expected = [dict(one.expected) for one in keyed]
+        self._over = threading.Event()
+        self._rounds = threading.Semaphore(0)
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> "reader_at_work":
+        self._thread.start()
+        self.wait_for_more()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def wait_for_more(self) -> None:
+        """Two rounds: one of them began after the call."""
+        for _ in range(2):
+            assert self._rounds.acquire(timeout=30), self._failure
+
+    def _read(self) -> None:
+        try:
+            while not self._over.is_set():
+                tables = [table_of(self._connection, one.topic)[0] for one in self._keyed]
+                assert tables == self._expected
+                self._rounds.release()
+        except BaseException as failure:  # told where the body ends
+            self._failure = failure
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_what_groups_committed_is_never_lost(tmp_path: Path, rounds: int) -> None:
+    """``__consumer_offsets`` is a compacted topic like any other."""
+    expected: dict[str, int] = {}
+    for round_ in range(rounds):
+        with siltstone.Broker(tmp_path, settings=SETTINGS) as broker:
+            servers = broker.bootstrap_servers
+            if round_ == 0:
+                with RawConnection(address_of(servers)) as connection:
+                    topic = create_topic(connection, "t")
+                    produce_well(connection, topic, build_batch([Record(timestamp_ms=1, value=b"v")] * 1000))
+            for group in ("g1", "g2", f"only-{round_}"):
+                assert committed(servers, group) == expected.get(group)
+                expected[group] = commit_often(servers, group, start=round_ * 50)
+            broker.flush()
+            with maintained(tmp_path) as context:
+                split(context)
+                roll(context)
+                report = compact_keys(context)
+                sweep(context, 0)
+            names = {unit.name.rpartition("-")[0] for unit in report.units if unit.records_removed}
+            assert names == {"__consumer_offsets"}
+            assert {group: committed(servers, group) for group in expected} == expected
+    with siltstone.Broker(tmp_path, settings=SETTINGS) as broker:
+        assert {group: committed(broker.bootstrap_servers, group) for group in expected} == expected
+    assert_sound(tmp_path)
+
+
+def commit_often(servers: str, group: str, start: int) -> int:
+    """The last offset committed."""
+    consumer = _consumer(servers, group)
+    try:
+        for offset in range(start, start + 50):
+            (done,) = consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+            assert done.error is None
+        return start + 49
+    finally:
+        consumer.close()
+
+
+def committed(servers: str, group: str) -> int | None:
+    consumer = _consumer(servers, group)
+    try:
+        (found,) = consumer.committed([TopicPartition("t", 0)], timeout=20)
+        return None if found.offset < 0 else int(found.offset)
+    finally:
+        consumer.close()
+
+
+def _consumer(servers: str, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
