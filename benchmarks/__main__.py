@@ -5,7 +5,16 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import append_large, append_small, cold_read, compaction, kafka, kafka_network, planning
+from benchmarks import (
+    append_large,
+    append_small,
+    cold_read,
+    compaction,
+    kafka,
+    kafka_network,
+    planning,
+    stream_object_compaction,
+)
 from benchmarks.support.report import Row, show
 
 BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
@@ -15,6 +24,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "d": (cold_read.TITLE, cold_read.run),
     "e": (planning.TITLE, planning.run),
     "f": (kafka_network.TITLE, kafka_network.run),
+    "g": (stream_object_compaction.TITLE, stream_object_compaction.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
