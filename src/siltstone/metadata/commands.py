@@ -277,12 +277,14 @@ class AddPartitions(Command[TopicMetadata], frozen=True):
 
 class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. Removes, then puts; with ``replace`` everything that stands is removed first. Idempotent. What
-    the keys mean, and which values they take, is not asked here."""
+    the keys mean, and which values they take, is not asked here. ``expected``: the configuration it follows from;
+    TopicConfiguredOtherwise when another stands, and this would change it."""
 
     topic_id: str
     put: dict[str, str] = {}
     remove: tuple[str, ...] = ()
     replace: bool = False
+    expected: dict[str, str] | None = None
 
 
 class DeleteTopic(Command[None], frozen=True):

@@ -5,7 +5,8 @@ nothing of that topic.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -13,8 +14,12 @@ from siltstone.broker.apis.config_resources import ResourceType, no_such_resourc
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.commands import AlterTopicConfigs
+from siltstone.metadata.refusals import TopicConfiguredOtherwise
 from siltstone.model.errors import InvalidRequest
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
+
+ATTEMPTS_MAX = 100
+"""Each time somebody else came first: so many at once alter one topic in no program that is well."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,11 +53,24 @@ def alterable_topic(
     return topic_of(parts, name)
 
 
-async def alter(parts: BrokerParts, change: Change, *, validate_only: bool) -> None:
-    """Raises InvalidTopicConfig, TopicNotExist, Unavailable."""
+async def alter(parts: BrokerParts, make: Callable[[], Change], *, validate_only: bool) -> None:
+    """``make`` is called again when the topic was altered by somebody else meanwhile: nobody's change is lost. Raises
+    what it raises, InvalidTopicConfig, TopicNotExist, Unavailable, and TopicConfiguredOtherwise when there is no end to
+    the others."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        with suppress(TopicConfiguredOtherwise):
+            await _alter(parts, make(), validate_only=validate_only)
+            return
+    await _alter(parts, make(), validate_only=validate_only)
+
+
+async def _alter(parts: BrokerParts, change: Change, *, validate_only: bool) -> None:
     put = written_configs(change.put)
     kept = {} if change.replace else change.topic.metadata.configs
     remaining = {name: text for name, text in kept.items() if name not in change.remove}
     parse_topic_configs({**remaining, **put}, parts.topics.defaults)
     if not validate_only:
-        await parts.metadata.execute(AlterTopicConfigs(change.topic.id, put, change.remove, change.replace))
+        expected = None if change.replace else dict(change.topic.metadata.configs)
+        await parts.metadata.execute(
+            AlterTopicConfigs(change.topic.id, put, change.remove, change.replace, expected)
+        )

@@ -47,7 +47,7 @@ async def _response(
 ) -> AlterConfigsResourceResponse:
     code, message = 0, None
     try:
-        await alter(parts, _change(parts, resource, repeated), validate_only=validate_only)
+        await alter(parts, lambda: _change(parts, resource, repeated), validate_only=validate_only)
     except SiltstoneError as failure:
         code, message = error_code(failure), error_message(failure)
     return AlterConfigsResourceResponse(

@@ -25,6 +25,7 @@ from siltstone.metadata.refusals import (
     StreamNotClosed,
     TooManyPartitions,
     TopicAlreadyExists,
+    TopicConfiguredOtherwise,
     TopicNameCollides,
     TopicNotExist,
 )
@@ -144,6 +145,8 @@ def decide_alter_topic_configs(
     _check_configs(configs)
     if configs == topic.configs:
         return Decision((), topic)
+    if command.expected is not None and command.expected != topic.configs:
+        raise TopicConfiguredOtherwise(f"topic {topic.name} was configured otherwise meanwhile: look again")
     return Decision((TopicConfigured(topic.topic_id, configs),), replace(topic, configs=configs))
 
 

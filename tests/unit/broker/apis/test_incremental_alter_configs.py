@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
@@ -38,6 +40,21 @@ def test_set_and_delete_leave_the_others_as_they_are(version):
         assert await altered(world, *changes, version=version) == {
             "retention.ms": "7", "max.message.bytes": "6", "preallocate": "true",
         }  # fmt: skip
+
+    in_admin_world(scenario)
+
+
+def test_of_changes_at_once_none_is_lost():
+    """Each list is made from what stood when it was asked for."""
+
+    async def scenario(world):
+        await world.create("t", retention_ms="5", cleanup_policy="")
+        key = "leader.replication.throttled.replicas"
+        asked = [altering(resource("t", (key, APPEND, f"{number}:0"))) for number in range(20)]
+        answers = await asyncio.gather(*(world.answer(each, 1) for each in asked))
+        assert [answer.responses[0].error_code for answer in answers] == [0] * 20
+        standing = world.parts.topics.by_name("t").metadata.configs[key]
+        assert sorted(standing.split(",")) == sorted(f"{number}:0" for number in range(20))
 
     in_admin_world(scenario)
 

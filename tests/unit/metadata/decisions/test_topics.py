@@ -144,8 +144,12 @@ def test_partitions_that_are_not_added(world, command: AddPartitions, expected: 
         (AlterTopicConfigs(ID, {"a": "1"}, ("retention.ms", "unknown")), {"a": "1"}),
         (AlterTopicConfigs(ID, {"a": "1"}, replace=True), {"a": "1"}),
         (AlterTopicConfigs(ID, replace=True), {}),
+        (
+            AlterTopicConfigs(ID, {"a": "1"}, expected={"retention.ms": "1000"}),
+            {"retention.ms": "1000", "a": "1"},
+        ),
     ],
-    ids=["put", "put again", "remove", "replace", "replace by nothing"],
+    ids=["put", "put again", "remove", "replace", "replace by nothing", "expected"],
 )
 def test_configs(world, command: AlterTopicConfigs, expected: dict[str, str]) -> None:
     answer = world.do(command)
@@ -160,8 +164,10 @@ def test_configs(world, command: AlterTopicConfigs, expected: dict[str, str]) ->
         (AlterTopicConfigs(ID, {"a": "1"}, ("a",)), "INVALID_REQUEST"),
         (AlterTopicConfigs(ID, {"a": "1" * 65_536}), "INVALID_REQUEST"),
         (AlterTopicConfigs(OTHER_ID, {"a": "1"}), "TOPIC_NOT_EXIST"),
+        (AlterTopicConfigs(ID, {"a": "1"}, expected={"retention.ms": "999"}), "TOPIC_CONFIGURED_OTHERWISE"),
+        (AlterTopicConfigs(ID, {"a": "1"}, expected={}), "TOPIC_CONFIGURED_OTHERWISE"),
     ],
-    ids=["put and removed", "too long", "unknown topic"],
+    ids=["put and removed", "too long", "unknown topic", "another stands", "one stands"],
 )
 def test_configs_that_are_not_altered(world, command: AlterTopicConfigs, expected: str) -> None:
     assert world.outcome(command) == (expected, 0)
