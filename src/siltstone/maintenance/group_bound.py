@@ -1,7 +1,7 @@
 """How far retention may go in topics that are kept until their groups have read them (siltstone.retention.ack). Pure.
 
-Retention drops whole segments from the front, so the bound is one: the end of the last segment that every registered
-group has committed to its end (R6). What lies behind the slowest group's offset stays, be it read by all the others
+Retention drops whole segments from the front, so the bound is one: a segment may go when every registered group has
+committed to its end or beyond (R6). What lies behind the slowest group's offset stays, be it read by all the others
 (the first gate of Pulsar's trimming).
 """
 
@@ -11,24 +11,24 @@ import msgspec
 
 from siltstone.foundation.quantity_words import size_words
 from siltstone.maintenance.group_progress import NO_OFFSET, DamagedGroupProgress, progress_of
+from siltstone.maintenance.retention.past import bytes_within
 from siltstone.maintenance.topic_streams import Role, TopicStream
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.metadata.image import ImageView
 
 
 class GroupBound(msgspec.Struct, frozen=True):
-    """Segments that end at ``offset`` or before may go. ``blocked_bytes``: those of the closed ones that may not,
-    because of ``group``, the slowest, which is at ``group_offset``. ``reason`` says the same to people."""
+    """Segments that end at ``offset`` or before may go; there is ``group``, the slowest. ``blocked_bytes``: what
+    therefore stays, whole segments and what follows them. ``reason`` says the same to people."""
 
     offset: int
     group: str
-    group_offset: int
     blocked_bytes: int
     reason: str
 
 
 def bound_of(image: ImageView) -> Callable[[TopicStream], tuple[int, str] | None]:
-    """What retention asks of each stream of record batches. None: nobody is waited for."""
+    """What retention asks about each stream of record batches. None: nobody is waited for."""
 
     def bound(stream: TopicStream) -> tuple[int, str] | None:
         found = group_bound(image, stream)
@@ -43,14 +43,14 @@ def group_bound(image: ImageView, stream: TopicStream) -> GroupBound | None:
     slowest = min(_positions(image, stream), default=None)
     if slowest is None:
         return None
-    group_offset, group, trouble = slowest
-    metadata = image.streams[stream.stream_id]
-    offset, blocked_bytes = _within_segments(metadata, group_offset)
-    return GroupBound(offset, group, group_offset, blocked_bytes, _reason(group, blocked_bytes, trouble))
+    offset, group, trouble = slowest
+    blocked_bytes = _blocked_bytes(image.streams[stream.stream_id], offset)
+    waiting = f"{size_words(blocked_bytes)} wait for group {group}"
+    return GroupBound(offset, group, blocked_bytes, f"{waiting}: {trouble}" if trouble else waiting)
 
 
 def _positions(image: ImageView, stream: TopicStream) -> Iterator[tuple[int, str, str]]:
-    """Offset, group, and what is wrong with what is known of it: then it is not known to have read anything."""
+    """Offset, group, and why it is at the beginning: because it is not known to have read anything."""
     start = image.streams[stream.stream_id].start_offset
     for group in stream.config.retention_groups:
         try:
@@ -58,24 +58,12 @@ def _positions(image: ImageView, stream: TopicStream) -> Iterator[tuple[int, str
         except DamagedGroupProgress as damage:
             yield start, group, str(damage)
             continue
-        if progress is None:
-            yield start, group, "it has committed nothing"
-        elif progress.is_waited_for(stream.topic.topic_id):
-            offset = progress.offset(stream.topic.topic_id, stream.partition)
-            yield max(start, offset), group, "it has committed nothing" if offset == NO_OFFSET else ""
+        if progress is not None and not progress.is_waited_for(stream.topic.topic_id):
+            continue
+        offset = NO_OFFSET if progress is None else progress.offset(stream.topic.topic_id, stream.partition)
+        yield max(start, offset), group, "it has committed nothing" if offset == NO_OFFSET else ""
 
 
-def _within_segments(stream: StreamMetadata, group_offset: int) -> tuple[int, int]:
-    """The bound, and the bytes of the closed segments behind it."""
-    bound, blocked_bytes = stream.start_offset, 0
-    for segment in stream.segments:
-        if segment.end_offset <= group_offset:
-            bound = segment.end_offset
-        else:
-            blocked_bytes += segment.size_bytes
-    return bound, blocked_bytes
-
-
-def _reason(group: str, blocked_bytes: int, trouble: str) -> str:
-    waiting = f"{size_words(blocked_bytes)} wait for group {group}"
-    return f"{waiting}: {trouble}" if trouble else waiting
+def _blocked_bytes(stream: StreamMetadata, offset: int) -> int:
+    closed = sum(segment.size_bytes for segment in stream.segments if segment.end_offset > offset)
+    return closed + bytes_within(stream, max(stream.active_offset, offset), stream.end_offset)
