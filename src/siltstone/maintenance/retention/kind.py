@@ -100,6 +100,6 @@ def _carried_out(
     return UnitReport(
         name=name,
         outcome=Outcome.DONE,
-        text=f"{counted(len(trimmed), 'partition')} begin later, by {counted(retention.offsets, 'offset')} in all",
+        text=f"{counted(retention.offsets, 'offset')} trimmed in {counted(len(trimmed), 'partition')}",
         offsets_trimmed=retention.offsets,
     )
