@@ -6,16 +6,18 @@ The clock stands still while it works, so that a commit comes in time whatever t
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 from siltstone.maintenance.compaction import compact
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
+from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
 from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.runner import Runner, Task
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
@@ -30,10 +32,12 @@ KEYS = KeyCompactionSettings(object_bytes=256 * 1024, block_bytes=16 * 1024, all
 
 
 @contextmanager
-def maintained(folder: Path, hours_ahead: float = 0) -> Iterator[MaintenanceContext]:
+def maintained(
+    folder: Path, hours_ahead: float = 0, clock: ManualClock | None = None
+) -> Iterator[MaintenanceContext]:
     """``hours_ahead``: so much later, for what waits for a time."""
-    clock = ManualClock(SystemClock().now_ms() + int(hours_ahead * HOUR_MS))
-    with open_store(load_settings(folder, environment={}), clock=clock) as store:
+    clock = clock or ManualClock(SystemClock().now_ms() + int(hours_ahead * HOUR_MS))
+    with open_store(load_settings(folder, environment={}), clock=clock, rng=Random(1)) as store:
         yield store.context
 
 
@@ -57,18 +61,21 @@ def roll(context: MaintenanceContext) -> None:
 
 
 def compact_keys(
-    context: MaintenanceContext, runner: Runner | None = None, settings: KeyCompactionSettings = KEYS
+    context: MaintenanceContext,
+    runner: Runner | None = None,
+    settings: KeyCompactionSettings = KEYS,
+    task: Task = run_key_compaction,
 ) -> RunReport:
     """All compacted topics, whatever their ratio."""
-    kind = KeyCompaction(settings)
+    kind = KeyCompaction(settings, task)
     watch = Watch(kind.name, context.clock)
-    report = run(context, kind, lambda: runner or InProcessRunner(), Scope(is_forced=True), Budget(), watch)
-    assert report.is_well, report
-    return report
+    return run(context, kind, lambda: runner or InProcessRunner(), Scope(is_forced=True), Budget(), watch)
 
 
 def split_and_compact(folder: Path, hours_ahead: float = 0) -> RunReport:
     with maintained(folder, hours_ahead) as context:
         split(context)
         roll(context)
-        return compact_keys(context)
+        report = compact_keys(context)
+    assert report.is_well, report
+    return report
