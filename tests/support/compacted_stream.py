@@ -33,7 +33,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_formats.object_layout import ObjectBuilder
 from siltstone.object_formats.object_ranges import ranges_of_entries
-from tests.support.objects import index_of, read_object
+from support.objects import index_of, read_object
 
 STREAM_ID = 7
 DAY_MS = 86_400_000

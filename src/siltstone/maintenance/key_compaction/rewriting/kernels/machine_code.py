@@ -20,32 +20,49 @@ _NEWLY = "uint8[::1]"
 _INTS = "int64[::1]"
 
 
-def machine_code(signature: str | None = None) -> Callable[[F], F]:
+def machine_code(signature: str) -> Callable[[F], F]:
     """Without a folder to keep it in it is compiled in each process: seconds."""
 
     def compiled(function: F) -> F:
-        signatures = () if signature is None else (signature,)
         try:
-            made: F = numba.njit(*signatures, nogil=True, cache=True)(function)
+            made: F = numba.njit(signature, nogil=True, cache=True)(function)
         except RuntimeError:  # no folder can be written to
-            made = numba.njit(*signatures, nogil=True)(function)
+            made = numba.njit(signature, nogil=True)(function)
         return made
 
     return compiled
 
 
+def apart_from_it(function: F) -> F:
+    """Of the functions below: what is seldom needed, called."""
+    made: F = numba.njit(nogil=True)(function)
+    return made
+
+
+def part_of_it(function: F) -> F:
+    """Of the functions below: made with each of them, and into them."""
+    made: F = numba.njit(nogil=True, forceinline=True)(function)
+    return made
+
+
+@part_of_it
+def _at(array: Any, position: Any) -> Any:
+    """Without the look at whether the position counts from the end, which numba makes for signed ones."""
+    return array[np.uint64(position)]
+
+
 # -- frames and batch headers ------------------------------------------------------------------------------
 
 
-@machine_code()
+@part_of_it
 def _little(data: Any, at: Any) -> Any:
     value = np.uint64(0)
     for byte in range(8):
-        value |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+        value |= np.uint64(_at(data, at + byte)) << np.uint64(8 * byte)
     return value
 
 
-@machine_code()
+@part_of_it
 def _big(data: Any, at: Any, size: int) -> Any:
     """Signed."""
     value = np.int64(np.int8(data[at]))
@@ -92,29 +109,39 @@ def scan_batches(data: Any, stream_id: int, rows: Any) -> Any:
 # -- records -------------------------------------------------------------------------------------------------
 
 
-@machine_code()
-def _varint(data: Any, at: int, end: int, bits: int) -> Any:
-    """The integer, and the position after it; -1 when it ends early or is too wide."""
+@apart_from_it
+def _long_varint(data: Any, at: Any, end: Any, bits: int) -> Any:
     raw = np.uint64(0)
     shift = 0
-    while at < end:
-        byte = np.uint64(data[at])
+    while at < end and shift < bits:
+        byte = np.uint64(_at(data, at))
         at += 1
         raw |= (byte & np.uint64(0x7F)) << np.uint64(shift)
         if byte < np.uint64(0x80):
-            last = shift + 7 > bits and (byte >> np.uint64(bits - shift)) != np.uint64(0)
-            value = np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1))
-            return value, -1 if last else at
+            is_too_wide = shift + 7 > bits and (byte >> np.uint64(bits - shift)) != np.uint64(0)
+            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), -1 if is_too_wide else at
         shift += 7
-        if shift >= bits:
-            break
     return np.int64(0), -1
+
+
+@part_of_it
+def _varint(data: Any, at: Any, end: Any, bits: int) -> Any:
+    """The integer, and the position after it; -1 when it ends early or is too wide. Most are short."""
+    if at + 1 < end:
+        first = np.int64(_at(data, at))
+        if first < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        second = np.int64(_at(data, at + 1))
+        if second < 0x80:
+            raw = (first & 0x7F) | (second << 7)
+            return (raw >> 1) ^ -(raw & 1), at + 2
+    return _long_varint(data, at, end, bits)
 
 
 @machine_code(f"boolean({BYTES}, {_INTS}, {_INTS}, {_INTS}, int64[:, ::1])")
 def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any) -> bool:  # noqa: PLR0911
     """Whether all could be read."""
-    number = 0
+    number = np.uint64(0)
     for batch in range(len(starts)):
         position, stop = starts[batch], ends[batch]
         last_delta = np.int64(-1)
@@ -137,15 +164,15 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
             value_bytes, at = _varint(data, key_at + max(key_bytes, 0), end, 32)
             if at < 0 or value_bytes < -1 or max(value_bytes, 0) >= end - at:
                 return False
-            columns[0, number] = batch
-            columns[1, number] = record_at
-            columns[2, number] = end
-            columns[3, number] = offset_delta
-            columns[4, number] = time_delta
-            columns[5, number] = key_at
-            columns[6, number] = key_bytes
-            columns[7, number] = value_bytes
-            number += 1
+            columns[np.uint64(0), number] = batch
+            columns[np.uint64(1), number] = record_at
+            columns[np.uint64(2), number] = end
+            columns[np.uint64(3), number] = offset_delta
+            columns[np.uint64(4), number] = time_delta
+            columns[np.uint64(5), number] = key_at
+            columns[np.uint64(6), number] = key_bytes
+            columns[np.uint64(7), number] = value_bytes
+            number += np.uint64(1)
             position = end
         if position != stop:
             return False
@@ -154,14 +181,14 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
 
 @machine_code(f"void({BYTES}, {_INTS}, {_INTS}, {_NEWLY})")
 def gather(data: Any, starts: Any, ends: Any, target: Any) -> None:
-    position = 0
+    position = np.uint64(0)
     for number in range(len(starts)):
-        start, end = starts[number], ends[number]
-        target[position : position + end - start] = data[start:end]
-        position += end - start
+        for at in range(np.uint64(starts[number]), np.uint64(ends[number])):
+            target[position] = data[at]
+            position += np.uint64(1)
 
 
-@machine_code()
+@part_of_it
 def _put_varint(target: Any, at: int, value: int) -> int:
     raw = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> 63)
     while raw >= np.uint64(0x80):
@@ -172,7 +199,7 @@ def _put_varint(target: Any, at: int, value: int) -> int:
     return at + 1
 
 
-@machine_code()
+@part_of_it
 def _varint_bytes(value: int) -> int:
     raw = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> 63)
     size = 1
@@ -203,7 +230,7 @@ def gather_shifted(data: Any, starts: Any, ends: Any, time_deltas: Any, target: 
 # -- SipHash-2-4, 128 bits ------------------------------------------------------------------------------------
 
 
-@machine_code()
+@part_of_it
 def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     v0 = v0 + v1
     v1 = ((v1 << np.uint64(13)) | (v1 >> np.uint64(51))) ^ v0
@@ -237,7 +264,7 @@ def hash_keys(data: Any, key_at: Any, key_bytes: Any, k0: Any, k1: Any, hashes: 
             v0 ^= word
         word = np.uint64(length & 0xFF) << np.uint64(56)
         for byte in range(length & 7):
-            word |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+            word |= np.uint64(_at(data, at + byte)) << np.uint64(8 * byte)
         v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0 ^= word
@@ -254,16 +281,16 @@ def hash_keys(data: Any, key_at: Any, key_bytes: Any, k0: Any, k1: Any, hashes: 
 # -- the map ---------------------------------------------------------------------------------------------------
 
 
-@machine_code()
+@part_of_it
 def _slot_of(slots: Any, high: Any, low: Any) -> Any:
     count = np.uint64(len(slots))
-    at = int(np.int64(((high >> np.uint64(32)) * count) >> np.uint64(32)))
+    at = ((high >> np.uint64(32)) * count) >> np.uint64(32)
     while slots[at, 2] != np.uint64(0):
         if slots[at, 0] == high and slots[at, 1] == low:
             return at, True
-        at += 1
-        if at == len(slots):
-            at = 0
+        at += np.uint64(1)
+        if at == count:
+            at = np.uint64(0)
     return at, False
 
 
