@@ -17,6 +17,7 @@ from siltstone.broker.producer_ids import ProducerIds
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
+from siltstone.maintenance.topic_streams import put_topic_defaults
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.service import MetadataService
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
@@ -62,6 +63,8 @@ async def start_broker(
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls
     )
+    if (told := put_topic_defaults(metadata.image, topics.defaults)) is not None:
+        await metadata.execute(told)
     partitions.start()
     broker = KafkaBroker(parts, backlog)
     await broker.start()

@@ -5,6 +5,7 @@ from enum import Enum
 
 import msgspec
 
+from siltstone.metadata.commands import PutKey
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
@@ -39,6 +40,13 @@ class TopicStream(msgspec.Struct, frozen=True):
 def topic_streams(image: ImageView) -> dict[int, TopicStream]:
     """By stream id. Streams of no topic are not in it."""
     return {each.stream_id: each for each in _all(image, topic_defaults(image))}
+
+
+def put_topic_defaults(image: ImageView, defaults: Mapping[str, str]) -> PutKey | None:
+    """What a broker with these says of them when it starts. None: they stand there already."""
+    if dict(topic_defaults(image)) == dict(defaults):
+        return None
+    return PutKey(TOPIC_DEFAULTS_KEY, msgspec.json.encode(dict(sorted(defaults.items()))), overwrite=True)
 
 
 def topic_defaults(image: ImageView) -> Mapping[str, str]:
