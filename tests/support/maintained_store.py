@@ -195,6 +195,9 @@ class MaintainedStore:
     def lose(self, object_id: int) -> None:
         MemoryStore.delete(self.bucket_of(object_id), [object_key(object_id)])
 
+    def lose_key(self, key: str, bucket_id: int = 0) -> None:
+        MemoryStore.delete(self.stores[bucket_id], [key])
+
     def keys(self, bucket_id: int = 0) -> set[str]:
         return {summary.key for summary in MemoryStore.list(self.stores[bucket_id])}
 

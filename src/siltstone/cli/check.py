@@ -1,16 +1,22 @@
-"""``siltstone check``: the fsck."""
+"""``siltstone check``: the fsck, and the repair of what can be repaired."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import click
 
+from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.failures import Failure
 from siltstone.cli.output import print_json, progress, remarks, results, table
-from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.store_options import StoreChoice, json_option, store_options_of_buckets
 from siltstone.cli.words import counted, size_words
 from siltstone.maintenance.checking.check import check as check_store
 from siltstone.maintenance.checking.findings import CheckReport, Finding, Severity
+from siltstone.maintenance.checking.repair_plan import Repair, RepairPlan, plan_repair
+from siltstone.maintenance.checking.repairing import RepairReport, repair, unrepaired
+from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS
+from siltstone.server.components import Store
+from siltstone.server.setting_tree import values_of
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
@@ -20,33 +26,79 @@ NOTES_SHOWN_MAX = 3
 
 @click.command()
 @click.option(
-    "--full/--indexes-only", "read_blocks", default=True, help="Read every byte (the default), or only the indexes."
-)  # fmt: skip
+    "--full/--indexes-only",
+    "read_blocks",
+    default=True,
+    help="Read every byte (the default), or only the indexes.",
+)
+@click.option("--repair", "is_repair", is_flag=True, help="Carry out the repair plan, after asking.")
+@yes_option
 @json_option
-@store_options
-def check(choice: StoreChoice, read_blocks: bool, as_json: bool) -> None:
+@store_options_of_buckets  # fmt: skip
+def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: bool, as_json: bool) -> None:
     """Verify that everything the metadata says is so.
 
     Every committed object exists, its checksums hold and it covers what it should; every offset of every stream is
     covered exactly once; objects that nobody names are listed. Only reads, and may run beside a node and beside
     compaction. Exit status 0 when all is well, 1 when it is not.
+
+    What can be repaired is shown as a plan, what cannot with what to do about it; --repair carries the plan out. It
+    deletes objects that nobody names once they are older than any upload may take, each looked up once more, and
+    aborts uploads that nobody will complete. While anything is damaged, missing or in doubt it does nothing.
     """
-    with choice.open() as store, progress(remarks()) as bars:
+    with choice.open() as store:
+        report = _checked(store, read_blocks)
+        plan = _planned(store, report)
+        if not as_json:
+            _print_report(report)
+            _print_plan(plan)
+        repaired = _repaired(store, plan, is_answered) if is_repair and plan.repairs else None
+    if as_json:
+        print_json(_as_json(report, plan, repaired))
+    elif repaired is not None:
+        _print_repaired(plan, repaired)
+    if not _is_well(report, repaired):
+        raise Failure
+
+
+def _checked(store: Store, read_blocks: bool) -> CheckReport:
+    with progress(remarks()) as bars:
         task = bars.add_task("checking objects", total=None)
-        report = check_store(
+        return check_store(
             store.context,
             read_blocks=read_blocks,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
-    if as_json:
-        print_json(_as_json(report))
-    else:
-        _print_report(report)
-    if not report.is_clean:
-        raise Failure
 
 
-def _as_json(report: CheckReport) -> dict[str, object]:
+def _planned(store: Store, report: CheckReport) -> RepairPlan:
+    limits = [
+        value
+        for setting, value in values_of(store.settings.tuning)
+        if setting.name == "time_limit_ms" and isinstance(value, int)
+    ]
+    return plan_repair(
+        report,
+        store.metadata.image.objects,
+        store.context.clock.now_ms(),
+        age_ms_min=max(COMPACTION_TIME_LIMIT_MS, *limits),
+    )
+
+
+def _repaired(store: Store, plan: RepairPlan, is_answered: bool) -> RepairReport:
+    confirm(f"Repair: {plan.in_one_line}?", is_answered=is_answered)
+    return repair(store.context, plan)
+
+
+def _is_well(report: CheckReport, repaired: RepairReport | None) -> bool:
+    """Whether nothing is wrong, or what was has been repaired."""
+    if repaired is None:
+        return report.is_clean
+    done = {each.key for each in repaired.done}
+    return all(each.severity is Severity.NOTE or each.key in done for each in report.findings)
+
+
+def _as_json(report: CheckReport, plan: RepairPlan, repaired: RepairReport | None) -> dict[str, object]:
     return {
         "clean": report.is_clean,
         "streams_checked": report.streams_checked,
@@ -54,7 +106,11 @@ def _as_json(report: CheckReport) -> dict[str, object]:
         "blocks_checked": report.blocks_checked,
         "bytes_read": report.bytes_read,
         "findings": [_finding_as_json(finding) for finding in report.findings],
-    }
+        "repair_plan": {
+            "repairs": [_repair_as_json(each) for each in plan.repairs],
+            "left": [{"key": each.finding.key, "text": each.finding.text, "advice": each.advice} for each in plan.left],
+        },
+    } | ({} if repaired is None else {"repaired": _repaired_as_json(repaired)})  # fmt: skip
 
 
 def _finding_as_json(finding: Finding) -> dict[str, object]:
@@ -66,7 +122,25 @@ def _finding_as_json(finding: Finding) -> dict[str, object]:
         "object_id": finding.object_id,
         "key": finding.key,
         "size_bytes": finding.size_bytes,
+        "bucket_id": finding.bucket_id,
     }
+
+
+def _repair_as_json(each: Repair) -> dict[str, object]:
+    return {
+        "action": each.action.name,
+        "bucket_id": each.bucket_id,
+        "object_id": each.object_id,
+        "key": each.key,
+        "size_bytes": each.size_bytes,
+    }
+
+
+def _repaired_as_json(report: RepairReport) -> list[dict[str, object]]:
+    return [
+        _repair_as_json(each.repair) | {"done": not each.why_not, "why_not": each.why_not}
+        for each in report.results
+    ]
 
 
 def _print_report(report: CheckReport) -> None:
@@ -102,3 +176,28 @@ def _rows(findings: Sequence[Finding]) -> Iterator[tuple[Finding, str]]:
             yield group[0], f"{len(group):,} times, {size_words(size_bytes)} in all (--json lists each)"
         else:
             yield from ((finding, finding.text) for finding in group)
+
+
+def _print_plan(plan: RepairPlan) -> None:
+    """Nothing for a store that needs no repair."""
+    out = results()
+    if plan.repairs:
+        out.print(f"can be repaired (--repair): {plan.in_one_line}")
+    for (kind, advice), count in _advice(plan).items():
+        out.print(f"{kind}, {counted(count, 'time')}: {advice}", markup=False, soft_wrap=True)
+
+
+def _advice(plan: RepairPlan) -> dict[tuple[str, str], int]:
+    """How often each is given, in the order of the findings."""
+    counts: dict[tuple[str, str], int] = {}
+    for each in plan.left:
+        said = (each.finding.kind.name.lower().replace("_", " "), each.advice)
+        counts[said] = counts.get(said, 0) + 1
+    return counts
+
+
+def _print_repaired(plan: RepairPlan, report: RepairReport) -> None:
+    deleted = size_words(report.bytes_deleted)
+    results().print(f"repaired: {len(report.done):,} of {len(plan.repairs):,}, {deleted} deleted")
+    for line in unrepaired(report):
+        remarks().print(f"not repaired: {line}", markup=False, soft_wrap=True)

@@ -33,8 +33,21 @@ class StoreChoice(msgspec.Struct, frozen=True):
         return open_store(self.settings(**flags))
 
 
+OWN_BUCKET = ""
+"""What --bucket without a URL stands for, where it may: what the settings name."""
+
+
 def store_options(command: F) -> F:
     """Adds --store, --config, --bucket, --metadata and --set; the command takes them as one ``choice``."""
+    return _with_store_options(command, {})
+
+
+def store_options_of_buckets(command: F) -> F:
+    """For a command that is about the buckets: --bucket may stand alone, and changes nothing then."""
+    return _with_store_options(command, {"is_flag": False, "flag_value": OWN_BUCKET})
+
+
+def _with_store_options(command: F, bucket_option: dict[str, Any]) -> F:
     options = (
         click.option(
             "--store", type=click.Path(path_type=Path), envvar="SILTSTONE_STORE", default=DEFAULT_FOLDER,
@@ -44,7 +57,10 @@ def store_options(command: F) -> F:
             "--config", type=click.Path(path_type=Path), envvar="SILTSTONE_CONFIG", metavar="FILE",
             help="Settings to use instead of FOLDER/siltstone.toml.",
         ),
-        click.option("--bucket", metavar="URL", help="Where the objects are: s3://bucket/prefix, file:///folder."),
+        click.option(
+            "--bucket", metavar="URL", help="Where the objects are: s3://bucket/prefix, file:///folder.",
+            **bucket_option,
+        ),
         click.option("--metadata", metavar="URL", help="Where the metadata is: sqlite:///folder/file."),
         click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting; repeatable."),
     )  # fmt: skip
@@ -58,7 +74,7 @@ def store_options(command: F) -> F:
         assignments: tuple[str, ...],
         **arguments: Any,
     ) -> Any:
-        placed = {"buckets.0": bucket, "metadata": metadata}
+        placed = {"buckets.0": bucket or None, "metadata": metadata}
         flags = _assigned(assignments) | {key: url for key, url in placed.items() if url is not None}
         return command(choice=StoreChoice(store, config, flags), **arguments)
 

@@ -2,11 +2,14 @@
 
 The bucket is listed before the image is read: what is in the list was prepared before, so an object just uploaded
 cannot look like an orphan. What ended in between, swept or committed, is looked up once more.
+
+A listing is doubtful (``listing``) when it leaves out what is there. Nothing is deleted by such a one.
 """
 
 from collections.abc import Iterator, Sequence
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
+from siltstone.maintenance.checking.listing import doubts_of
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_identity import store_id_of
@@ -18,8 +21,11 @@ from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectS
 from siltstone.object_store.store_marker import MARKER_KEY, marked_store_id
 
 
-def check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
-    """A bucket that fails is a finding; metadata that cannot be reached is raised."""
+def check_bucket(
+    context: MaintenanceContext, bucket_id: int, before: MetadataImage | None = None
+) -> list[Finding]:
+    """``before``: an image from before this call; what it names, and the one after too, has to be listed. A bucket that
+    fails is a finding; metadata that cannot be reached is raised."""
     store = context.buckets.store(bucket_id)
     try:
         summaries = list(store.list())
@@ -29,8 +35,9 @@ def check_bucket(context: MaintenanceContext, bucket_id: int) -> list[Finding]:
     image = context.metadata.refresh()
     try:
         return [
+            *doubts_of(summaries, bucket_id, before, image, store),
             *_judge_objects(summaries, bucket_id, image, store),
-            *_judge_uploads(uploads, image, store),
+            *_judge_uploads(uploads, bucket_id, image, store),
         ]
     except SiltstoneError as trouble:
         return [_unreachable(bucket_id, trouble)]
@@ -50,58 +57,59 @@ def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> I
     try:
         marked = marked_store_id(store)
     except DamagedIdentity as damage:
-        yield _of_marker(f"bucket {bucket_id}: {damage}")
+        yield _of_marker(bucket_id, f"bucket {bucket_id}: {damage}")
         return
     if marked != store_id_of(image):
         yield _of_marker(
+            bucket_id,
             f"bucket {bucket_id} belongs to store {marked}, this is store {store_id_of(image)}: "
-            "the settings name the wrong bucket, or the metadata is another store's"
+            "the settings name the wrong bucket, or the metadata is another store's",
         )
 
 
-def _of_marker(text: str) -> Finding:
-    return Finding(FindingKind.BUCKET_OF_ANOTHER_STORE, text, key=MARKER_KEY)
+def _of_marker(bucket_id: int, text: str) -> Finding:
+    return Finding(FindingKind.BUCKET_OF_ANOTHER_STORE, text, key=MARKER_KEY, bucket_id=bucket_id)
 
 
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
     """None for an object that is where it belongs."""
     object_id = _own_id(summary.key, image)
     if object_id is None:
-        return _finding(FindingKind.FOREIGN_KEY, summary, None, "was not written by this store")
+        return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
     metadata = image.objects.get(object_id)
     if metadata is None or metadata.bucket_id != bucket_id:
-        return _finding(FindingKind.ORPHAN_OBJECT, summary, object_id, "is named by nobody")
+        return _finding(FindingKind.ORPHAN_OBJECT, summary, bucket_id, object_id, "is named by nobody")
     if metadata.state is ObjectState.PREPARED:
-        return _finding(FindingKind.OBJECT_PREPARED, summary, object_id, "is uploaded, not committed yet")
+        text = "is uploaded, not committed yet"
+        return _finding(FindingKind.OBJECT_PREPARED, summary, bucket_id, object_id, text)
     if metadata.state is ObjectState.DESTROYED:
-        return _finding(
-            FindingKind.OBJECT_AWAITS_DELETION, summary, object_id, "waits for the end of its grace period"
-        )
+        text = "waits for the end of its grace period"
+        return _finding(FindingKind.OBJECT_AWAITS_DELETION, summary, bucket_id, object_id, text)
     return None
 
 
 def _judge_uploads(
-    uploads: Sequence[MultipartUpload], image: MetadataImage, store: ObjectStore
+    uploads: Sequence[MultipartUpload], bucket_id: int, image: MetadataImage, store: ObjectStore
 ) -> list[Finding]:
     """An upload is completed before its object is committed: one that only the first list has was no orphan."""
-    findings = {upload: _judge_upload(upload, image) for upload in uploads}
+    findings = {upload: _judge_upload(upload, bucket_id, image) for upload in uploads}
     if any(finding.kind is FindingKind.ORPHAN_UPLOAD for finding in findings.values()):
         left = set(store.list_multipart())
         return [finding for upload, finding in findings.items() if upload in left]
     return list(findings.values())
 
 
-def _judge_upload(upload: MultipartUpload, image: MetadataImage) -> Finding:
+def _judge_upload(upload: MultipartUpload, bucket_id: int, image: MetadataImage) -> Finding:
     object_id = _own_id(upload.key, image)
     if object_id is None:
-        return _of_upload(
-            FindingKind.FOREIGN_KEY, upload, None, "has an upload in parts that is not this store's"
-        )
+        text = "has an upload in parts that is not this store's"
+        return _of_upload(FindingKind.FOREIGN_KEY, upload, bucket_id, None, text)
     metadata = image.objects.get(object_id)
     if metadata is not None and metadata.state is ObjectState.PREPARED:
-        return _of_upload(FindingKind.UPLOAD_UNDER_WAY, upload, object_id, "is being uploaded in parts")
+        text = "is being uploaded in parts"
+        return _of_upload(FindingKind.UPLOAD_UNDER_WAY, upload, bucket_id, object_id, text)
     text = "has an upload in parts that nobody will complete"
-    return _of_upload(FindingKind.ORPHAN_UPLOAD, upload, object_id, text)
+    return _of_upload(FindingKind.ORPHAN_UPLOAD, upload, bucket_id, object_id, text)
 
 
 def _own_id(key: str, image: MetadataImage) -> int | None:
@@ -110,22 +118,29 @@ def _own_id(key: str, image: MetadataImage) -> int | None:
     return object_id if object_id is not None and object_id < image.next_object_id else None
 
 
-def _finding(kind: FindingKind, summary: ObjectSummary, object_id: int | None, text: str) -> Finding:
+def _finding(
+    kind: FindingKind, summary: ObjectSummary, bucket_id: int, object_id: int | None, text: str
+) -> Finding:
     return Finding(
         kind,
         f"{summary.key} ({summary.size_bytes} bytes) {text}",
         object_id=object_id,
         key=summary.key,
         size_bytes=summary.size_bytes,
+        bucket_id=bucket_id,
+        modified_ms=summary.modified_ms,
     )
 
 
-def _of_upload(kind: FindingKind, upload: MultipartUpload, object_id: int | None, text: str) -> Finding:
-    return Finding(kind, f"{upload.key} {text}", object_id=object_id, key=upload.key)
+def _of_upload(
+    kind: FindingKind, upload: MultipartUpload, bucket_id: int, object_id: int | None, text: str
+) -> Finding:
+    return Finding(kind, f"{upload.key} {text}", object_id=object_id, key=upload.key, bucket_id=bucket_id)
 
 
 def _unreachable(bucket_id: int, trouble: SiltstoneError) -> Finding:
-    return Finding(FindingKind.STORE_UNREACHABLE, f"bucket {bucket_id} cannot be listed: {trouble}")
+    text = f"bucket {bucket_id} cannot be listed: {trouble}"
+    return Finding(FindingKind.STORE_UNREACHABLE, text, bucket_id=bucket_id)
 
 
 def _still_there(store: ObjectStore, key: str) -> bool:

@@ -32,7 +32,7 @@ def check(
     checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:
-        findings += check_bucket(context, bucket_id)
+        findings += check_bucket(context, bucket_id, image)
     return CheckReport(
         findings=tuple(sorted(findings, key=_place)),
         streams_checked=len(image.streams),

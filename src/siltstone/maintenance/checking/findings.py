@@ -34,6 +34,7 @@ class FindingKind(IntEnum):
     STREAM_OF_TWO_PARTITIONS = 17
     TOPIC_NAME_ASTRAY = 18
     BUCKET_OF_ANOTHER_STORE = 19
+    LISTING_DOUBTFUL = 20
 
 
 _SEVERITIES = {
@@ -47,7 +48,8 @@ _SEVERITIES = {
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """``text`` is one line for a person; the ids are for a script, None where they do not apply."""
+    """``text`` is one line for a person; the ids are for a script, None where they do not apply. ``modified_ms``: of
+    what lies in a bucket, as its listing has it."""
 
     kind: FindingKind
     text: str
@@ -55,6 +57,8 @@ class Finding(msgspec.Struct, frozen=True):
     object_id: int | None = None
     key: str | None = None
     size_bytes: int = 0
+    bucket_id: int | None = None
+    modified_ms: int = 0
 
     @property
     def severity(self) -> Severity:

@@ -1,0 +1,106 @@
+"""Carrying out a repair plan: each object looked up once more in the bucket and in metadata just read (rule 6).
+
+An id that the image does not know any more, and that was given out, is never given out again: so between the look and
+the deletion nobody can come to need it.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
+from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.sweep import is_forsaken
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.store_identity import store_id_of
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.objects import object_id_of_key
+from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.object_store.store_marker import marked_store_id
+
+OnProgress = Callable[[int, int], None]
+
+NO_LONGER = "is not there any more"
+IN_USE = "the metadata knows it now: it stays"
+CHANGED = "is not what was listed: it stays"
+NOT_OURS = "the bucket does not say that it is this store's: it stays"
+
+
+class Done(msgspec.Struct, frozen=True):
+    """``why_not``: empty when the repair was done."""
+
+    repair: Repair
+    why_not: str = ""
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    results: tuple[Done, ...]
+
+    @property
+    def done(self) -> tuple[Repair, ...]:
+        return tuple(each.repair for each in self.results if not each.why_not)
+
+    @property
+    def bytes_deleted(self) -> int:
+        return sum(each.size_bytes for each in self.done)
+
+
+def repair(
+    context: MaintenanceContext, plan: RepairPlan, on_progress: OnProgress | None = None
+) -> RepairReport:
+    """Raises Unavailable when the metadata cannot be reached; a bucket's trouble is in the report."""
+    results: list[Done] = []
+    for each in plan.repairs:
+        image = context.metadata.refresh()
+        try:
+            why_not = _carry_out(context, image, each)
+        except SiltstoneError as trouble:
+            why_not = str(trouble)
+        results.append(Done(each, why_not))
+        if on_progress is not None:
+            on_progress(len(results), len(plan.repairs))
+    return RepairReport(tuple(results))
+
+
+def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) -> str:
+    refuse_bucket_of_another_store(context, each.bucket_id)
+    store = context.buckets.store(each.bucket_id)
+    if store_id_of(image) is not None and marked_store_id(store) is None:
+        return NOT_OURS
+    if each.action is Action.ABORT_UPLOAD:
+        return _abort(store, image, each)
+    return _delete(store, image, each)
+
+
+def _delete(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
+    is_ours = object_id_of_key(each.key) == each.object_id and each.object_id < image.next_object_id
+    if not is_ours or each.object_id in image.objects:
+        return IN_USE
+    try:
+        found = store.head(each.key)
+    except ObjectNotFound:
+        return NO_LONGER
+    if (found.size_bytes, found.modified_ms) != (each.size_bytes, each.modified_ms):
+        return CHANGED
+    store.delete([each.key])
+    return ""
+
+
+def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
+    """The id was prepared no more when the plan was made, and never will be again."""
+    uploads = [upload for upload in store.list_multipart() if upload.key == each.key]
+    if not uploads:
+        return NO_LONGER
+    if not all(is_forsaken(upload, image) for upload in uploads):
+        return IN_USE
+    for upload in uploads:
+        store.abort_multipart(upload)
+    return ""
+
+
+def unrepaired(report: RepairReport) -> Iterator[str]:
+    """A line for each that was planned and not done."""
+    for each in report.results:
+        if each.why_not:
+            yield f"{each.repair.key}: {each.why_not}"
