@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 
 import click
+import msgspec
 from rich.console import Group, RenderableType
 
 from siltstone.cli.output import print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import count_words, seconds_words, time_words
+from siltstone.cli.words import count_words, seconds_words, size_words, time_words
 from siltstone.maintenance.kinds.table import KIND_NAMES
 from siltstone.maintenance.pipeline.last_runs import LastRun, last_runs
 from siltstone.maintenance.pipeline.set_aside import SetAside, all_set_aside
+from siltstone.maintenance.pressure import Pressure, Space, measure
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
+from siltstone.runtime.disks import SystemDisks
 
 FINISHED_SHOWN_MAX = 15
 """--json has all that are kept."""
@@ -22,7 +25,7 @@ FINISHED_SHOWN_MAX = 15
 @json_option
 @store_options
 def status(choice: StoreChoice, as_json: bool) -> None:
-    """Show running and recent jobs, what is set aside, and when each kind last ran.
+    """Show running and recent jobs, what is set aside, when each kind last ran, and whether there is room.
 
     A job is one run of one kind by one driver, under a lease that the driver renews. A running job whose lease has
     passed has lost its driver: the next run takes it over. Set aside is what failed: it is tried again by itself, at
@@ -30,19 +33,26 @@ def status(choice: StoreChoice, as_json: bool) -> None:
     """
     with choice.open() as store:
         image, now_ms = store.metadata.image, store.context.clock.now_ms()
+        quota_bytes = store.settings.maintenance.gc.quota_bytes
+        spaces = measure(image, store.buckets.urls, SystemDisks(), quota_bytes).spaces
     if as_json:
-        print_json(_as_document(image, now_ms))
+        print_json(_as_document(image, spaces, now_ms))
     else:
-        results().print(_shown(image, now_ms))
+        results().print(_shown(image, spaces, now_ms))
 
 
-def _as_document(image: MetadataImage, now_ms: int) -> dict[str, object]:
+def _as_document(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> dict[str, object]:
     return {
         "now_ms": now_ms,
+        "spaces": [_space_document(space) for space in spaces],
         "jobs": [_job_document(job, now_ms) for job in _jobs(image)],
         "set_aside": _set_aside(image),
         "last_runs": list(last_runs(image).values()),
     }
+
+
+def _space_document(space: Space) -> dict[str, object]:
+    return msgspec.structs.asdict(space) | {"pressure": space.pressure.name.lower()}
 
 
 def _job_document(job: JobMetadata, now_ms: int) -> dict[str, object]:
@@ -63,7 +73,7 @@ def _set_aside(image: MetadataImage) -> list[SetAside]:
     return sorted(all_set_aside(image), key=lambda aside: (aside.retry_at_ms, aside.kind, aside.name))
 
 
-def _shown(image: MetadataImage, now_ms: int) -> RenderableType:
+def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> RenderableType:
     jobs = _jobs(image)
     running = [job for job in jobs if job.state is JobState.RUNNING]
     finished = jobs[len(running) :]
@@ -75,7 +85,17 @@ def _shown(image: MetadataImage, now_ms: int) -> RenderableType:
         _aside_shown(_set_aside(image), image, now_ms),
         "",
         _last_shown(last_runs(image), now_ms),
+        *(line for space in spaces for line in ("", _space_words(space))),
     )
+
+
+def _space_words(space: Space) -> str:
+    waits = {
+        Pressure.NONE: "nothing waits for room",
+        Pressure.WARN: "major collections wait for room",
+        Pressure.FULL: "whatever copies waits for room; deleting goes on",
+    }[space.pressure]
+    return f"{space.name}: {space.use:.0%} used, {size_words(space.room_bytes)} left: {waits}"
 
 
 def _running_shown(jobs: Sequence[JobMetadata], now_ms: int) -> RenderableType:

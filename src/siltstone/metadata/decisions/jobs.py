@@ -70,7 +70,8 @@ def _check_lease_passed(job: JobMetadata, now_ms: int) -> None:
     if job.lease_until_ms > now_ms:
         raise JobRunning(
             f"{job.kind} job {job.job_id} is run by {job.driver}; "
-            f"wait for it, at most {job.lease_until_ms - now_ms} ms if it died"
+            f"wait for it, at most {job.lease_until_ms - now_ms} ms if it died, "
+            f"or end it with siltstone maintain cancel {job.job_id}"
         )
 
 

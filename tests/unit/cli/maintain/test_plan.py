@@ -1,0 +1,76 @@
+from siltstone.cli.compacting import runners
+from siltstone.metadata.commands import CreateTopic
+from siltstone.server.components import open_store
+from siltstone.server.settings import StoreSettings
+from support.cli import assert_one_line, run
+from support.fake_kind import FakeKind, nothing
+from support.small_store import object_files
+
+ONLY_SSO = ("--kind", "sso-compaction")
+
+
+def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: StoreSettings, monkeypatch) -> None:
+    monkeypatch.setattr(runners, "find_spec", lambda _: None)  # no Spark
+    before = object_files(store.folder)
+    outcome = run("maintain", "plan", *ONLY_SSO, "--store", store.folder)
+    assert outcome.status == 0
+    assert "kind unit reads writes objects because" in outcome.words
+    assert f"sso-compaction objects 31.9 KiB 31.9 KiB {len(before)} → 1" in outcome.words
+    assert f"{len(before)} stream set objects: what they hold of a stream is put together" in outcome.words
+    assert "1 unit, 31.9 KiB to read, 31.9 KiB to write" in outcome.words
+    assert object_files(store.folder) == before
+    with open_store(store) as opened:
+        assert not opened.metadata.image.jobs and not list(opened.metadata.image.prepared)
+
+
+def test_the_plan_as_json(store: StoreSettings) -> None:
+    kinds = run("maintain", "plan", *ONLY_SSO, "--json", "--store", store.folder).json["kinds"]
+    assert [each["kind"] for each in kinds] == ["sso-compaction"]
+    (unit,) = kinds[0]["units"]
+    assert unit["name"] == "objects" and unit["bytes_read"] > 30_000 and unit["reason"]
+    assert kinds[0]["waiting"] == [] and kinds[0]["trouble"] == ""
+
+
+def test_kinds_are_chosen_and_stay_in_their_order(store: StoreSettings) -> None:
+    arguments = ("--kind", "sso-compaction", "--kind", "sweep", "--json", "--store", store.folder)
+    assert [each["kind"] for each in run("maintain", "plan", *arguments).json["kinds"]] == [
+        "sweep",
+        "sso-compaction",
+    ]
+
+
+def test_a_kind_that_is_none(store: StoreSettings) -> None:
+    outcome = run("maintain", "plan", "--kind", "dust", "--store", store.folder)
+    assert_one_line(outcome, 2, "'dust'", "'sso-compaction'")
+
+
+def test_a_topic_that_is_none(store: StoreSettings) -> None:
+    outcome = run("maintain", "plan", "--topic", "flights", "--store", store.folder)
+    assert_one_line(outcome, 2, "there is no topic flights in this store")
+
+
+def test_only_a_topic(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units, tidy.topics = {"flights-0": nothing, "other-0": nothing}, {"flights-0": "flights"}
+    with open_store(store) as opened:
+        epoch = opened.metadata.image.nodes[0].node_epoch
+        opened.metadata.execute(CreateTopic(0, epoch, "flights", "a" * 32, 1))
+    words = run("maintain", "plan", "--topic", "flights", "--store", store.folder).words
+    assert "tidy flights-0" in words and "other-0" not in words
+
+
+def test_without_work_it_leads_to_explain(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = {}
+    words = run("maintain", "plan", "--store", store.folder).words
+    assert words == "Nothing to do. (siltstone maintain explain says why)"
+
+
+def test_what_is_set_aside_is_told_and_force_plans_it(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = {"bad": lambda _: "damaged"}
+    run("maintain", "run", "--runner", "in-process", "--store", store.folder)
+    words = run("maintain", "plan", "--store", store.folder).words
+    assert "tidy: 1 unit set aside after failures (siltstone maintain status says why" in words
+    assert "tidy bad" in run("maintain", "plan", "--force", "--store", store.folder).words
+
+
+def test_a_store_that_is_none(tmp_path) -> None:
+    assert_one_line(run("maintain", "plan", "--store", tmp_path / "none"), 2, "there is no store at")

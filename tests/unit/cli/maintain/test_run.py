@@ -1,0 +1,150 @@
+"""``siltstone maintain run`` with the in-process runner; on Spark in tests/spark."""
+
+import os
+import signal
+
+import pytest
+
+from siltstone.cli.compacting import runners
+from siltstone.cli.maintain import run as command
+from siltstone.maintenance.kinds.table import KIND_NAMES
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.metadata.commands import StartJob
+from siltstone.model.errors import Unavailable
+from siltstone.server.components import open_store
+from siltstone.server.settings import StoreSettings
+from support.cli import assert_one_line, run
+from support.fake_kind import FakeKind, nothing
+from support.small_store import STREAMS, object_files
+
+HERE = ("--runner", "in-process")
+
+
+def maintained(store: StoreSettings, *arguments: object):
+    return run("maintain", "run", *HERE, *arguments, "--store", store.folder)
+
+
+def test_everything_is_done_in_order_and_reported(store: StoreSettings) -> None:
+    outcome = maintained(store)
+    assert outcome.status == 0, outcome
+    kinds = [line.partition(":")[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
+    assert list(dict.fromkeys(kinds)) == list(KIND_NAMES)
+    assert "sweep: nothing to do" in outcome.out and "1 of 1 done" in outcome.out
+    assert run("check", "--store", store.folder).status == 0
+    assert "done" not in maintained(store).out
+
+
+def test_one_kind_alone(store: StoreSettings) -> None:
+    before = len(object_files(store.folder))
+    arguments = ("--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
+    outcome = maintained(store, *arguments)
+    assert f"  objects: done: {before} objects became {STREAMS}, " in outcome.out
+    assert maintained(store, *arguments).out == "sso-compaction: nothing to do\n"
+
+
+def test_as_json(store: StoreSettings) -> None:
+    reports = maintained(store, "--json", "--kind", "sso-compaction").json
+    assert [each["kind"] for each in reports] == ["sso-compaction"]
+    (unit,) = reports[0]["units"]
+    assert (unit["outcome"], reports[0]["is_well"], reports[0]["job_id"]) == ("done", True, 0)
+    assert unit["bytes_read"] > 0 and unit["bytes_written"] > 0
+
+
+def test_a_dry_run_is_the_plan(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "find_spec", lambda _: None)
+    dry = run("maintain", "run", "--dry-run", "--store", store.folder)
+    assert dry.status == 0 and dry.out == run("maintain", "plan", "--store", store.folder).out
+
+
+def test_what_fails_is_told_and_is_the_exit_status(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = {"bad": lambda _: "object 3 is damaged", "good": nothing}
+    outcome = maintained(store)
+    assert outcome.status == 1 and outcome.err == ""
+    assert "  bad: failed: object 3 is damaged\n  good: done: it was tidied" in outcome.out
+    again = maintained(store)
+    assert again.status == 0 and "1 postponed" in again.out
+    assert maintained(store, "--force").status == 1
+
+
+def test_the_budget(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = dict.fromkeys(["one", "two", "three"], nothing)
+    assert maintained(store, "--max-bytes", "200B").status == 0
+    assert tidy.done == ["one", "two"]
+
+
+def test_the_time(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = {"one": nothing, "two": lambda watch: None if not watch.is_over else "too late"}
+    assert maintained(store, "--max-seconds", "10min").status == 0
+    assert tidy.done == ["one", "two"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_by_a_signal_it_says_what_stands(store: StoreSettings, tidy: FakeKind, number: int) -> None:
+    tidy.units = {"one": lambda _: os.kill(os.getpid(), number), "two": nothing}
+    before = signal.getsignal(signal.SIGINT)
+    outcome = maintained(store)
+    assert outcome.status == 130
+    assert tidy.done == ["one"] and "  one: done" in outcome.out
+    assert "what is listed as done is committed and stays; not done: two" in outcome.out
+    assert "stopping: what is not committed is given up" in outcome.err
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_signal_ends_it_at_once(store: StoreSettings, tidy: FakeKind) -> None:
+    def impatient(_watch: Watch) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    tidy.units = {"one": impatient}
+    outcome = maintained(store)
+    assert outcome.status == 130 and outcome.out == "" and "interrupted" in outcome.err
+
+
+def test_another_driver_at_work_is_told_with_a_way_out(store: StoreSettings) -> None:
+    with open_store(store) as opened:
+        opened.metadata.execute(StartJob("sso-compaction", "somebody else", 60_000))
+    outcome = maintained(store, "--kind", "sso-compaction")
+    assert outcome.status == 1
+    assert "is run by somebody else" in outcome.out and "siltstone maintain cancel 0" in outcome.out
+    assert run("maintain", "cancel", 0, "--store", store.folder).status == 0
+    assert maintained(store, "--kind", "sso-compaction").status == 0
+
+
+def test_spark_is_not_started_for_nothing(
+    store: StoreSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object) -> None:
+        pytest.fail("a run without tasks started Spark")
+
+    monkeypatch.setattr(command, "start_runner", started)
+    monkeypatch.setattr(command, "check_runner", lambda name: None)
+    assert run("maintain", "run", "--store", store.folder).status == 0
+
+
+def test_a_spark_that_does_not_start_is_no_units_fault(
+    store: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise Unavailable("spark://nowhere:7077 does not answer")
+
+    monkeypatch.setattr(command, "start_runner", failing)
+    monkeypatch.setattr(command, "check_runner", lambda name: None)
+    outcome = run("maintain", "run", "--kind", "sso-compaction", "--store", store.folder)
+    assert outcome.status == 1 and "spark://nowhere:7077 does not answer" in outcome.out
+    status = run("maintain", "status", "--json", "--store", store.folder).json
+    assert status["set_aside"] == [] and status["jobs"][0]["state"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("--max-bytes", "much"), ("--max-bytes", '"much"', "16MiB")),
+        (("--max-seconds", "soon"), ("--max-seconds", '"soon"')),
+        (("--max-seconds", "0"), ("more than nothing",)),
+        (("--up-to", "7"), ("--up-to needs --kind key-compaction and one --topic",)),
+        (("--up-to", "7", "--kind", "key-compaction"), ("one --topic",)),
+        (("--conf", "x=1"), ("write spark.some.setting=VALUE",)),
+    ],
+)
+def test_wrong_options(store: StoreSettings, arguments, parts) -> None:
+    assert_one_line(maintained(store, *arguments), 2, *parts)
