@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from siltstone.maintenance.collecting.collection import Collection
 from siltstone.maintenance.collecting.dead_objects import DeadObjects
 from siltstone.maintenance.collecting.settings import Level
+from siltstone.maintenance.group_bound import bound_of
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.kinds.settings import KindSettings
 from siltstone.maintenance.kinds.stream_set_objects import StreamSetObjectCompaction
 from siltstone.maintenance.kinds.sweeping import Sweep
 from siltstone.maintenance.kinds.under_pressure import UnderPressure, measuring
 from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.disks import SystemDisks
@@ -25,6 +27,7 @@ def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
     maintenance = settings.maintenance
     return (
         Sweep(settings.grace_period_ms),
+        Retention(bound_of),
         DeadObjects(maintenance.gc.lease_ms),
         *_waiting_for_room(
             settings,
