@@ -34,6 +34,7 @@ class FakeTopic(msgspec.Struct, frozen=True):
     name: str
     topic_id: bytes
     partition_count: int
+    created_ms: int = 0
 
 
 class FakeTopics:

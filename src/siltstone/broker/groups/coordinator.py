@@ -29,6 +29,7 @@ from siltstone.broker.groups.expiring import OffsetExpiry
 from siltstone.broker.groups.loading import Replay, replay
 from siltstone.broker.groups.log_port import GroupLog, GroupLogs
 from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
 from siltstone.broker.groups.rules.actions import Answer
 from siltstone.broker.groups.rules.requests import ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -145,7 +146,7 @@ class GroupCoordinator:
         if self._groups is None:
             self._topics_to_forget.add(topic)
             return
-        _forget(self._groups, {topic})
+        _forget(self._groups, lambda name, _: name == topic)
         await self._groups.writer.flushed()
 
     @property
@@ -210,10 +211,16 @@ class GroupCoordinator:
         self._expiry.start()
         self._is_checkpointing = False
         self._loads += 1
-        _forget(self._groups, self._topics_to_forget)
+        _forget(self._groups, self._is_of_a_topic_that_went)
         self._topics_to_forget.clear()
         self._enter(Phase.ACTIVE)
         self._write_anew_if_long()
+
+    def _is_of_a_topic_that_went(self, name: str, committed: CommittedOffset) -> bool:
+        """Whoever deleted the topic may not have lived to have its offsets forgotten. A new one of the name is told by
+        the time it was created: nobody has read it before."""
+        topic = self._environment.topics.by_name(name)
+        return topic is None or committed.committed_ms < topic.created_ms or name in self._topics_to_forget
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
@@ -279,11 +286,9 @@ class GroupCoordinator:
             self._checkpoints += 1
 
 
-def _forget(groups: GroupCells, topics: set[str]) -> None:
-    if not topics:
-        return
+def _forget(groups: GroupCells, is_over: Callable[[str, CommittedOffset], bool]) -> None:
     for group_id, cell in list(groups.cells.items()):
-        offsets = tuple(key for key in cell.offsets if key[0] in topics)
+        offsets = tuple(key for key, committed in cell.offsets.items() if is_over(key[0], committed))
         if offsets:
             groups.tell(group_id, ForgetOffsets(offsets))
 

@@ -60,7 +60,7 @@ class Groups:
         self._logs = logs
         self._rng = rng
         self._environment = GroupEnvironment(
-            settings, clock, TimerHeap(clock), GroupMemory(settings), keeping_topics_of
+            settings, clock, TimerHeap(clock), GroupMemory(settings), topics, keeping_topics_of
         )
         self._coordinators: dict[int, GroupCoordinator] = {}
         self._partition_count: int | None = None

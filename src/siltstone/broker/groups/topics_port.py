@@ -15,6 +15,9 @@ class KnownTopic(Protocol):
     @property
     def partition_count(self) -> int: ...
 
+    @property
+    def created_ms(self) -> int: ...
+
 
 class KnownTopics(Protocol):
     def by_name(self, name: str) -> KnownTopic | None: ...

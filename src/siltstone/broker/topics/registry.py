@@ -27,6 +27,10 @@ class Topic(msgspec.Struct, frozen=True):
     is_internal: bool
     fragments: dict[int, tuple[tuple[int, ...], bytes]] = msgspec.field(default_factory=dict)
 
+    @property
+    def created_ms(self) -> int:
+        return self.metadata.created_ms
+
 
 class Topics:
     def __init__(self, metadata: MetadataService, defaults: Mapping[str, str] | None = None) -> None:

@@ -26,7 +26,7 @@ from support.group_client import (
     join_request,
     stable_group,
 )
-from support.groups_world import GroupsWorld, run, turns
+from support.groups_world import FakeTopic, GroupsWorld, run, turns
 
 SMALL = GroupSettings(group_initial_rebalance_delay_ms=0, checkpoint_records_min=10, checkpoint_live_factor=2)
 
@@ -447,6 +447,34 @@ def test_ids_that_nobody_takes_leave_nothing_behind() -> None:
         await world.pass_ms(10_000)
         assert statistics(world).groups == 0 and world.groups.statistics.bytes_used == 0
         assert world.log.records == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("what", ["gone", "new", "the same"])
+def test_offsets_of_a_topic_that_was_deleted_in_a_crash_go_when_they_are_loaded(what: str) -> None:
+    """The deletion was committed, the tombstones were not written; a topic of the name may have been made since."""
+
+    async def story(world: GroupsWorld) -> None:
+        await commit(world, 5)
+        committed_ms = world.clock.now_ms()
+        await world.pass_ms(10)
+        match what:
+            case "gone":
+                del world.topics.topics["flights"]
+            case "new":
+                world.topics.topics["flights"] = FakeTopic(
+                    "flights", b"another.........", 4, committed_ms + 1
+                )
+            case "the same":
+                world.topics.topics["flights"] = FakeTopic("flights", b"flights.........", 4, committed_ms)
+        world.restart()
+        expected = {("flights", 0): 5} if what == "the same" else {}
+        for _ in range(2):
+            assert await committed(world) == expected
+            world.restart()
+        tombstones = sum(value is None for _, (_, value) in world.log.records)
+        assert tombstones == (0 if expected else 1), "written once"
 
     run(story)
 
