@@ -38,8 +38,8 @@ from siltstone.stream_engine.stream_reads import StreamReads
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
-
 from siltstone.stream_engine.wal.ownership import note_good_end
+
 log = logging.getLogger(__name__)
 
 
@@ -301,6 +301,10 @@ class StreamEngine:
     async def _close_streams(self) -> None:
         await self._commit_everything()
         await self.close_streams(list(self._streams.values()))
+        try:
+            await note_good_end(self._wal, self._metadata.image.version)
+        except OSError as trouble:  # the next start knows less well whether its metadata are the newest
+            log.warning("the end could not be noted in the write-ahead log's folder: %s", trouble)
 
     async def raise_when_failed(self) -> None:
         """Waits for that, then raises EngineNotRunning: nothing can be stored, and only a new start recovers."""
@@ -314,10 +318,6 @@ class StreamEngine:
             appends_pending=self._appends.appends_pending,
             appends_waiting=self._appends.appends_waiting,
             bytes_waiting=self._appends.bytes_waiting,
-        try:
-            await note_good_end(self._wal, self._metadata.image.version)
-        except OSError as trouble:  # the next start knows less well whether its metadata are the newest
-            log.warning("the end could not be noted in the write-ahead log's folder: %s", trouble)
             wal=self._wal.statistics(),
             tail=self._cache.statistics(),
             upload=self._pipeline.statistics(),
