@@ -20,10 +20,6 @@ from siltstone.maintenance.planning.sources import Source
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import ObjectKind
 
-PRORATING_MARGIN = 2
-"""Batches at one end of a range may be larger than at the other: so many times smaller than expected is still looked
-into."""
-
 
 class Candidate(msgspec.Struct, frozen=True):
     source: Source
@@ -46,9 +42,9 @@ Round = tuple[Candidate, ...]
 def is_worth_a_look(
     kind: ObjectKind | None, estimate: Estimate, threshold: float, target_size_bytes: int
 ) -> bool:
-    """Whether its index may show that it is a candidate."""
-    least = estimate.whole_bytes + estimate.prorated_bytes / PRORATING_MARGIN
-    return least / _whole(kind, estimate.total_bytes, target_size_bytes) < threshold
+    """Whether its index may show that it is a candidate: what a trim has cut through may be nearly all dead, however
+    many offsets are left."""
+    return estimate.whole_bytes / _whole(kind, estimate.total_bytes, target_size_bytes) < threshold
 
 
 def expected_ratio(metadata: ObjectMetadata, estimate: Estimate, target_size_bytes: int) -> float:

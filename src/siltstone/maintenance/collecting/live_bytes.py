@@ -1,7 +1,7 @@
 """What of an object is live. Pure.
 
 From the image alone for whole ranges; a range that a trim has cut through is prorated by its offsets, which is good
-enough to decide whose index is worth reading. From the index, for each block: it is live when its end lies above the
+enough to say whose index is to be read first. From the index, for each block: it is live when its end lies above the
 start offset of its stream, the stream exists and is not deleted, and the image says that this object serves its
 range. A block that a trim has cut through is live as a whole.
 
