@@ -71,29 +71,25 @@ def _expire(context: MaintenanceContext) -> int:
 
 
 def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
+    """All that is due by one image: nothing leaves DESTROYED but by being forgotten, so what others do meanwhile makes
+    no difference, and 200,000 objects are looked at once and not once for each thousand."""
     deleted = _Deleted()
-    while batch := _next_batch(context, grace_period_ms, passed_over):
-        for bucket_id, objects in _by_bucket(batch).items():
+    image = context.metadata.refresh()
+    due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
+    for bucket_id, objects in _by_bucket(due).items():
+        for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
+            batch = objects[first : first + DELETE_BATCH_KEYS_MAX]
             try:
-                _delete(context, bucket_id, objects)
+                _delete(context, bucket_id, batch)
             except SiltstoneError as trouble:
                 _pass_over(bucket_id, trouble, passed_over)
-                continue
-            ids = tuple(metadata.object_id for metadata in objects)
+                break
+            ids = tuple(metadata.object_id for metadata in batch)
             context.metadata.execute(ForgetObjects(ids, grace_period_ms))
-            deleted.objects += len(objects)
-            deleted.size_bytes += sum(metadata.size_bytes for metadata in objects)
+            deleted.objects += len(batch)
+            deleted.size_bytes += sum(metadata.size_bytes for metadata in batch)
             deleted.requests += 1
     return deleted
-
-
-def _next_batch(
-    context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]
-) -> list[ObjectMetadata]:
-    image = context.metadata.refresh()
-    count_max = DELETE_BATCH_KEYS_MAX if not passed_over else len(image.destroyed)
-    due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, count_max)
-    return [metadata for metadata in due if metadata.bucket_id not in passed_over][:DELETE_BATCH_KEYS_MAX]
 
 
 def _count_waiting(context: MaintenanceContext, grace_period_ms: int) -> int:

@@ -1,18 +1,29 @@
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Barrier, Thread
 
+import msgspec
 import pytest
 
+from siltstone.foundation.sharded_map import ShardedMap
+from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep import SweepReport, sweep
+from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CommitUpload, ForgetObjects
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.log_entry import LogEntry, encode_entry
 from siltstone.metadata.refusals import ObjectNotExist
+from siltstone.metadata.snapshot import encode_snapshot
+from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, StoreDenied, StoreTransient
+from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support import faulty_log
 from support.batches import batch
@@ -74,6 +85,44 @@ def test_t27_1700_expire_together_and_are_deleted_by_two_calls() -> None:
     assert [len(keys) for keys in calls] == [1_000, 700]
     assert [key for keys in calls for key in keys] == [object_key(object_id) for object_id in ids]
     assert not world.image.objects and world.keys() == set()
+
+
+class ForgetfulBucket(MemoryStore):
+    """Holds nothing; ``sizes`` of the deletes, and the ``keys`` they named."""
+
+    def __init__(self) -> None:
+        super().__init__(ManualClock())
+        self.sizes: list[int] = []
+        self.deleted: set[str] = set()
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self.sizes.append(len(keys))
+        self.deleted.update(keys)
+
+
+def test_t13_as_many_objects_as_a_thousand_composites_of_200_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """We have no composites. All keys are deleted in batches, and again, without an error, as after a sweep that was
+    killed before it could forget them."""
+    count = 1_002 * (200 + 1)
+    gone = ObjectMetadata(0, ObjectState.DESTROYED, 0, None, 1, 0, 0, 1, 0, ())
+    objects = [(object_id, msgspec.structs.replace(gone, object_id=object_id)) for object_id in range(count)]
+    destroyed = ShardedMap((object_id, 1) for object_id in range(count))
+    image = MetadataImage(version=1, next_object_id=count, objects=ShardedMap(objects), destroyed=destroyed)
+    log = MemoryLog()
+    log.append(encode_entry(LogEntry("00" * 16, ())), 0)
+    log.save_snapshot(1, encode_snapshot(image))
+    bucket, clock = ForgetfulBucket(), ManualClock()
+    client = MetadataClient(log, clock, seeded_randomness(1))
+    context = MaintenanceContext(client, Buckets({0: bucket}), clock, seeded_randomness(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "execute", lambda _: ())
+        sweep(context)
+    assert len(client.image.objects) == count
+    report = sweep(context)
+    assert (report.objects_deleted, report.delete_requests) == (count, 202)
+    assert sweep(context) == NOTHING
+    assert bucket.sizes == [*[1_000] * 201, 402] * 2
+    assert bucket.deleted == {object_key(object_id) for object_id in range(count)}
 
 
 def test_more_expire_than_one_command_takes() -> None:
