@@ -49,17 +49,6 @@ class ImpossibleBatch(InvalidRequest):
 def encode_frame_header(batch: RecordBatch) -> bytes:
     """The 72 bytes that go before the payload. Raises ImpossibleBatch."""
     refuse_impossible(batch)
-    return _packed_header(batch)
-
-
-def encode_frame_header_after_compaction(batch: RecordBatch) -> bytes:
-    """The same for a batch that was read before: key compaction may have left no record of it. Raises
-    ImpossibleBatch."""
-    assert 0 <= batch.record_count <= batch.end_offset - batch.base_offset
-    return _packed_header(batch)
-
-
-def _packed_header(batch: RecordBatch) -> bytes:
     try:
         return FRAME_HEADER.pack(
             FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,

@@ -45,6 +45,11 @@ class Batches:
         return self.rows[:, columns.PRODUCER_ID]
 
     @property
+    def sizes(self) -> Integers:
+        """Of the frames, in bytes."""
+        return self.rows[:, columns.FRAME_END] - self.rows[:, columns.FRAME_AT]
+
+    @property
     def codecs(self) -> Integers:
         return self.rows[:, columns.ATTRIBUTES] & CODEC_MASK
 

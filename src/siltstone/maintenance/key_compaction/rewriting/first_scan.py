@@ -30,6 +30,7 @@ class Learned(msgspec.Struct, frozen=True):
     So is ``last_batch``, that the end offset is not lost (G17)."""
 
     newest: KeyMap
+    dirty_offset: int
     mapped_bound: int
     map_was_full: bool
     outcomes: Outcomes
@@ -62,10 +63,18 @@ class _FirstScan:
         bound = self._decided_bound()
         if self._halted_at is not None and self._full_at is None:
             self._go_on(self._halted_at, bound)
-        was_full = self._full_at is not None
-        mapped_bound = bound if self._full_at is None else self._full_at
+        was_full = self._full_at is not None and self._full_at <= bound
+        mapped_bound = bound if self._full_at is None else min(bound, self._full_at)
         stay = self._producers.batches_that_stay()
-        return Learned(self._newest, mapped_bound, was_full, self._outcomes, stay, self._last_base_offset)
+        return Learned(
+            self._newest,
+            self._dirty_offset,
+            mapped_bound,
+            was_full,
+            self._outcomes,
+            stay,
+            self._last_base_offset,
+        )
 
     def _decided_bound(self) -> int:
         undecided = self._outcomes.first_undecided

@@ -99,13 +99,14 @@ class Judge:
                 verdict.kept_counts[row] = 0
 
     def judge_records(
-        self, batches: Batches, records: Records, newest: Integers, verdict: Verdict
+        self, batches: Batches, records: Records, are_newest: Flags, verdict: Verdict
     ) -> KeptRecords:
-        """Of the opened batches of a chunk; the verdict on these batches is complete after it."""
+        """Of the opened batches of a chunk; the verdict on these batches is complete after it. ``are_newest``: of
+        records with a key below the mapped bound, whether the map has no newer one of that key."""
         bound = self._learned.mapped_bound
         have_key, have_value = records.have_key, records.have_value
         has_expired = batches.have_expired(self._now_ms)[records.batch]
-        is_newest = have_key & (newest <= records.offsets)
+        is_newest = have_key & are_newest
         kept = (records.offsets >= bound) | (is_newest & (have_value | ~has_expired))
         kept &= records.offsets >= self._start_offset
         kept |= batches.are_control[records.batch]
@@ -117,9 +118,10 @@ class Judge:
     def _count(
         self, batches: Batches, records: Records, kept: Flags, tombstones: Flags, verdict: Verdict
     ) -> None:
-        rows = np.unique(records.batch)
-        kept_counts = np.bincount(records.batch, weights=kept, minlength=len(batches))
-        verdict.kept_counts[rows] = kept_counts[rows].astype(np.int64)
+        of_chunk = np.zeros(len(batches), dtype=np.bool_)
+        of_chunk[records.batch] = True
+        kept_counts = np.bincount(records.batch[kept], minlength=len(batches))
+        verdict.kept_counts[of_chunk] = kept_counts[of_chunk]
         with_tombstones = np.zeros(len(batches), dtype=np.bool_)
         with_tombstones[records.batch[tombstones]] = True
         mapped = batches.end_offsets <= self._learned.mapped_bound

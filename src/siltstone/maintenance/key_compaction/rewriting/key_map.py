@@ -38,6 +38,16 @@ class KeyMap:
         looked_at, self._free = self._kernels.put_newest(self._slots, self._free, hashes, offsets, wanted)
         return looked_at if looked_at < len(wanted) else None
 
+    def newest_in(self, start_offset: int, end_offset: int) -> Flags | None:
+        """Of each offset in [start, end) whether it is the newest of some key: who knows that the map holds all
+        records between needs no hash to look one up. None: it would take more than an eighth of the map's bytes."""
+        if end_offset - start_offset > self.size_bytes // 8:
+            return None
+        are_newest = np.zeros(end_offset - start_offset, dtype=np.bool_)
+        places = self._slots[:, 2].astype(np.int64) - 1 - start_offset
+        are_newest[places[(places >= 0) & (places < len(are_newest))]] = True
+        return are_newest
+
     def newest(self, hashes: Slots, wanted: Flags) -> Integers:
         """Of each wanted record the newest offset of its key; -1 where the map has none."""
         return self._kernels.newest(self._slots, hashes, wanted)

@@ -4,8 +4,6 @@ Blocks *tile* the range: each begins where the one before it ended, though batch
 asks for an offset without a record finds the next one and no hole, and every block ends with a frame that says so.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from siltstone.foundation.crc32c import crc32c
@@ -15,13 +13,10 @@ from siltstone.maintenance.key_compaction.unit import KeyCompactionUnit, Written
 from siltstone.model.block import BlockEntry
 from siltstone.model.buffers import Buffer
 from siltstone.model.objects import object_key
-from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
-from siltstone.object_formats.batch_frame import encode_frame_header_after_compaction
+from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.object_formats.object_layout import trailer_bytes
 from siltstone.object_formats.object_ranges import ranges_of_entries
 from siltstone.object_store.port import ObjectStore
-
-Put = Callable[[str, list[Buffer]], None]
 
 
 class Output:
@@ -39,17 +34,8 @@ class Output:
         self.written: list[WrittenStreamObject] = []
         self.bytes_written = 0
 
-    def append(self, batch: RecordBatch) -> None:
-        """A batch that was made anew."""
-        self._begin(batch.base_offset)
-        self._block.append(
-            [encode_frame_header_after_compaction(batch), batch.payload], batch.end_offset, batch.record_count,
-            batch.smallest_timestamp_ms, batch.largest_timestamp_ms,
-        )  # fmt: skip
-        self._close_full()
-
     def copy(self, batches: Batches, first: int, end: int) -> None:
-        """Batches [first, end) of a block, byte for byte (G14)."""
+        """Batches [first, end) as they are, frame by frame."""
         self._begin(int(batches.base_offsets[first]))
         frame_ends = batches.column(columns.FRAME_END)
         while first < end:
@@ -65,7 +51,7 @@ class Output:
         known = smallest[smallest != NO_TIMESTAMP]
         stop = int(batches.column(columns.FRAME_END)[until - 1])
         self._block.append(
-            [batches.data.data[start:stop]],
+            batches.data.data[start:stop],
             int(batches.end_offsets[until - 1]),
             int(batches.record_counts[first:until].sum()),
             int(known.min()) if len(known) else NO_TIMESTAMP,
@@ -133,11 +119,10 @@ class _OpenBlock:
         self.largest_ms = NO_TIMESTAMP
 
     def append(
-        self, buffers: list[Buffer], end_offset: int, record_count: int, smallest_ms: int, largest_ms: int
+        self, frames: Buffer, end_offset: int, record_count: int, smallest_ms: int, largest_ms: int
     ) -> None:
         is_first = not self.data
-        for buffer in buffers:
-            self.data += buffer
+        self.data += frames
         self.end_offset = end_offset
         self.record_count += record_count
         if self.smallest_ms == NO_TIMESTAMP or NO_TIMESTAMP != smallest_ms < self.smallest_ms:

@@ -4,20 +4,20 @@ As long as nothing has changed nothing is written: a stream in which nothing can
 change on the scan begins again, and writes.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
 from siltstone.maintenance.key_compaction.rewriting.batches import Batches
-from siltstone.maintenance.key_compaction.rewriting.chunking import Chunk, chunks
+from siltstone.maintenance.key_compaction.rewriting.chunking import Chunk, Records, chunks
 from siltstone.maintenance.key_compaction.rewriting.first_scan import Learned
 from siltstone.maintenance.key_compaction.rewriting.judging import Action, Judge, KeptRecords, Verdict
-from siltstone.maintenance.key_compaction.rewriting.kernels import columns
+from siltstone.maintenance.key_compaction.rewriting.kernels.columns import Flags, Integers
 from siltstone.maintenance.key_compaction.rewriting.output import Output
-from siltstone.maintenance.key_compaction.rewriting.rebuilding import emptied_batch, rebuilt_batches
+from siltstone.maintenance.key_compaction.rewriting.rebuilding import Rebuilding, rebuilt_batches
 from siltstone.maintenance.key_compaction.rewriting.scanning import Scanner
 from siltstone.maintenance.key_compaction.unit import KeyCompactionUnit
-from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.batch_frame import frame_bytes
 
 
 class Tally(msgspec.Struct):
@@ -39,6 +39,7 @@ class SecondScan:
         self._unit = unit
         self._scanner = scanner
         self._learned = learned
+        self._mapped = learned.newest.newest_in(learned.dirty_offset, learned.mapped_bound)
 
     def look(self) -> Tally | None:
         """The numbers of a stream in which nothing can go; None: something can."""
@@ -59,9 +60,9 @@ class SecondScan:
             verdict = judge.judge_batches(batches)
             for chunk in chunks(batches, verdict.opened, self._scanner.kernels):
                 kept = self._judge_records(judge, batches, chunk, verdict)
-                actions = judge.actions(batches, verdict)[chunk.first : chunk.end].tolist()
-                _count(tally, batches, chunk, kept, verdict, actions)
-                self._write_chunk(batches, chunk, kept, verdict, actions, output, tally)
+                actions = judge.actions(batches, verdict)[chunk.first : chunk.end]
+                _count(tally, batches, chunk, kept, verdict, actions.tolist())
+                tally.batches_grown += self._write_chunk(batches, chunk, kept, verdict, actions, output)
         output.finish()
         return tally
 
@@ -69,45 +70,51 @@ class SecondScan:
         return Judge(self._learned, self._unit.start_offset, self._unit.now_ms)
 
     def _judge_records(self, judge: Judge, batches: Batches, chunk: Chunk, verdict: Verdict) -> KeptRecords:
-        records = chunk.records
-        wanted = records.have_key & (records.offsets < self._learned.mapped_bound)
-        newest = self._learned.newest.newest(self._scanner.hashes(records), wanted)
-        return judge.judge_records(batches, records, newest, verdict)
+        return judge.judge_records(batches, chunk.records, self._are_newest(chunk.records), verdict)
+
+    def _are_newest(self, records: Records) -> Flags:
+        """Of those that were mapped the offset tells; the keys of those below the dirty offset are asked for."""
+        dirty_offset, bound = self._learned.dirty_offset, self._learned.mapped_bound
+        if self._mapped is None:
+            return self._asked_for(records, records.offsets < bound)
+        places = np.clip(records.offsets - dirty_offset, 0, max(0, bound - dirty_offset - 1))
+        of_mapped = self._mapped[places] if len(self._mapped) else np.zeros(len(records), dtype=np.bool_)
+        are_older = records.offsets < dirty_offset
+        return (
+            np.where(are_older, self._asked_for(records, are_older), of_mapped)
+            if are_older.any()
+            else of_mapped
+        )
+
+    def _asked_for(self, records: Records, wanted: Flags) -> Flags:
+        newest = self._learned.newest.newest(self._scanner.hashes(records), wanted & records.have_key)
+        are_newest: Flags = newest <= records.offsets
+        return are_newest
 
     def _write_chunk(
-        self, batches: Batches, chunk: Chunk, kept: KeptRecords, verdict: Verdict, actions: list[int],
-        output: Output, tally: Tally,
-    ) -> None:  # fmt: skip
-        rebuilt = self._rebuilt(batches, chunk, kept, verdict, actions)
-        row = chunk.first
-        while row < chunk.end:
-            action = actions[row - chunk.first]
-            until = row + 1
+        self, batches: Batches, chunk: Chunk, kept: KeptRecords, verdict: Verdict, actions: Integers,
+        output: Output,
+    ) -> int:  # fmt: skip
+        """How many batches got larger (G16)."""
+        is_new = (actions == Action.REBUILD) | (actions == Action.EMPTY)
+        rows = chunk.first + np.flatnonzero(is_new)
+        job = Rebuilding(batches, chunk.records, rows, kept.kept, verdict.gets_horizon, self._unit.horizon_ms)
+        rebuilt = rebuilt_batches(job, self._scanner.kernels) if len(rows) else batches
+        next_rebuilt = 0
+        for action, first, end in _runs(np.where(is_new, Action.REBUILD, actions)):
             if action == Action.COPY:
-                while until < chunk.end and actions[until - chunk.first] == Action.COPY:
-                    until += 1
-                output.copy(batches, row, until)
+                output.copy(batches, chunk.first + first, chunk.first + end)
             elif action == Action.REBUILD:
-                tally.batches_grown += frame_bytes(rebuilt[row]) > _frame_bytes(batches, row)
-                output.append(rebuilt[row])
-            elif action == Action.EMPTY:
-                output.append(emptied_batch(batches, row))
-            row = until
-
-    def _rebuilt(
-        self, batches: Batches, chunk: Chunk, kept: KeptRecords, verdict: Verdict, actions: list[int]
-    ) -> dict[int, RecordBatch]:
-        to_rebuild = np.zeros(len(batches), dtype=np.bool_)
-        to_rebuild[chunk.first : chunk.end] = np.array(actions) == Action.REBUILD
-        wanted = kept.kept & to_rebuild[chunk.records.batch]
-        made = rebuilt_batches(
-            batches, chunk.records, wanted, verdict.gets_horizon, self._unit.horizon_ms, self._scanner.kernels
-        )
-        return dict(made)
+                output.copy(rebuilt, next_rebuilt, next_rebuilt + end - first)
+                next_rebuilt += end - first
+        return int((rebuilt.sizes[: len(rows)] > batches.sizes[rows]).sum())
 
 
-def _frame_bytes(batches: Batches, row: int) -> int:
-    return int(batches.column(columns.FRAME_END)[row] - batches.column(columns.FRAME_AT)[row])
+def _runs(actions: Integers) -> Iterator[tuple[int, int, int]]:
+    """Of the same action: which, from where, to where."""
+    firsts = np.flatnonzero(np.diff(actions, prepend=-1))
+    ends = np.append(firsts[1:], len(actions))
+    yield from zip(actions[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)
 
 
 def _count(
