@@ -64,8 +64,8 @@ def settings_table() -> str:
     rows.append("| `buckets.N` | `buckets.0`: FOLDER/bucket | Where the objects of bucket N are: an object's bucket is "
                 "part of its metadata, so a bucket with objects in it must stay in the settings. |")  # fmt: skip
     rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
-                "says nothing, such as `topics.retention.ms`; values as Kafka writes them: "
-                "`86400000`, not `1d`. |")  # fmt: skip
+                "says nothing, such as `topics.retention.ms`; values as Kafka writes them, or "
+                "with a unit: `86400000` or `1d`. |")  # fmt: skip
     for setting, value in values_of(Tuning()):
         rows.append(f"| `{setting.key}` | {format_setting(setting, value)} | {_reason(setting, reasons)} |")
     return "\n".join(rows)
@@ -129,9 +129,7 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
 
 
 STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `compact`, `maintain` and `check`"
-CLUSTER_COMMANDS = (
-    "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 or later"
-)
+CLUSTER_COMMANDS = "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 or later"
 
 
 def commands_list() -> str:

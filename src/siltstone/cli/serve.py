@@ -11,6 +11,7 @@ import click
 from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_to_stderr
 from siltstone.cli.output import remark, result
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.metadata.store.opening import log_exists
 from siltstone.server.event_loop import run
 from siltstone.server.garbage_collection import tuned_garbage_collection
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
@@ -83,8 +84,11 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
+    is_new = not log_exists(settings.metadata)
     with suppress(asyncio.CancelledError):
         async with running_kafka_node(settings, addresses) as node:
+            if is_new:  # a name that was misspelt would go unnoticed
+                remark(f"made a new store at {settings.folder}")
             _announce(settings, node)
             with tuned_garbage_collection():
                 await _stopped_or_failed(stopping, node.node.engine)

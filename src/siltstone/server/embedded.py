@@ -94,7 +94,9 @@ class Broker:
             # Cleaning may come upon files of a thread that was not stopped: a program that ends without stop().
             self._temporary = TemporaryDirectory(prefix="siltstone-", ignore_cleanup_errors=True)
         defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
-        settings = load_settings(self.folder, defaults=defaults, flags=self._settings)
+        settings = load_settings(
+            self.folder, defaults=defaults, flags=self._settings, origin="Broker(settings=…)"
+        )
         running = BrokerThread(settings, parse_addresses([f"127.0.0.1:{self._port}"]))
         self._bootstrap_servers = running.start()
         self._running = running

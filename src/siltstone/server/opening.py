@@ -22,4 +22,6 @@ def open_store(
     if isinstance(place, StoreSettings):
         assert not settings, "settings are settled already"
         return components.open_store(place, create=create)
-    return components.open_store(load_settings(Path(place), flags=settings), create=create)
+    return components.open_store(
+        load_settings(Path(place), flags=settings, origin="open_store(settings=…)"), create=create
+    )

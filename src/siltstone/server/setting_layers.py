@@ -52,8 +52,8 @@ def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]
     return Layer("environment", values)
 
 
-def flags_layer(flags: Mapping[str, str]) -> Layer:
-    return Layer("command line", dict(flags))
+def flags_layer(flags: Mapping[str, str], origin: str) -> Layer:
+    return Layer(origin, dict(flags))
 
 
 def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -124,7 +124,12 @@ def _integer(unit: Unit, raw: object, is_text: bool) -> int | None:
         return raw
     if not isinstance(raw, str) or (unit is Unit.NONE and not is_text):
         return None
-    return _quantity(raw.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
+    return written_quantity(unit, raw)
+
+
+def written_quantity(unit: Unit, text: str) -> int | None:
+    """None: it is no such thing."""
+    return _quantity(text.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
 
 
 def _quantity(text: str, factors: dict[str, int]) -> int | None:

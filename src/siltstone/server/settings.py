@@ -26,7 +26,14 @@ from siltstone.object_store.backoff import RetrySettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.setting_layers import Layer, environment_layer, file_layer, flags_layer
 from siltstone.server.setting_tree import build_tree, settings_of, unknown_key, values_of
-from siltstone.server.setting_values import Setting, SettingRefused, format_setting, parse_setting
+from siltstone.server.setting_values import (
+    Setting,
+    SettingRefused,
+    Unit,
+    format_setting,
+    parse_setting,
+    written_quantity,
+)
 from siltstone.stream_engine.settings import EngineSettings, ReadSettings
 from siltstone.topic_configs.table import written_defaults
 
@@ -115,6 +122,8 @@ SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *s
 """Every key but ``buckets.N`` and ``topics.…``."""
 
 TOPICS_PREFIX = "topics."
+
+COMMAND_LINE = "command line"
 _LISTS = frozenset({"listeners", "advertised_listeners"})
 
 
@@ -125,15 +134,16 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    origin: str = COMMAND_LINE,
 ) -> StoreSettings:
     """The settings of the store at ``folder``, which need not exist. ``defaults``: where this program's differ from
-    those of the tree. Raises SettingRefused."""
+    those of the tree. ``origin``: where ``flags`` come from, in words. Raises SettingRefused."""
     folder = folder.absolute()
     layers = [
         Layer("defaults", dict(defaults or {})),
         *_file_layers(folder, config),
         environment_layer(environment, SETTINGS),
-        flags_layer(flags or {}),
+        flags_layer(flags or {}, origin),
     ]
     return _settings_of_values(folder, _merged(layers))
 
@@ -157,7 +167,7 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
                 parse_setting(Setting(key, str, None), raw, origin=layer.origin, is_text=layer.is_text),
             )
         elif key.startswith(TOPICS_PREFIX):
-            yield key, _written_text(raw)
+            yield key, _topic_text(key, raw)
         elif (setting := SETTINGS.get(key)) is not None:
             value = _joined(raw) if key in _LISTS else raw
             yield key, parse_setting(setting, value, origin=layer.origin, is_text=layer.is_text)
@@ -165,9 +175,12 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
             raise unknown_key(key, SETTINGS, layer.origin)
 
 
-def _written_text(raw: object) -> str:
-    """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own."""
-    return str(raw).lower() if isinstance(raw, bool) else str(raw)
+def _topic_text(key: str, raw: object) -> str:
+    """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own, and
+    everywhere ``1d`` for 86400000, ``16MiB`` for 16777216."""
+    text = str(raw).lower() if isinstance(raw, bool) else str(raw)
+    number = written_quantity(Unit.of(key.replace(".", "_")), text)
+    return text if number is None else str(number)
 
 
 def _joined(raw: object) -> object:

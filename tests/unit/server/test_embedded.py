@@ -238,3 +238,8 @@ def test_of_several_threads_that_start_it_one_does() -> None:
     assert len(refused) == 3 and not nothing_is_left(broker)
     broker.stop()
     assert nothing_is_left(broker)
+
+
+def test_a_setting_that_is_none_is_refused_where_it_was_given() -> None:
+    with pytest.raises(SettingRefused, match=r"^Broker\(settings=…\): broker\.numb is not a setting"):
+        Broker(settings={"broker.numb": "1"}).start()

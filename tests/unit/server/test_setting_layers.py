@@ -39,5 +39,5 @@ def test_a_variable_that_names_nothing_is_refused() -> None:
 
 
 def test_flags_are_texts() -> None:
-    layer = flags_layer({"engine.node_id": "2"})
+    layer = flags_layer({"engine.node_id": "2"}, "command line")
     assert (layer.origin, layer.values, layer.is_text) == ("command line", {"engine.node_id": "2"}, True)

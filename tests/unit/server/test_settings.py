@@ -94,7 +94,10 @@ def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -
         ),
         ("engine = 5", ["engine is not a setting"]),
         ("][", ["is no TOML"]),
-        ('[topics]\n"retention.ms" = "1d"', ["[topics]", "retention.ms", "docs/topic-configurations.md"]),
+        (
+            '[topics]\n"retention.ms" = "1 fortnight"',
+            ["[topics]", "retention.ms", "docs/topic-configurations.md"],
+        ),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -157,3 +160,31 @@ def test_listeners_have_a_default_and_may_be_a_text_or_a_list(tmp_path: Path) ->
     file.write_text("listeners = [1, 2]")
     with pytest.raises(SettingRefused, match=r"listeners = \[1, 2\] cannot be: a text"):
         settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "expected"),
+    [
+        ("retention.ms", "1d", "86400000"),
+        ("retention.ms", "-1", "-1"),
+        ("retention.ms", " 1.5 h ", "5400000"),
+        ("log.retention.ms", "2min", "120000"),
+        ("max.message.bytes", "16MiB", "16777216"),
+        ("compression.type", "lz4", "lz4"),
+    ],
+)
+def test_topics_durations_and_sizes_are_written_as_all_others(
+    tmp_path: Path, key: str, written: str, expected: str
+) -> None:
+    name = key.removeprefix("log.")
+    found = settings(tmp_path, flags={f"topics.{key}": written})
+    assert found.broker.topic_defaults[name] == expected
+    (tmp_path / "siltstone.toml").write_text(f'[topics]\n"{key}" = "{written}"\n')
+    assert settings(tmp_path).broker.topic_defaults[name] == expected
+
+
+def test_a_refusal_says_where_the_setting_was_given(tmp_path: Path) -> None:
+    with pytest.raises(SettingRefused, match=r"^command line: engine\.nod_id is not a setting"):
+        settings(tmp_path, flags={"engine.nod_id": "1"})
+    with pytest.raises(SettingRefused, match=r"^here: engine\.node_id = \"x\" cannot be"):
+        settings(tmp_path, flags={"engine.node_id": "x"}, origin="here")

@@ -14,7 +14,16 @@ class LogUrlMalformed(InvalidRequest):
 
 def open_log(url: str, *, create: bool = True) -> MetadataLog:
     """Raises LogUrlMalformed, LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+    return SqliteLog(_path_of(url), create=create)
+
+
+def log_exists(url: str) -> bool:
+    """Whether something lies where the log would be. Raises LogUrlMalformed."""
+    return _path_of(url).exists()
+
+
+def _path_of(url: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme != "sqlite" or parts.netloc or not parts.path.startswith("/") or parts.path == "/":
         raise LogUrlMalformed(f"{url!r} names no metadata log; write sqlite:///absolute/path/metadata.sqlite")
-    return SqliteLog(Path(unquote(parts.path)), create=create)
+    return Path(unquote(parts.path))
