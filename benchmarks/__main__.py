@@ -9,6 +9,7 @@ from benchmarks import (
     append_large,
     append_small,
     cold_read,
+    collecting,
     compaction,
     kafka,
     kafka_network,
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "e": (planning.TITLE, planning.run),
     "f": (kafka_network.TITLE, kafka_network.run),
     "g": (stream_object_compaction.TITLE, stream_object_compaction.run),
+    "h": (collecting.TITLE, collecting.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
