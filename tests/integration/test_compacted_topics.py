@@ -16,7 +16,9 @@ from confluent_kafka import KafkaError, Message, Producer
 import siltstone
 from oracles.java_clients import running_java_clients
 from siltstone.kafka_protocol.batch_header import read_batch_header
-from support.compacted_store import split_and_compact
+from siltstone.maintenance.topic_streams import topic_streams
+from support.cli import run
+from support.compacted_store import maintained, split_and_compact
 from support.consume_to_end import CLIENTS
 from support.kafka_oracles import or_skip
 from support.raw_calls import RawTopic, create_topic, fetch, list_offset
@@ -35,6 +37,7 @@ class Compacted(msgspec.Struct, frozen=True):
     """A broker with the topic as it is after compaction. ``records`` are those that are left, ``end`` the high
     watermark; the last batch before it is empty."""
 
+    folder: Path
     servers: str
     records: list[Found]
     end: int
@@ -54,7 +57,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compacted]:
     newest = {key: offset for offset, key, _ in written}
     left = [record for record in written if newest[record[1]] == record[0] and record[2] is not None]
     with siltstone.Broker(folder) as broker:
-        yield Compacted(broker.bootstrap_servers, left, len(written))
+        yield Compacted(folder, broker.bootstrap_servers, left, len(written))
 
 
 def _write(servers: str) -> list[Found]:
@@ -192,6 +195,40 @@ def test_offsets_are_listed_as_before(compacted: Compacted) -> None:
         assert first.offset == compacted.records[0][0]
         newest = list_offset(connection, topic, -3)
         assert newest.offset in {offset for offset, _, _ in compacted.records}
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_tail_finds_what_is_left(compacted: Compacted, offset: int) -> None:
+    shown = run("tail", TOPIC, "--from", offset, "--until-end", "--offsets", "--bootstrap", compacted.servers)
+    assert shown.status == 0, shown.err
+    offsets = [int(line.split()[0].removeprefix("0:")) for line in shown.out.splitlines()]
+    assert offsets == [offset for offset, _, _ in compacted.since(offset)]
+
+
+@pytest.mark.parametrize("count", [7, 40])
+def test_tail_of_the_last_records_whatever_lies_between(compacted: Compacted, count: int) -> None:
+    """Forty: more than there are behind the hole."""
+    shown = run("tail", TOPIC, "--last", count, "--until-end", "--offsets", "--bootstrap", compacted.servers)
+    assert shown.status == 0, shown.err
+    offsets = [int(line.split()[0].removeprefix("0:")) for line in shown.out.splitlines()]
+    assert offsets == [offset for offset, _, _ in compacted.records[-count:]]
+
+
+def test_objects_without_records_are_inspected_and_checked(compacted: Compacted) -> None:
+    with maintained(compacted.folder) as context:
+        (stream_id,) = [
+            each.stream_id for each in topic_streams(context.metadata.image).values() if each.is_compacted
+        ]
+        ids = [held.object_id for held in context.metadata.image.streams[stream_id].ranges]
+    batches = []
+    for object_id in ids:
+        shown = run("inspect", object_id, "--blocks", "--json", "--store", compacted.folder)
+        assert shown.status == 0, shown.err
+        batches += [batch for block in shown.json["blocks"] for batch in block["batches"]]
+        assert run("inspect", object_id, "--blocks", "--store", compacted.folder).status == 0
+    assert [batch["record_count"] for batch in batches][-1] == 0
+    checked = run("check", "--store", compacted.folder)
+    assert checked.status == 0, checked.out
 
 
 @pytest.mark.kafka
