@@ -209,7 +209,7 @@ def check_readers(
     assert all(original[r.offset] == r for batch in batches for r in batch.records)
 
 
-@settings(max_examples=600)
+@settings(max_examples=100)
 @given(st.lists(steps, min_size=1, max_size=30))
 def test_any_history_is_compacted_as_the_rules_say(history: list[tuple[Any, ...]]) -> None:
     stream = History()
