@@ -151,15 +151,13 @@ FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
 """Stream set objects older than this are split into stream objects whatever their neighbours [AutoMQ]."""
 
 SMALL_STREAM_OBJECT_BYTES = SPLIT_SIZE_BYTES
-"""Stream objects below this are joined with such neighbours at every look: they come from stream set objects that were
-split by age, and cost as much metadata and as many requests as large ones."""
+"""Stream objects below this are joined with such neighbours at every look: they cost as many requests as large ones."""
 
 STREAM_OBJECT_SETTLED_MS = 1 * HOUR_MS
 """Larger ones are joined when they were committed this long ago: by then more of them have come [AutoMQ]."""
 
 STREAM_OBJECT_LARGEST_SHARE_MAX = 0.6
-"""The most of a group that one of its objects may be: each copy makes 5/3 as much of it at least, so from 16 MiB to
-10 GiB a byte is copied 13 times at worst. At a half, two objects that differ by a byte could not be joined."""
+"""The most of a group that one object may be: from 16 MiB to 10 GiB a byte is copied 7 times, at worst 13."""
 
 STREAM_OBJECT_GROUP_BYTES_MAX = 10 * GIB
 """The largest stream object that is made of others [AutoMQ]."""
@@ -171,8 +169,7 @@ STREAM_OBJECT_GROUPS_MAX = 10_000
 """The most groups one plan holds: some 20 MB, with the objects that give the most for the fewest bytes."""
 
 COPY_REQUEST_BYTES_MAX = 512 * MIB
-"""One range copied inside a store: it answers nothing before it has done it, and the client waits for a minute at most.
-S3 would take 5 GiB."""
+"""One range copied inside a store, which answers when it is done: the client waits a minute at most [S3: 5 GiB]."""
 
 OPEN_STREAM_LEFT_ALONE_MS = 2 * MINUTE_MS
 """Retention closes the active segment of a stream that a broker has open when nothing was committed for this long: a

@@ -12,7 +12,8 @@ class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Minor: neighbours of less than ``small_object_bytes`` are joined until they have that much. Major: neighbours of
     any size that were committed ``settled_ms`` ago, up to ``group_bytes_max``. In neither may the largest be more than
     ``largest_share_max`` of the group: what is copied again becomes at least so many times as large, so a byte is
-    copied a number of times that grows with the logarithm of the sizes, however often somebody looks.
+    copied a number of times that grows with the logarithm of the sizes, however often somebody looks. (At a half, two
+    objects that differ by a byte could not be joined.)
 
     Objects have at most ``part_count_max`` parts: two for each of ``group_objects_max`` members (one copied, one read
     that joins it to the one before), one for each further ``copy_bytes_max`` of a large member, and the last.
