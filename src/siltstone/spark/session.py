@@ -14,21 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.errors import InvalidRequest
 from siltstone.spark.causes import cause_in_one_line
 from siltstone.spark.interruption import interruption_deferred
 from siltstone.spark.java import find_java
+from siltstone.spark.master import SparkNotStarted, refuse_silent_master
 from siltstone.spark.session_settings import is_local, settings_for
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+__all__ = ["SparkAlreadyRunning", "SparkNotStarted", "active_context", "start_context", "start_session"]
+
 APP_NAME = "siltstone"
-
-
-class SparkNotStarted(Unavailable):
-    """Spark did not come up, or its master did not answer; the text holds the cause and the JVM's log."""
 
 
 class SparkAlreadyRunning(InvalidRequest):
@@ -51,6 +50,7 @@ def start_context(
     """Raises JavaNotFound, SparkNotStarted and SparkAlreadyRunning. ``settings`` are Spark's own and win over ours."""
     if active_context() is not None:
         raise SparkAlreadyRunning("this process runs a Spark already: use its context, or stop it first")
+    refuse_silent_master(master)
     with _environment(_variables(master)):
         return _start(settings_for(master, app_name, settings or {}))
 

@@ -27,6 +27,12 @@ def test_a_dry_run_shows_the_plan_with_its_reasons_and_changes_nothing(store: St
     assert all("bytes of one stream, more than 5,120" in row for row in rows)
     assert f"replaces {before} stream set objects by {STREAMS} objects" in outcome.words
     assert "in 1 task of at most 500.0 MiB" in outcome.words
+    assert (
+        outcome.words.count(
+            "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
+        )
+        == 1
+    )
     assert objects(store) == before
     with open_store(store) as opened:
         assert not opened.metadata.image.jobs

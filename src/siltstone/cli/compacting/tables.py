@@ -6,6 +6,7 @@ from itertools import islice
 import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from siltstone.cli.output import facts, table
 from siltstone.cli.words import count_words, counted, ratio_words, seconds_words, size_words
@@ -16,6 +17,8 @@ from siltstone.maintenance.report import CompactionReport
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectKind, ObjectState
 
+ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
+
 ROWS_SHOWN_MAX = 60
 """A plan may have ten thousand outputs; --json has them all."""
 
@@ -23,7 +26,7 @@ ROWS_SHOWN_MAX = 60
 def plan_shown(plan: CompactionPlan) -> RenderableType:
     parts: list[RenderableType] = []
     if not plan.is_empty:
-        parts += [_outputs_table(plan), "", _plan_facts(plan), ""]
+        parts += [_outputs_table(plan), Text(ABBREVIATIONS, style="dim"), "", _plan_facts(plan), ""]
     if plan.left_out:
         parts += [_left_out_table(plan.left_out), ""]
     return Group(*parts)

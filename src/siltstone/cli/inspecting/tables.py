@@ -11,7 +11,13 @@ from siltstone.cli.output import facts, table
 from siltstone.cli.words import count_words, counted, size_words, time_words
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.block import BlockEntry
+from siltstone.model.objects import ObjectKind
 from siltstone.model.record_batch import RecordBatch
+
+_KIND_WORDS = {
+    ObjectKind.STREAM_SET_OBJECT: "SSO, a stream set object: blocks of many streams",
+    ObjectKind.STREAM_OBJECT: "SO, a stream object: of one stream",
+}
 
 
 def header_facts(source: ObjectSource, anatomy: Anatomy) -> Table:
@@ -40,7 +46,7 @@ def _metadata_facts(metadata: ObjectMetadata | None) -> dict[str, object]:
     if metadata is None:
         return {}
     return {
-        "kind": metadata.kind.label if metadata.kind is not None else None,
+        "kind": None if metadata.kind is None else _KIND_WORDS[metadata.kind],
         "state": metadata.state.name.lower(),
         "bucket": metadata.bucket_id,
         "committed": time_words(metadata.committed_ms) if metadata.committed_ms else None,
