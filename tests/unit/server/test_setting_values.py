@@ -109,3 +109,18 @@ def test_what_is_printed_reads_back(setting: Setting, value: int) -> None:
 )  # fmt: skip
 def test_how_values_are_printed(setting: Setting, value: object, text: str) -> None:
     assert format_setting(setting, value) == text
+
+
+SHARE = Setting("maintenance.gc.minor_threshold", float, 0.2)
+
+
+@pytest.mark.parametrize(("raw", "value"), [("0.25", 0.25), ("1", 1.0), (0.5, 0.5), (1, 1.0)])
+def test_a_share_reads(raw: object, value: float) -> None:
+    assert parsed(SHARE, raw) == value
+    assert parsed(SHARE, format_setting(SHARE, value)) == value
+
+
+@pytest.mark.parametrize("raw", ["0", "-0.1", "1.01", "nan", "much", True, None, [0.5]])
+def test_what_is_no_share_is_refused(raw: object) -> None:
+    with pytest.raises(SettingRefused, match="a share above 0 and up to 1"):
+        parsed(SHARE, raw)

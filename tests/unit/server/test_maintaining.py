@@ -1,0 +1,31 @@
+"""The lanes as settings make them: what frees space has a thread and a store of its own."""
+
+from pathlib import Path
+
+from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.kinds.table import FREEING, KIND_NAMES
+from siltstone.server.maintaining import open_service
+from siltstone.server.settings import load_settings
+from support.small_store import small_store
+
+
+def test_gc14_what_frees_space_shares_nothing_with_what_copies(tmp_path: Path) -> None:
+    settings = small_store(tmp_path / "store")
+    with open_service(settings, InProcessRunner) as service:
+        freeing, copying = service._lanes
+        assert set(freeing._kinds) == FREEING and set(copying._kinds) == set(KIND_NAMES) - FREEING
+        assert freeing._context.metadata is not copying._context.metadata
+        assert freeing._seconds_max < copying._seconds_max
+        service.run_once()
+        assert sum(each.units_done for each in service.statistics().kinds) == 1
+
+
+def test_intervals_come_from_the_settings(tmp_path: Path) -> None:
+    small_store(tmp_path / "store")
+    flags = {"maintenance.interval.sso_compaction_ms": "7min", "maintenance.run_ms_max": "2s"}
+    settings = load_settings(tmp_path / "store", environment={}, flags=flags)
+    with open_service(settings, InProcessRunner) as service:
+        freeing, copying = service._lanes
+        assert copying._schedule.intervals_ms["sso-compaction"] == 7 * 60_000
+        assert list(copying._schedule.intervals_ms) == [kind for kind in KIND_NAMES if kind not in FREEING]
+        assert freeing._seconds_max == copying._seconds_max == 2.0
