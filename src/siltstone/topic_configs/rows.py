@@ -31,7 +31,6 @@ LONG, DOUBLE, LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
 class Effect(Enum):
     ACTS = "acts"
-    IN_PART = "in part"
     KEPT = "kept"
     """Checked, stored and reported; nothing heeds it."""
 
@@ -66,10 +65,9 @@ _TIERS = "Everything lies on object storage already: there is no second tier to 
 _THROTTLE = "Nothing is replicated between brokers, so nothing is throttled."
 _FLUSH = "When data reaches the disk is the node's setting (engine.wal.sync), not a topic's."
 _FILES = "There are no segment files with indexes of their own."
-_CLEANER = "For the removal of records that newer ones with the same key replace."
 
 _ROWS = (
-    _row("cleanup.policy", LIST, "delete", one_of("compact", "delete"), Effect.IN_PART, ("log.cleanup.policy",),
+    _row("cleanup.policy", LIST, "delete", one_of("compact", "delete"), Effect.ACTS, ("log.cleanup.policy",),
          "delete: old records go by time and size; compact: the newest record of each key stays; nothing: all stay. "
          "On a compacted topic records without key are refused."),
     _row("compression.gzip.level", INT, -1, between_or(1, 9, -1), Effect.KEPT, ("compression.gzip.level",), _LEVEL),
@@ -78,7 +76,7 @@ _ROWS = (
          one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), Effect.ACTS, ("compression.type",),
          "producer: batches are stored as they come; otherwise those compressed differently are compressed again."),
     _row("compression.zstd.level", INT, 3, between(-131072, 22), Effect.KEPT, ("compression.zstd.level",), _LEVEL),
-    _row("delete.retention.ms", LONG, DAY_MS, at_least(0), Effect.KEPT, ("log.cleaner.delete.retention.ms",),
+    _row("delete.retention.ms", LONG, DAY_MS, at_least(0), Effect.ACTS, ("log.cleaner.delete.retention.ms",),
          "How long a tombstone stays after the records of its key are gone."),
     _row("file.delete.delay.ms", LONG, MINUTE_MS, at_least(0), Effect.KEPT, ("log.segment.delete.delay.ms",),
          "Objects are deleted after a grace period of the whole store."),
@@ -90,8 +88,9 @@ _ROWS = (
     _row("leader.replication.throttled.replicas", LIST, "", throttled_replicas, Effect.KEPT, (), _THROTTLE),
     _row("local.retention.bytes", LONG, -2, at_least(-2), Effect.KEPT, ("log.local.retention.bytes",), _TIERS),
     _row("local.retention.ms", LONG, -2, at_least(-2), Effect.KEPT, ("log.local.retention.ms",), _TIERS),
-    _row("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), Effect.KEPT, ("log.cleaner.max.compaction.lag.ms",),
-         _CLEANER),
+    _row("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), Effect.ACTS, ("log.cleaner.max.compaction.lag.ms",),
+         "What has been dirty for longer is compacted whatever min.cleanable.dirty.ratio says; segments are closed in "
+         "time for it."),
     _row("max.message.bytes", INT, MIB + 12, at_least(0), Effect.ACTS, ("message.max.bytes",),
          "The largest record batch that is taken, as the producer compressed it. What fits no append of the node is "
          "refused in any case."),
@@ -103,25 +102,29 @@ _ROWS = (
          "How far in the past a record's timestamp may lie when it arrives; only with CreateTime."),
     _row("message.timestamp.type", STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"), Effect.ACTS,
          ("log.message.timestamp.type",), "Whose time a record carries: the producer's, or that of its arrival."),
-    _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1), Effect.KEPT, ("log.cleaner.min.cleanable.ratio",),
-         _CLEANER),
-    _row("min.compaction.lag.ms", LONG, 0, at_least(0), Effect.KEPT, ("log.cleaner.min.compaction.lag.ms",), _CLEANER),
+    _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1), Effect.ACTS, ("log.cleaner.min.cleanable.ratio",),
+         "A partition is compacted when a larger part of what may be is new since the last time."),
+    _row("min.compaction.lag.ms", LONG, 0, at_least(0), Effect.ACTS, ("log.cleaner.min.compaction.lag.ms",),
+         "A segment with a younger record, and all that follow it, are not compacted yet."),
     _row("min.insync.replicas", INT, 1, at_least(1), Effect.KEPT, ("min.insync.replicas",),
          "A write is acknowledged when the write-ahead log holds it; copies are the bucket's business."),
     _row("preallocate", BOOLEAN, "false", anything, Effect.KEPT, ("log.preallocate",), _FILES),
     _row("remote.log.copy.disable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
     _row("remote.log.delete.on.disable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
     _row("remote.storage.enable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
-    _row("retention.bytes", LONG, -1, anything, Effect.KEPT, ("log.retention.bytes",),
-         "How many bytes of a partition stay at least; below 0 there is no limit."),
-    _row("retention.ms", LONG, 7 * DAY_MS, at_least(-1), Effect.KEPT,
+    _row("retention.bytes", LONG, -1, anything, Effect.ACTS, ("log.retention.bytes",),
+         "How many bytes of a partition stay at least; below 0: no limit. Closed segments go, the oldest first."),
+    _row("retention.ms", LONG, 7 * DAY_MS, at_least(-1), Effect.ACTS,
          ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-         "How long a record stays at least; -1: for ever."),
-    _row("segment.bytes", INT, 1024 * MIB, at_least(MIB), Effect.KEPT, ("log.segment.bytes",), _FILES),
+         "How long a record stays at least, by its own timestamp; -1: for ever. Closed segments go, the oldest first."),
+    _row("segment.bytes", INT, 1024 * MIB, at_least(MIB), Effect.ACTS, ("log.segment.bytes",),
+         "A batch that would make a segment larger begins the next one. Retention drops whole segments, key compaction "
+         "leaves the newest one alone."),
     _row("segment.index.bytes", INT, 10 * MIB, at_least(4), Effect.KEPT, ("log.index.size.max.bytes",), _FILES),
-    _row("segment.jitter.ms", LONG, 0, at_least(0), Effect.KEPT, ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-         _FILES),
-    _row("segment.ms", LONG, 7 * DAY_MS, at_least(1), Effect.KEPT, ("log.roll.ms", "log.roll.hours"), _FILES),
+    _row("segment.jitter.ms", LONG, 0, at_least(0), Effect.ACTS, ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+         "How much sooner than segment.ms says a segment may be closed, so that not all are at once."),
+    _row("segment.ms", LONG, 7 * DAY_MS, at_least(1), Effect.ACTS, ("log.roll.ms", "log.roll.hours"),
+         "A segment is closed so long after its first batch came, be anything appended or not; an empty one never."),
     _row("siltstone.backlog.quota.bytes", LONG, -1, at_least(-1), Effect.ACTS, (),
          "How far the slowest of siltstone.retention.groups may stay behind, in bytes of a partition; -1: as far as it "
          "will. It must be less than retention.bytes, where that has a limit."),
