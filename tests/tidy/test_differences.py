@@ -54,9 +54,13 @@ def test_how_often_uploads_are() -> None:
     assert (limits.CACHE_BLOCK_AGE_MS_MAX, limits.CACHE_BLOCK_BYTES_MAX) == (60_000, 100 << 20)
 
 
-@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes", "segment.bytes", "segment.ms"])
-def test_what_is_kept_and_heeded_by_nothing(name: str) -> None:
-    assert TABLE[name].effect is Effect.KEPT
+def test_retention_is_by_the_configurations_and_at_the_times_named() -> None:
+    assert "every 5 minutes" in row("`retention.ms`, `retention.bytes`")
+    assert limits.RETENTION_INTERVAL_MS == 5 * limits.MINUTE_MS
+    named = set(re.findall(r"`((?:retention|segment)\.[a-z.]+)`", TEXT))
+    assert named == {"retention.ms", "retention.bytes", "segment.bytes", "segment.ms"}
+    assert {TABLE[name].effect for name in named} == {Effect.ACTS}
+    assert int(TABLE["message.timestamp.after.max.ms"].default) == limits.HOUR_MS
 
 
 def test_validation_of_every_record_is_a_configuration() -> None:
