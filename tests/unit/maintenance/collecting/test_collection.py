@@ -357,6 +357,15 @@ def test_gc16_copying_at_a_limited_rate(world: CompactionWorld) -> None:
     assert world.clock.monotonic_ms() - began_ms >= 100_000
 
 
+def test_gc16_copies_inside_the_store_are_limited_as_well(world: CompactionWorld) -> None:
+    world.make_streams(1)
+    world._commit({0: [(0, 10, 5000), (10, 20, 1000)]}, SO, 0)
+    world.trim(0, 10)
+    began_ms = world.clock.monotonic_ms()
+    collected(world.context, collection(settings=settings(copy_bytes_per_second=100)))
+    assert 10_000 <= world.clock.monotonic_ms() - began_ms < 11_000
+
+
 def test_gc16_a_pause_takes_effect_within_one_object(world: CompactionWorld) -> None:
     for first in (0, 2, 4):
         world.upload(two_streams(first))
