@@ -20,6 +20,7 @@ from siltstone.server.network.close_reason import CloseReason
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.request_pipeline import RequestPipeline
+from siltstone.server.network.unpinned import unpinned
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         """All that have become ready, in one call of the operating system."""
         byte_count = total_bytes(answers)
         self._sent_bytes += byte_count
-        self._transport.writelines(answers)
+        self._transport.writelines(unpinned(answers))
         self._parts.counters.bytes_out += byte_count
         self._active_ms = self._parts.now_ms
         self._receives_much = byte_count > self._settings.connection_answer_bytes_max

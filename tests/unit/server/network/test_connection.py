@@ -577,6 +577,19 @@ def test_at_the_limit_of_unread_answers_the_worst_is_closed(caplog: pytest.LogCa
     assert "closed: unread-answers 512000 bytes" in caplog.text
 
 
+def test_an_answer_that_waits_does_not_hold_the_block_it_was_read_from() -> None:
+    async def run() -> None:
+        block = bytes(MIB)
+        world = NetworkWorld(Handler(lambda *_: [b"head", memoryview(block)[5:15]]))
+        client, written = world.connect(), []
+        client.writelines = written.extend
+        client.feed(framed(b"1"))
+        assert [type(buffer) for buffer in written] == [bytes, bytes]
+        assert b"".join(written) == b"head" + bytes(10)
+
+    asyncio.run(run())
+
+
 # -- the store asks for a pause
 
 
