@@ -4,7 +4,7 @@ Whatever happens: a consumer from the beginning ends up with the same table, off
 finds nothing, and when all time limits have passed the bucket holds what is committed and nothing else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import pytest
@@ -27,10 +27,16 @@ from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.memory import MemoryStore
-from support.keyed_world import SETTINGS, Found, KeyedWorld, table_of
+from support.keyed_world import SETTINGS, Found, KeyedWorld, keyed_world, table_of
 
 PATIENT = replace(SETTINGS, allowance_ms=HOUR_MS)
 Act = Callable[[KeyedWorld, Random], object]
+
+
+@pytest.fixture
+def keyed() -> Iterator[KeyedWorld]:
+    with keyed_world() as made:
+        yield made
 
 
 class History:
