@@ -88,13 +88,19 @@ class StreamObjectPlan(msgspec.Struct, frozen=True, kw_only=True):
             yield from wave.carry_out(groups)
 
     def _waves(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """Few enough that what was copied is soon committed: together no more than the largest group may have."""
+        """Few enough that what was copied is soon committed, and that their indexes fit into memory: together no more
+        than the largest group may have."""
         wave: list[Group] = []
+        size_bytes = objects = 0
         for group in groups:
-            size_bytes = sum(each.size_bytes for each in wave) + group.size_bytes
-            if wave and (len(wave) == GROUPS_PER_WAVE or size_bytes > self.settings.group_bytes_max):
+            size_bytes += group.size_bytes
+            objects += len(group.members)
+            is_beyond = (
+                size_bytes > self.settings.group_bytes_max or objects > self.settings.group_objects_max
+            )
+            if wave and (is_beyond or len(wave) == GROUPS_PER_WAVE):
                 yield wave
-                wave = []
+                wave, size_bytes, objects = [], group.size_bytes, len(group.members)
             wave.append(group)
         if wave:
             yield wave

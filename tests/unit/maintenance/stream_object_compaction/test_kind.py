@@ -1,11 +1,16 @@
 """Plans: which groups, of which streams and topics, and what is said of them."""
 
-import msgspec
+from collections.abc import Sequence
 
+import msgspec
+import pytest
+
+from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.runner import Task
 from siltstone.maintenance.stream_object_compaction.kind import (
     StreamObjectCompaction,
     StreamObjectPlan,
@@ -143,3 +148,26 @@ def test_what_is_clean_is_not_joined_with_what_is_not(world: CompactionWorld) ->
     assert world.metadata.image.streams[stream_id].cleaned_offset == 2
     assert world.records() == before
     world.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("changes", "waves"),
+    [({}, [5]), ({"group_bytes_max": 700}, [3, 2]), ({"group_objects_max": 4}, [2, 2, 1])],
+)
+def test_a_wave_holds_no_more_than_the_largest_group_may(
+    world: CompactionWorld, changes: dict[str, float], waves: list[int]
+) -> None:
+    """Five groups of two objects, 200 bytes each: as many runs of tasks."""
+    runs: list[int] = []
+
+    class Counting(InProcessRunner):
+        def run(self, task: Task, units: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+            runs.append(len(units))
+            return super().run(task, units)
+
+    for stream in range(5):
+        for at in range(2):
+            add_stream_object(world, stream, (at, at + 1, 100))
+    report = joined_up(world, settings(**changes), runner=Counting())
+    assert [each.outcome for each in report.units] == [Outcome.DONE] * 5
+    assert runs == waves
