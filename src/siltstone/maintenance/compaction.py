@@ -7,6 +7,7 @@ their time limit has passed. Attempts of tasks may outlive the driver; what they
 that only this plan names.
 """
 
+from collections.abc import Mapping
 from typing import Literal, overload
 
 from siltstone.maintenance.compaction_round import CompactionRound
@@ -16,6 +17,7 @@ from siltstone.maintenance.jobs import running_job
 from siltstone.maintenance.planning.candidates import choose_candidates
 from siltstone.maintenance.planning.plan import CompactionPlan
 from siltstone.maintenance.planning.planner import plan_compaction
+from siltstone.maintenance.planning.sources import LeftOut
 from siltstone.maintenance.report import CompactionReport, OnProgress, report_of, tell_step
 from siltstone.maintenance.runner import Runner
 from siltstone.maintenance.settings import CompactionSettings
@@ -91,13 +93,19 @@ def carry_out(
 
 
 def plan_round(
-    context: MaintenanceContext, settings: CompactionSettings, on_progress: OnProgress | None = None
+    context: MaintenanceContext,
+    settings: CompactionSettings,
+    on_progress: OnProgress | None = None,
+    without: Mapping[int, str] | None = None,
 ) -> CompactionPlan:
-    """Reads the image and the candidates' indexes, nothing else."""
+    """Reads the image and the candidates' indexes, nothing else. ``without``: objects to leave alone, each with the
+    reason."""
     image = context.metadata.refresh()
     now_ms = context.clock.now_ms()
     classes = stream_classes(image)
-    candidates = choose_candidates(image.objects.values(), image.streams, settings, now_ms, classes)
+    spared = without or {}
+    objects = (held for held in image.objects.values() if held.object_id not in spared)
+    candidates = choose_candidates(objects, image.streams, settings, now_ms, classes)
     sources, left_out = read_indexes(
         context.buckets, candidates.objects, tell_step("read indexes", on_progress)
     )
@@ -107,7 +115,7 @@ def plan_round(
         settings,
         now_ms,
         classes=classes,
-        left_out=left_out,
+        left_out=[*left_out, *(LeftOut(object_id, reason) for object_id, reason in spared.items())],
         has_remaining=candidates.has_remaining,
     )
 

@@ -1,5 +1,10 @@
-"""Stream set object compaction as a kind: one round, one unit, one commit."""
+"""Stream set object compaction as a kind: one round, one unit, one commit.
 
+A task that finds damage names the object. It is the object then that has failed and is set aside, not the round: the
+next one goes without it, and one damaged object does not stop the compaction of all others.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -10,16 +15,20 @@ from siltstone.maintenance.compaction_round import CompactionRound, RoundOutcome
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.planning.plan import CompactionPlan
 from siltstone.maintenance.report import CompactionProgress, OnProgress
 from siltstone.maintenance.runner import RunFailed
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale
 
 UNIT = "objects"
 """The round takes whatever objects are there: it is one unit, by one name."""
+
+_OBJECT = re.compile(r"\bobject (\d+)\b")
 
 NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whole: leave out --topic"
 
@@ -40,7 +49,9 @@ class StreamSetObjectCompaction:
         if scope.topics is not None:
             return StreamSetObjectPlan(None, (), (Unplanned(UNIT, NOT_BY_TOPIC),))
         try:
-            plan = plan_round(context, self._settings, _telling(watch))
+            image = context.metadata.refresh()
+            without = {} if scope.is_forced else _set_aside(image, context.clock.now_ms())
+            plan = plan_round(context, self._settings, _telling(watch), without)
         except (CorruptData, InvalidRequest) as refused:
             return StreamSetObjectPlan(None, (), (Unplanned(UNIT, str(refused)),))
         unplanned = tuple(Unplanned(f"object {each.object_id}", each.reason) for each in plan.left_out)
@@ -83,9 +94,25 @@ class StreamSetObjectPlan(msgspec.Struct, frozen=True):
             yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
         except (RunFailed, CorruptData, InvalidRequest) as failure:
             watch.check()  # what fails after somebody cancelled is no fault of the objects
-            yield UnitReport(name=UNIT, outcome=Outcome.FAILED, text=str(failure))
+            yield from _failed(plan, str(failure))
         else:
             yield _report(plan, done)
+
+
+def _set_aside(image: MetadataImage, now_ms: int) -> dict[int, str]:
+    """Objects that wait, with the reason."""
+    asides = (
+        aside for aside in all_set_aside(image) if aside.kind == JOB_KIND and aside.waits(image, now_ms)
+    )
+    named = ((_OBJECT.fullmatch(aside.name), aside.reason) for aside in asides)
+    return {int(found[1]): f"it is set aside: {reason}" for found, reason in named if found}
+
+
+def _failed(plan: CompactionPlan, failure: str) -> Iterator[UnitReport]:
+    """The sources that the failure names; the round itself when it names none."""
+    named = {int(number) for number in _OBJECT.findall(failure)}.intersection(plan.compacted_ids)
+    for name in [f"object {object_id}" for object_id in sorted(named)] or [UNIT]:
+        yield UnitReport(name=name, outcome=Outcome.FAILED, text=failure)
 
 
 def _telling(watch: Watch, live_bytes: int = 0) -> OnProgress:

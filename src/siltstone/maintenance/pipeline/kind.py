@@ -90,7 +90,8 @@ class KindPlan(Protocol):
         names: Sequence[str],
         watch: Watch,
     ) -> Iterator[UnitReport]:
-        """The units named, each reported when it is committed, or has failed. Raises Cancelled (what is not reported is
+        """The units named, each reported when it is committed, or has failed; what failed may be a part that only the
+        work has shown, such as a damaged object. Raises Cancelled (what is not reported is
         not done), JobNotRunning, and Unavailable when the metadata cannot be reached: no unit's fault."""
         ...
 

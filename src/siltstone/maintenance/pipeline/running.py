@@ -183,7 +183,8 @@ class _Carrying:
     def _remember(self, report: UnitReport) -> None:
         kind = self._kind.name
         if report.outcome is Outcome.FAILED:
-            aside = put_aside(self._context, kind, self._units[report.name], report.text)
+            unit = self._units.get(report.name) or PlannedUnit(name=report.name, reason="")
+            aside = put_aside(self._context, kind, unit, report.text)
             log.warning("%s of %s failed (%d): %s", kind, report.name, aside.failures, report.text)
         elif report.outcome in (Outcome.DONE, Outcome.NOT_NEEDED):
             log.info("%s of %s: %s", kind, report.name, report.text)

@@ -10,9 +10,11 @@ from siltstone.maintenance.pipeline.running import RunReport, carry_out, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Told, Watch
+from siltstone.maintenance.runner import RunFailed
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.metadata.store.port import LogUnavailable
-from siltstone.model.objects import ObjectKind
+from siltstone.model.limits import SET_ASIDE_MS_MIN
+from siltstone.model.objects import ObjectKind, object_key
 from support.compaction_sources import F1
 from support.compaction_world import CompactionWorld, scaled
 
@@ -74,12 +76,50 @@ def test_objects_left_out_are_told(filled: CompactionWorld) -> None:
     assert plan.unplanned[0].name == f"object {victim}" and "index" in plan.unplanned[0].reason
 
 
-def test_damage_found_by_a_task_sets_the_round_aside(filled: CompactionWorld) -> None:
-    filled.damage(min(filled.ids(ObjectKind.STREAM_SET_OBJECT)), 10)
+def test_gc13_a_damaged_object_is_set_aside_and_the_next_round_does_the_others(
+    filled: CompactionWorld,
+) -> None:
+    victim = min(filled.ids(ObjectKind.STREAM_SET_OBJECT))
+    content = filled.bytes_of(victim)
+    filled.damage(victim, 10)
     report = ran(filled)
-    assert [each.outcome for each in report.units] == [Outcome.FAILED]
+    assert [(each.name, each.outcome) for each in report.units] == [(f"object {victim}", Outcome.FAILED)]
     (aside,) = all_set_aside(filled.metadata.image)
-    assert "DamagedBlock" in aside.reason
+    assert aside.name == f"object {victim}" and "DamagedBlock" in aside.reason
+    plan = KIND.plan(filled.context, Scope(), Watch(KIND.name, filled.clock))
+    assert plan.unplanned[-1].name == f"object {victim}"
+    assert plan.unplanned[-1].reason.startswith("it is set aside: ")
+    (unit,) = ran(filled).done
+    assert unit.objects_before == 2
+    assert victim in filled.ids(ObjectKind.STREAM_SET_OBJECT)
+    filled.store.store.put(object_key(victim), [content])
+    filled.clock.advance_ms(SET_ASIDE_MS_MIN)
+    assert ran(filled).is_well
+    assert not list(all_set_aside(filled.metadata.image))
+    filled.assert_sound()
+
+
+def test_damaged_for_good_it_is_tried_less_and_less_often(filled: CompactionWorld) -> None:
+    victim = min(filled.ids(ObjectKind.STREAM_SET_OBJECT))
+    filled.damage(victim, 10)
+    waits = []
+    for _ in range(4):
+        assert ran(filled).failed
+        (aside,) = all_set_aside(filled.metadata.image)
+        waits.append(aside.retry_at_ms - filled.clock.now_ms())
+        filled.clock.advance_ms(waits[-1])
+    assert waits == [SET_ASIDE_MS_MIN * 2**step for step in range(4)]
+
+
+def test_a_failure_that_names_no_object_sets_the_round_aside(
+    filled: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: object) -> None:
+        raise RunFailed("the Spark job failed: a worker died")
+
+    monkeypatch.setattr(InProcessRunner, "run", out_of_memory)
+    assert [each.name for each in ran(filled).failed] == ["objects"]
+    assert ran(filled).postponed == ("objects",)
 
 
 def test_a_plan_that_others_have_overtaken_is_not_needed(filled: CompactionWorld) -> None:
