@@ -51,6 +51,11 @@ def test_gc5_small_objects_count_against_the_target_size() -> None:
     assert judged(made(1, MIB), LiveBytes(MIB, int(0.9 * MIB)), 0.8, 1) is None
 
 
+def test_gc5_strictly_below_the_threshold_for_small_ones_too() -> None:
+    found = [judged(made(1, 50), LiveBytes(50, live), 0.2, 100) for live in (19, 20)]
+    assert [each is not None for each in found] == [True, False]
+
+
 def test_stream_objects_are_not_small() -> None:
     assert judged(made(1, MIB, SO), LiveBytes(MIB, int(0.9 * MIB)), 0.8, TARGET) is None
     found = judged(made(1, MIB, SO), LiveBytes(MIB, int(0.7 * MIB)), 0.8, TARGET)
