@@ -19,6 +19,7 @@ from siltstone.topic_configs.values import (
     at_least,
     between,
     between_or,
+    nothing_empty,
     one_of,
     parse,
     throttled_replicas,
@@ -139,7 +140,7 @@ _ROWS = (
          "no producer can store what no consumer can read."),
     _row("siltstone.retention.ack", BOOLEAN, "false", anything, Effect.ACTS, (),
          "true: what one of siltstone.retention.groups has not committed stays whatever retention says."),
-    _row("siltstone.retention.groups", LIST, "", anything, Effect.ACTS, (),
+    _row("siltstone.retention.groups", LIST, "", nothing_empty, Effect.ACTS, (),
          "The consumer groups that siltstone.retention.ack, the backlog quota and the time to live are about. One that "
          "has committed nothing yet counts as being at the beginning."),
     _row("siltstone.segment.batches.max", LONG, 0, at_least(0), Effect.ACTS, (),

@@ -131,11 +131,18 @@ def between_or(minimum: int, maximum: int, other: int) -> Rule:
     return check
 
 
+def nothing_empty(name: str, value: Value) -> None:
+    """Of a list."""
+    assert isinstance(value, tuple)
+    if not all(value):
+        raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")
+
+
 def one_of(*allowed: str) -> Rule:
     def check(name: str, value: Value) -> None:
+        if isinstance(value, tuple):
+            nothing_empty(name, value)
         for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(value, tuple) and not item:
-                raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")
             if item not in allowed:
                 raise refused(name, str(item), f"String must be one of: {', '.join(allowed)}")
 

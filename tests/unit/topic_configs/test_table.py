@@ -98,6 +98,41 @@ def test_two_configurations_that_contradict_each_other() -> None:
         parse_topic_configs({"max.compaction.lag.ms": "10"}, {"min.compaction.lag.ms": "100"})
 
 
+@pytest.mark.parametrize(
+    ("quota", "retention", "is_refused"),
+    [
+        ("100", "100", True),
+        ("101", "100", True),
+        ("99", "100", False),
+        ("100", "-1", False),
+        ("-1", "0", False),
+    ],
+)
+def test_r14_a_quota_that_is_not_below_what_is_kept_is_refused(
+    quota: str, retention: str, is_refused: bool
+) -> None:
+    configs = {"siltstone.backlog.quota.bytes": quota, "retention.bytes": retention}
+    if not is_refused:
+        assert parse_topic_configs(configs).backlog_quota_bytes == int(quota)
+        return
+    with pytest.raises(
+        InvalidTopicConfig, match=rf"quota\.bytes \({quota}\) >= retention\.bytes \({retention}\)"
+    ):
+        parse_topic_configs(configs)
+
+
+def test_r14_against_the_brokers_default_too() -> None:
+    with pytest.raises(InvalidTopicConfig, match="would be dropped first"):
+        parse_topic_configs({"siltstone.backlog.quota.bytes": "100"}, {"retention.bytes": "50"})
+
+
+def test_a_group_without_a_name_would_never_read_anything() -> None:
+    with pytest.raises(InvalidTopicConfig, match=r"siltstone\.retention\.groups' values must not be empty"):
+        parse_topic_configs({"siltstone.retention.groups": "a,,b"})
+    assert parse_topic_configs({"siltstone.retention.groups": " b , a, b"}).retention_groups == ("b", "a")
+    assert parse_topic_configs({"siltstone.retention.groups": ""}).retention_groups == ()
+
+
 def test_what_is_stored_is_served_even_if_it_is_not_understood_any_more(caplog) -> None:
     stored = {"from.the.future": "1", "retention.ms": "soon", "max.message.bytes": "9"}
     with caplog.at_level(logging.WARNING):

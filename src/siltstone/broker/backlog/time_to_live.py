@@ -78,21 +78,24 @@ class TimeToLive:
     async def _behind(self, topic: Topic) -> dict[str, dict[int, int]]:
         """Of groups without members the offsets that are not at the end."""
         behind: dict[str, dict[int, int]] = {}
-        ends = [self._end_offset(topic, index) for index in range(topic.partition_count)]
+        spans = [self._span(topic, index) for index in range(topic.partition_count)]
         for group in self._mover.waited_for(topic):
             position = await position_of(self._groups, group, (topic,))
             if isinstance(position, ErrorCode) or position.has_members:
                 continue
-            offsets = {index: position.offset(topic, index) for index in range(topic.partition_count)}
-            behind[group] = {index: offset for index, offset in offsets.items() if offset < ends[index]}
+            offsets = {
+                index: max(position.offset(topic, index), start) for index, (start, _) in enumerate(spans)
+            }
+            behind[group] = {index: offset for index, offset in offsets.items() if offset < spans[index][1]}
         return {group: offsets for group, offsets in behind.items() if offsets}
 
-    def _end_offset(self, topic: Topic, index: int) -> int:
+    def _span(self, topic: Topic, index: int) -> tuple[int, int]:
+        """Where the partition begins and ends."""
         partition = self._partitions.opened(topic.id, index)
         if partition is not None:
-            return partition.high_watermark
+            return partition.log_start_offset, partition.high_watermark
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
-        return 0 if stream is None else stream.end_offset
+        return (0, 0) if stream is None else (stream.start_offset, stream.end_offset)
 
     async def _first_not_older(self, partition: Partition, oldest_ms: int) -> int:
         """The end, as it was before the look, when all is older: what comes meanwhile is not."""

@@ -593,6 +593,35 @@ def test_an_answer_that_waits_does_not_hold_the_block_it_was_read_from() -> None
 # -- the store asks for a pause
 
 
+def test_of_a_connection_that_is_held_nothing_more_is_read_until_its_request_is_answered() -> None:
+    async def run() -> None:
+        released = asyncio.Event()
+
+        async def held(context: ConnectionContext, frame: memoryview) -> list[bytes]:
+            await released.wait()
+            context.is_held = False
+            return [bytes(frame)]
+
+        def handle(context: ConnectionContext, frame: memoryview) -> Any:
+            context.is_held = frame[:1] == b"H"
+            return held(context, frame) if context.is_held else [bytes(frame)]
+
+        world = NetworkWorld(Handler(handle))
+        producer, other = world.connect(), world.connect()
+        producer.feed(framed(b"H1"))
+        await turns()
+        assert not producer.is_reading and other.is_reading
+        other.feed(framed(b"F1"))
+        assert world.handler.begun == [b"H1", b"F1"]
+        released.set()
+        await turns()
+        assert producer.is_reading
+        producer.feed(framed(b"P2"))
+        assert world.handler.begun[2:] == [b"P2"]
+
+    asyncio.run(run())
+
+
 def test_a_pause_of_the_store_stops_who_sends_records_and_nobody_else() -> None:
     async def run() -> None:
         def handle(context: ConnectionContext, frame: memoryview) -> list[bytes]:
