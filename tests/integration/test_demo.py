@@ -35,6 +35,10 @@ def test_the_demo_ends_with_every_record_right_and_fewer_requests(demo: tuple[Pa
     assert outcome.status == 0, outcome
     assert "6,060 of 6,060 records are as in the source, in order for every plane" in outcome.words
     assert "siltstone check: clean" in outcome.words
+    planes = re.search(r"6,000 records became ([\d,]+) in", outcome.words)[1]
+    assert f"{planes} of {planes} planes show their last flight of the year" in outcome.words
+    assert re.search(r"late-flights begins at offset \d+ now", outcome.words)
+    assert re.search(r"\d+ of \d+ objects deleted", outcome.words)
     assert re.search(r"meanwhile December was produced: \d+ flights", outcome.words)
     assert outcome.out.count("█") > 40
     reads = [line.split() for line in outcome.out.splitlines() if "GETs to read flights-" in line]

@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-import msgspec
 
 from siltstone.cli.compacting.runners import (
     IN_PROCESS,
@@ -22,7 +21,7 @@ from siltstone.cli.compacting.runners import (
     start_runner,
 )
 from siltstone.cli.demo.choosing import busiest_and_quiet
-from siltstone.cli.demo.figures import Figures, measure
+from siltstone.cli.demo.figures import Figures, Held, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
     LATE_TOPIC,
@@ -36,8 +35,10 @@ from siltstone.cli.demo.kafka_client import (
     create_topics,
     refuse_without_client,
 )
+from siltstone.cli.demo.maintaining import collect, drop_old, keep_newest
 from siltstone.cli.demo.place import demo_folder
-from siltstone.cli.demo.report import chart, figures_table
+from siltstone.cli.demo.report import chart, figures_table, steps_chart
+from siltstone.cli.demo.stage import Stage
 from siltstone.cli.demo.story import COLUMNS_MAX, Story
 from siltstone.cli.demo.thresholds import batch_bytes, write_settings
 from siltstone.cli.demo.trickle import Trickle
@@ -47,26 +48,21 @@ from siltstone.cli.output import results
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.compaction import compact
+from siltstone.maintenance.pipeline.late_runner import LateRunner
 from siltstone.model.objects import ObjectState
-from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings import load_settings
 
 MISMATCHES_SHOWN_MAX = 5
 PARTITIONS = {FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}
+CONFIGS = {
+    FLIGHTS_TOPIC: {"retention.ms": "-1"},
+    LATE_TOPIC: {"retention.ms": "-1", "siltstone.segment.batches.max": "4"},
+}
+"""The flights are of 2013: with the usual seven days of retention they would be gone before they are read."""
 GROUP_MEMBERS = 2
-
-
-class Stage(msgspec.Struct, frozen=True):
-    """What all steps after the first need."""
-
-    settings: StoreSettings
-    story: Story
-    clock: Clock
-    broker: Broker
-    producer: FlightProducer
-    flights: list[Flight]
 
 
 @click.command("demo")
@@ -93,8 +89,9 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
 
     confluent-kafka, an ordinary Kafka client, produces every flight that left New York City in 2013, keyed by the tail
     number of its plane. Spark compacts what the broker has uploaded while December is still being produced. A consumer
-    group reads everything back, every record is compared with its source, and a chart shows what compaction bought.
-    Exit status 1 if any record differs.
+    group reads everything back, and every record is compared with its source. Then the flights become a table of the
+    newest by plane (key compaction), retention drops old late ones, garbage is collected, and a chart shows what each
+    step bought. Exit status 1 if anything is not as it should be.
     """
     story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
@@ -111,33 +108,56 @@ def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str
     story.title(
         "Siltstone demo", "The flights that left New York City in 2013, through a Kafka broker and Spark."
     )
+    flights = _read(story, file, count)
+    settings = write_settings(folder, flights)
+    clock = SystemClock()
+    with closing(LateRunner(lambda: start_runner(runner, master))) as late_runner:
+        began_ms = clock.monotonic_ms()
+        story.step("Start a broker")
+        with Broker(folder) as broker:
+            started_ms = clock.monotonic_ms() - began_ms
+            story.done(
+                f"a Kafka broker on {broker.bootstrap_servers} after {seconds_words(started_ms / 1000)}"
+            )
+            story.note(f"store: {folder}")
+            create_topics(broker.bootstrap_servers, PARTITIONS, CONFIGS)
+            producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
+            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start)
+            steps: list[Held] = []
+            is_right = _with_broker(stage, steps, runner, master)
+        is_right &= collect(stage)
+        steps.append(held(settings, "garbage collection"))
+    is_right &= _check(stage)
+    story.step("What each step bought")
+    story.show(steps_chart(steps))
+    return is_right
+
+
+def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
     story.step("Read the data")
     flights = read_flights(file, count)
     planes = len({flight.tail_number for flight in flights})
     late = sum(flight.is_late for flight in flights)
     story.done(f"{counted(len(flights), 'flight')} of {counted(planes, 'plane')}, "
                f"{late:,} of them three hours late or more")  # fmt: skip
-    settings = write_settings(folder, flights)
-    clock = SystemClock()
-    began_ms = clock.monotonic_ms()
-    story.step("Start a broker")
-    with Broker(folder) as broker:
-        started_ms = clock.monotonic_ms() - began_ms
-        story.done(f"a Kafka broker on {broker.bootstrap_servers} after {seconds_words(started_ms / 1000)}")
-        story.note(f"store: {folder}")
-        create_topics(broker.bootstrap_servers, PARTITIONS)
-        producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
-        stage = Stage(settings, story, clock, broker, producer, flights)
-        before, after = _produce_and_compact(stage, runner, master)
-        is_right = _consume(stage)
-    is_clean = _check(stage)
-    story.step("What compaction bought")
-    story.show(figures_table(before, after))
-    story.show(chart(before, after))
-    return is_right and is_clean
+    return flights
 
 
-def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figures, Figures]:
+def _with_broker(stage: Stage, steps: list[Held], runner: str, master: str) -> bool:
+    before, after = _produce_and_compact(stage, steps, runner, master)
+    is_right = _consume(stage)
+    stage.story.show(figures_table(before, after))
+    stage.story.show(chart(before, after))
+    is_right &= keep_newest(stage)
+    steps.append(held(stage.settings, "key compaction"))
+    is_right &= drop_old(stage)
+    steps.append(held(stage.settings, "retention"))
+    return is_right
+
+
+def _produce_and_compact(
+    stage: Stage, steps: list[Held], runner: str, master: str
+) -> tuple[Figures, Figures]:
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])
     stage.broker.flush()
@@ -145,6 +165,7 @@ def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figure
         watched = busiest_and_quiet(store.metadata.image)
     before = _count(stage, watched, "Before compaction: what the bucket holds, and what reading costs")
     stage.story.note("a stream set object has pieces of many partitions, a stream object of one")
+    steps.append(held(stage.settings, "upload"))
     trickle = Trickle(stage.producer, december, stage.clock)
     producing = threading.Thread(target=trickle.run)
     producing.start()
@@ -157,7 +178,9 @@ def _produce_and_compact(stage: Stage, runner: str, master: str) -> tuple[Figure
     stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, a day at "
                      f"a time, the slowest acknowledged after {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
     stage.broker.flush()
-    return before, _count(stage, watched, "After compaction: the same reads, cold again, December included")
+    after = _count(stage, watched, "After compaction: the same reads, cold again, December included")
+    steps.append(held(stage.settings, "Spark's compaction"))
+    return before, after
 
 
 def _produce(stage: Stage, flights: list[Flight]) -> None:
@@ -195,16 +218,16 @@ def _compact(stage: Stage, runner_name: str, master: str) -> None:
     began_ms = stage.clock.monotonic_ms()
     if runner_name != IN_PROCESS:
         story.note(f"starting Spark, {master}: the JVM takes some seconds")
-    with closing(start_runner(runner_name, master)) as runner:
-        if runner_name != IN_PROCESS:
-            story.done(f"Spark is up after {seconds_words((stage.clock.monotonic_ms() - began_ms) / 1000)}")
-        with open_store(stage.settings) as store, story.progress("compacting") as on_progress:
-            report = compact(
-                store.context,
-                runner,
-                stage.settings.compaction,
-                on_progress=lambda told: on_progress(told.done, told.total),
-            )
+    runner = stage.start_runner()
+    if runner_name != IN_PROCESS:
+        story.done(f"Spark is up after {seconds_words((stage.clock.monotonic_ms() - began_ms) / 1000)}")
+    with open_store(stage.settings) as store, story.progress("compacting") as on_progress:
+        report = compact(
+            store.context,
+            runner,
+            stage.settings.compaction,
+            on_progress=lambda told: on_progress(told.done, told.total),
+        )
     if not report.iterations:
         story.done("nothing to compact: so few flights make no large objects")
         return

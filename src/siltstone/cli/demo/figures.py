@@ -39,6 +39,24 @@ class Figures(msgspec.Struct, frozen=True):
         return self.stream_set_objects + self.stream_objects
 
 
+class Held(msgspec.Struct, frozen=True):
+    """What the metadata names after a step, and what lies in the bucket."""
+
+    step: str
+    objects: int
+    size_bytes: int
+    bucket_bytes: int
+
+
+def held(settings: StoreSettings, step: str) -> Held:
+    with open_store(settings) as store:
+        objects = store.metadata.image.objects.values()
+        committed = [each.size_bytes for each in objects if each.state is ObjectState.COMMITTED]
+        buckets = [store.buckets.store(bucket_id) for bucket_id in store.buckets.urls]
+        bucket_bytes = sum(summary.size_bytes for bucket in buckets for summary in bucket.list())
+    return Held(step, len(committed), sum(committed), bucket_bytes)
+
+
 def measure(settings: StoreSettings, streams: Mapping[str, int]) -> Figures:
     """``streams``: those to be read, each by a reader of its own."""
     with open_store(settings) as store:

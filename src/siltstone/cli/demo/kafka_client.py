@@ -17,9 +17,17 @@ from siltstone.runtime.clock import Clock
 
 try:
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        NewTopic,
+        OffsetSpec,
+    )
 except ImportError:  # told by ``refuse_without_client`` before anything is begun
     Consumer = Producer = AdminClient = NewTopic = OffsetSpec = TopicPartition = None
+    AlterConfigOpType = ConfigEntry = ConfigResource = None
     KafkaException = OSError
 
 SECONDS_MAX = 60
@@ -65,13 +73,39 @@ def refuse_without_client() -> None:
         raise ExtraMissing("confluent-kafka", "demo")
 
 
-def create_topics(bootstrap_servers: str, partitions: dict[str, int]) -> None:
+def create_topics(
+    bootstrap_servers: str, partitions: Mapping[str, int], configs: Mapping[str, Mapping[str, str]]
+) -> None:
     """Raises ClientFailed."""
     with told("to create the topics"):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
-        made = admin.create_topics([NewTopic(name, count, 1) for name, count in partitions.items()])
+        made = admin.create_topics(
+            [NewTopic(name, count, 1, config=dict(configs[name])) for name, count in partitions.items()]
+        )
         for answer in made.values():
             answer.result(SECONDS_MAX)
+
+
+def configure(bootstrap_servers: str, topic: str, values: Mapping[str, str]) -> None:
+    """Raises ClientFailed."""
+    with told(f"to configure {topic}"):
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in values.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        for answer in admin.incremental_alter_configs([resource]).values():
+            answer.result(SECONDS_MAX)
+
+
+def begin_of(bootstrap_servers: str, topic: str) -> int:
+    """Where its only partition begins. Raises ClientFailed."""
+    partition = TopicPartition(topic, 0)
+    with told(f"to ask where {topic} begins"):
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
+        (answer,) = admin.list_offsets({partition: OffsetSpec.earliest()}).values()
+        return int(answer.result(SECONDS_MAX).offset)
 
 
 def records_held(bootstrap_servers: str, partitions: Mapping[str, int]) -> int:

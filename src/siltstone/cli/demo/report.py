@@ -1,11 +1,13 @@
-"""What compaction bought: a table and a chart of before and after."""
+"""What maintenance bought: a table and a chart of before and after a compaction, and a chart of all steps."""
+
+from collections.abc import Sequence
 
 from rich.bar import Bar
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from siltstone.cli.demo.figures import Figures
+from siltstone.cli.demo.figures import Figures, Held
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, ratio_words, size_words
 
@@ -63,3 +65,21 @@ def _pair(name: str, left: int, right: int) -> RenderableType:
             Text(count_words(value)),
         )
     return Group(Text(name, style="bold"), made)
+
+
+def steps_chart(steps: Sequence[Held]) -> RenderableType:
+    """Bytes and objects after each step, on one scale each; the last column is the bucket with all that waits there."""
+    made = Table.grid(padding=(0, 1))
+    for width, justify in ((20, "left"), (18, "left"), (10, "right"), (7, "right"), (10, "right")):
+        made.add_column(width=width, justify=justify)  # type: ignore[arg-type]
+    made.add_row("after", "", "bytes", "objects", "in bucket", style="dim")
+    scale = max(1, *(each.size_bytes for each in steps))
+    for each in steps:
+        made.add_row(
+            each.step,
+            Bar(scale, 0, each.size_bytes, width=18, color="green"),
+            size_words(each.size_bytes),
+            count_words(each.objects),
+            size_words(each.bucket_bytes),
+        )
+    return made

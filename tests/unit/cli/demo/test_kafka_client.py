@@ -9,6 +9,8 @@ from siltstone.cli.demo.kafka_client import (
     Consumed,
     FlightProducer,
     GroupReading,
+    begin_of,
+    configure,
     create_topics,
     records_held,
     told,
@@ -37,7 +39,11 @@ def test_a_failure_is_one_line_with_the_clients_reason() -> None:
 
 def test_a_broker_that_is_not_there_is_told_of_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ClientFailed, match="failed to create the topics"):
-        create_topics(NOWHERE, {"flights": 1})
+        create_topics(NOWHERE, {"flights": 1}, {"flights": {}})
+    with pytest.raises(ClientFailed, match="failed to configure flights"):
+        configure(NOWHERE, "flights", {"cleanup.policy": "compact"})
+    with pytest.raises(ClientFailed, match="failed to ask where flights begins"):
+        begin_of(NOWHERE, "flights")
     with pytest.raises(ClientFailed, match="failed to ask where the partitions end"):
         records_held(NOWHERE, {"flights": 1})
     with pytest.raises(ClientFailed, match=r"1 records were not acknowledged|1 records were refused"):

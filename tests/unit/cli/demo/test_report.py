@@ -2,8 +2,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from siltstone.cli.demo.figures import Figures
-from siltstone.cli.demo.report import chart, figures_table
+from siltstone.cli.demo.figures import Figures, Held
+from siltstone.cli.demo.report import chart, figures_table, steps_chart
 
 BUSY, QUIET = "flights-3", "late-flights-0"
 BEFORE = Figures(33, 0, 34_000_000, 2_513, {BUSY: 33, QUIET: 33}, {BUSY: 73, QUIET: 66})
@@ -34,3 +34,17 @@ def test_bars_are_in_proportion() -> None:
     before, after = (line.count("█") for line in lines[at + 1 : at + 3])
     assert before == 40
     assert after == 40 * 6 // 73
+
+
+def test_steps_stand_on_one_scale_and_fit() -> None:
+    steps = [
+        Held("upload", 59, 18 * 1024 * 1024, 18 * 1024 * 1024),
+        Held("key compaction", 10, 1024 * 1024, 1_000 * 1024 * 1024),
+    ]
+    lines = shown(steps_chart(steps))
+    assert all(len(line) <= 77 for line in lines)
+    (upload,) = (line for line in lines if line.startswith("upload"))
+    (compaction,) = (line for line in lines if line.startswith("key compaction"))
+    assert (upload.count("█"), compaction.count("█")) == (18, 1)
+    assert upload.split()[-5:] == ["18.0", "MiB", "59", "18.0", "MiB"]
+    assert compaction.split()[-3:] == ["10", "1000.0", "MiB"]

@@ -1,0 +1,122 @@
+"""The rest of maintenance, on the demo's store: the newest flight of each plane, retention, garbage collection.
+
+Each step is told by what it does to the topic, and checked against the source as consuming was.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import siltstone
+from siltstone.cli.demo.flights import FLIGHTS_TOPIC, LATE_TOPIC
+from siltstone.cli.demo.kafka_client import begin_of, configure
+from siltstone.cli.demo.stage import Stage
+from siltstone.cli.words import counted, seconds_words, size_words
+from siltstone.maintenance.kinds.table import chosen_kinds
+from siltstone.maintenance.pipeline.kind import UnitReport
+from siltstone.maintenance.pipeline.rounds import Rounds
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.sweep import sweep
+from siltstone.server.components import open_store
+
+EVERYTHING = 2**63 - 1
+HEARD_MS_MAX = 10_000
+HEARD_POLL_MS = 50
+KEPT_SINCE = datetime(2013, 7, 1, tzinfo=UTC)
+
+
+def keep_newest(stage: Stage) -> bool:
+    """Key compaction of the flights by plane. Whether the table that is left is the right one."""
+    story = stage.story
+    story.step("Keep the newest flight of each plane: key compaction")
+    configure(stage.broker.bootstrap_servers, FLIGHTS_TOPIC, {"cleanup.policy": "compact"})
+    story.done(f"{FLIGHTS_TOPIC} has cleanup.policy=compact now")
+    stage.broker.flush()
+    scope = Scope(topics=frozenset([FLIGHTS_TOPIC]), is_forced=True, up_to=EVERYTHING)
+    began_ms = stage.clock.monotonic_ms()
+    _, is_split = _maintain(stage, ["sso-compaction"], Scope())  # into objects of single streams
+    reports, is_compacted = _maintain(stage, ["key-compaction"], scope)
+    seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
+    removed = sum(report.records_removed for report in reports)
+    left = len(stage.flights) - removed
+    story.done(f"{counted(len(stage.flights), 'record')} became {left:,} in {seconds_words(seconds)}; offsets stay as "
+               "they were")  # fmt: skip
+    with siltstone.KeyedView(stage.broker.bootstrap_servers, FLIGHTS_TOPIC) as view:
+        found = dict(view)
+    expected = {flight.tail_number: flight.line for flight in stage.flights}
+    same = sum(found.get(plane) == line for plane, line in expected.items())
+    is_same = found == expected
+    tell = story.done if is_same else story.wrong
+    tell(f"read as a table: {same:,} of {len(expected):,} planes show their last flight of the year")
+    return is_split and is_compacted and is_same
+
+
+def drop_old(stage: Stage) -> bool:
+    """Retention of the late flights. Whether none is gone that was to be kept."""
+    story = stage.story
+    story.step(f"Let retention drop late flights before {KEPT_SINCE:%B}")
+    since_ms = int(KEPT_SINCE.timestamp() * 1000)
+    configure(
+        stage.broker.bootstrap_servers, LATE_TOPIC, {"retention.ms": str(stage.clock.now_ms() - since_ms)}
+    )
+    reports, is_right = _maintain(stage, ["retention"], Scope(topics=frozenset([LATE_TOPIC])))
+    late = [flight for flight in stage.flights if flight.is_late]
+    trimmed = sum(report.offsets_trimmed for report in reports)
+    begins = _begin_when_heard(stage, trimmed)
+    to_keep = sum(flight.departure_ms >= since_ms for flight in late)
+    is_kept = len(late) - begins >= to_keep
+    tell = story.done if is_kept and trimmed == begins else story.wrong
+    tell(f"{LATE_TOPIC} begins at offset {begins:,} now: {len(late) - begins:,} of {len(late):,} records stay, "
+         f"among them all {to_keep:,} since {KEPT_SINCE:%B}")  # fmt: skip
+    story.note("whole segments go, so some older ones stay with them")
+    return is_right and is_kept and trimmed == begins
+
+
+def _begin_when_heard(stage: Stage, expected: int) -> int:
+    """The broker follows the metadata: what a trim has moved is seen there a moment later."""
+    until_ms = stage.clock.monotonic_ms() + HEARD_MS_MAX
+    begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
+    while begins != expected and stage.clock.monotonic_ms() < until_ms:
+        stage.clock.block_ms(HEARD_POLL_MS)
+        begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
+    return begins
+
+
+def collect(stage: Stage) -> bool:
+    """With the broker gone nobody reads, so what is destroyed may go at once."""
+    story = stage.story
+    story.step("Stop the broker, and collect garbage")
+    before = objects_in_buckets(stage)
+    kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
+    _, is_right = _maintain(stage, kinds, Scope(is_forced=True))
+    with open_store(stage.settings) as store:
+        swept = sweep(store.context, grace_period_ms=0)
+    story.done(f"{swept.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(swept.bytes_deleted)} "
+               "freed")  # fmt: skip
+    return is_right
+
+
+def objects_in_buckets(stage: Stage) -> int:
+    with open_store(stage.settings) as store:
+        return sum(1 for bucket_id in store.buckets.urls for _ in store.buckets.store(bucket_id).list())
+
+
+def _maintain(stage: Stage, kinds: Iterable[str], scope: Scope) -> tuple[Sequence[UnitReport], bool]:
+    done: list[UnitReport] = []
+    is_right = True
+    with open_store(stage.settings) as store, stage.story.progress("at work") as on_progress:
+        rounds = Rounds(
+            store.context,
+            stage.start_runner,
+            scope,
+            Budget(),
+            on_told=lambda told: on_progress(told.done, told.total),
+        )
+        for report in rounds.run(chosen_kinds(store.kind_settings, kinds)):
+            done += report.units
+            if report.trouble:
+                is_right = False
+                stage.story.wrong(f"{report.kind}: {report.trouble}")
+            for unit in report.failed:
+                is_right = False
+                stage.story.wrong(f"{report.kind} of {unit.name}: {unit.text}")
+    return done, is_right

@@ -1,0 +1,25 @@
+"""What all steps of the demo after the first need."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from siltstone.cli.demo.flights import Flight
+from siltstone.cli.demo.kafka_client import FlightProducer
+from siltstone.cli.demo.story import Story
+from siltstone.maintenance.runner import Runner
+from siltstone.runtime.clock import Clock
+from siltstone.server.embedded import Broker
+from siltstone.server.settings import StoreSettings
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """``start_runner`` starts Spark at the first call."""
+
+    settings: StoreSettings
+    story: Story
+    clock: Clock
+    broker: Broker
+    producer: FlightProducer
+    flights: list[Flight]
+    start_runner: Callable[[], Runner]
