@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR
 from support.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "quick-start.md"
@@ -91,6 +93,14 @@ def test_a_test_works(folder: Path) -> None:
 def test_the_program_for_spark_is_one() -> None:
     """Run for real in tests/spark."""
     assert ast.parse(SPARK) and ADDRESS in SPARK
+
+
+def test_the_jars_that_are_named_are_those_of_the_tests() -> None:
+    """tests/spark starts its sessions with them, on the pyspark that the page speaks of."""
+    (jars,) = blocks(PAGE, "text")
+    modules = SPARK_KAFKA_CONNECTOR.modules
+    assert jars.split() == [f"{each.organisation}:{each.name}:{each.version}" for each in modules]
+    assert f"pyspark {pyspark.__version__}" in PAGE.read_text()
 
 
 def test_who_is_elsewhere_is_told_the_advertised_address(tmp_path: Path) -> None:
