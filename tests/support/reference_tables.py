@@ -129,7 +129,10 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
 
 
 STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `compact`, `maintain` and `check`"
-CLUSTER_COMMANDS = "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 or later"
+CLUSTER_COMMANDS = (
+    "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 "
+    "or later"
+)
 
 
 def commands_list() -> str:
