@@ -21,8 +21,8 @@ GROUPS_PER_WAVE = 100
 """Groups that share one run of tasks: most are small, and a run of Spark's costs a tenth of a second by itself."""
 
 _REASONS = {
-    Level.MINOR: "{objects} that touch hold no more than {size}",
-    Level.MAJOR: "{objects} touch and have settled, the largest holds {share:.0%} of their {size}",
+    Level.MINOR: "{objects} touch and are small: {size} together",
+    Level.MAJOR: "{objects} touch, and the largest holds {share:.0%} of their {size}",
 }
 
 
