@@ -182,7 +182,8 @@ class RetainedPartition:
         assert borders == [one.end_offset for one in stream.segments[:-1]]
 
     async def assert_all_goes_when_its_time_has_come(self) -> None:
-        """R17: idle, it ends up with no records and the same end."""
+        """R17: idle, it ends up with no records and the same end. Who sent them is known all the same, after a crash
+        too."""
         await self.append()
         for _ in range(8):
             await self.world.pass_ms(RETENTION_MS / 4)
@@ -191,6 +192,8 @@ class RetainedPartition:
         await self.retain_alone()
         await self.assert_kept()
         assert self.start == self.batches[-1][1]
+        await self.crash()
+        await self.assert_kept()
 
     def assert_sound(self) -> None:
         found = check(self.another_process())

@@ -50,6 +50,8 @@ class SegmentRolls:
     async def _write_some(self) -> bool:
         """One command, with the oldest segment of each partition. False: try again later."""
         some = list(islice(self._due, SEGMENTS_PER_COMMAND_MAX))
+        for partition in some:
+            self._follow(partition)
         written_down = [each for each in await side_by_side(_written_down, some) if each is not None]
         if not written_down:
             self._forget_finished(some)
@@ -72,6 +74,12 @@ class SegmentRolls:
             partition.segments.follow(segment.end_offset)
         self._forget_finished(some)
         return len(written_down) == len(some)
+
+    def _follow(self, partition: Partition) -> None:
+        """What maintenance has closed or trimmed meanwhile is not counted a second time."""
+        stream = self._metadata.image.streams.get(partition.stream_id)
+        if stream is not None:
+            partition.segments.follow(stream.active_offset)
 
     def _forget_finished(self, some: Sequence[Partition]) -> None:
         for partition in some:

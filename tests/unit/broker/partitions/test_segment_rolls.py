@@ -80,7 +80,9 @@ def test_metadata_that_cannot_be_reached_are_asked_again():
             return await execute(command)
 
         partition_rolls = world.parts.partitions._rolls
-        partition_rolls._metadata = type("Metadata", (), {"execute": staticmethod(unreachable)})
+        partition_rolls._metadata = type(
+            "Metadata", (), {"execute": staticmethod(unreachable), "image": world.parts.metadata.image}
+        )
         await fill(world, topic, 3)
         await check(world)
         assert len(asked) == 2 and len(partition.segments.unwritten) == 1
@@ -283,6 +285,20 @@ def test_maintenance_closes_a_segment_while_something_is_appended():
         active = world.opened(topic).segments.active
         assert (active.start_offset, active.end_offset, active.batch_count) == (10, 20, 2)
         assert active.size_bytes == 2 * len(batch_of(5))
+
+    in_broker_world(scenario)
+
+
+def test_what_maintenance_closed_is_not_closed_a_second_time():
+    async def scenario(world):
+        topic = await world.topic(siltstone_segment_batches_max="3")
+        await fill(world, topic, 2)
+        await world.parts.engine.flush()
+        await trimmed_by_maintenance(world, topic, 5, ClosedSegment(0, 5, 9, 1, NOW_MS, NOW_MS, NOW_MS))
+        await fill(world, topic, 2)
+        assert closed_in_metadata(world, topic) == [(5, 15, 2)]
+        (closed,) = world.parts.metadata.image.streams[world.opened(topic).stream_id].segments
+        assert closed.size_bytes == 2 * len(batch_of(5))
 
     in_broker_world(scenario)
 
