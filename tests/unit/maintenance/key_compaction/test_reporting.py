@@ -44,8 +44,8 @@ def test_what_is_out_of_the_ordinary_is_said(plan: StreamPlan) -> None:
         plan, replace(RESULT, tombstones_kept=1, null_keys=3, batches_grown=2, map_was_full=True)
     ).text
     assert text.endswith(
-        "; 1 tombstone kept; 3 records without key removed; 2 batches larger than before; the map was full with 40 keys:"
-        " the next run goes on"
+        "; 1 tombstone kept; 3 records without key removed; 2 batches larger than before"
+        "; the map was full with 40 keys: the next run goes on"
     )
 
 
