@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from siltstone.maintenance.key_compaction.rewriting.kernels import plain
+from siltstone.maintenance.key_compaction.rewriting.key_map import SLOT_BYTES, KeyMap
+
+
+def filled(keys: list[int], bytes_max: int = 1 << 20, expected: int = 100) -> tuple[KeyMap, int | None]:
+    """Key k at offset 10, the next at 11 …"""
+    made = KeyMap(bytes_max, expected, plain)
+    hashes = np.array([(key << 35, key) for key in keys], dtype=np.uint64)
+    offsets = 10 + np.arange(len(keys), dtype=np.int64)
+    return made, made.put(hashes, offsets, np.ones(len(keys), dtype=np.bool_))
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "expected", "keys_max"),
+    [(0, 100, 1), (100 * SLOT_BYTES, 1000, 90), (1 << 20, 10, 18), (1 << 20, 0, 1)],
+)
+def test_it_takes_no_more_than_it_may_nor_than_it_needs(bytes_max: int, expected: int, keys_max: int) -> None:
+    made = KeyMap(bytes_max, expected, plain)
+    assert made.keys_max == keys_max
+    assert made.size_bytes <= max(bytes_max, 2 * SLOT_BYTES)
+
+
+def test_the_first_key_without_room_is_told() -> None:
+    made, first_without_room = filled([1, 2, 1, 3, 4], bytes_max=4 * SLOT_BYTES)
+    assert (made.keys_max, made.keys, first_without_room) == (3, 3, 4)
+
+
+def test_which_offsets_are_the_newest_of_a_key() -> None:
+    made, _ = filled([1, 2, 1, 3, 2])
+    found = made.newest_in(10, 15)
+    assert found is not None
+    assert found.tolist() == [False, False, True, True, True]
+
+
+def test_what_lies_outside_is_left_out() -> None:
+    made, _ = filled([1, 2, 3])
+    found = made.newest_in(11, 12)
+    assert found is not None
+    assert found.tolist() == [True]
+
+
+def test_a_wide_range_is_not_spread_out() -> None:
+    made, _ = filled([1, 2, 3])
+    assert made.newest_in(0, made.size_bytes // 8 + 1) is None
+    assert made.newest_in(0, made.size_bytes // 8) is not None
