@@ -64,9 +64,21 @@ def active_context() -> "SparkContext | None":
     return SparkContext._active_spark_context
 
 
+def jvm_has_died() -> bool:
+    """The JVM that this process had started: out of memory, or killed. A new one can take its place."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def _start(settings: Mapping[str, str]) -> "SparkContext":
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
+    if jvm_has_died():
+        SparkContext._gateway = SparkContext._jvm = None
     conf = SparkConf(loadDefaults=False)
     for name, value in settings.items():
         conf.set(name, value)

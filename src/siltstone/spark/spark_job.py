@@ -8,6 +8,7 @@ interrupt.
 import itertools
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from siltstone.maintenance.runner import RunFailed, Task
@@ -33,6 +34,7 @@ class SparkJob:
         self._units = units
         # Notebook servers let several Python processes share one context, hence the process id.
         self._group = f"siltstone-{os.getpid()}-{next(_ticket)}"
+        self._tasks_done = 0
         self._results: list[bytes] | None = None
         self._failure: Exception | None = None
         self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
@@ -51,6 +53,14 @@ class SparkJob:
         return self._results
 
     def tasks_done(self) -> int:
+        """As far as the JVM tells: one that has died ends the job, with its own cause."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+
+        with suppress(Py4JError, OSError):
+            self._tasks_done = self._count_tasks()
+        return self._tasks_done
+
+    def _count_tasks(self) -> int:
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -58,7 +68,10 @@ class SparkJob:
 
     def cancel(self) -> None:
         """Its running tasks are killed too; each may still be at work for some seconds."""
-        self._context.cancelJobGroup(self._group)
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+
+        with suppress(Py4JError, OSError):
+            self._context.cancelJobGroup(self._group)
         self._thread.join(CANCEL_SECONDS_MAX)
 
     def _run(self) -> None:

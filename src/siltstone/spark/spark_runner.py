@@ -5,11 +5,13 @@ A user with a Spark of their own gives its context, ``SparkRunner(session.sparkC
 Spark is started).
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.runner import Task
-from siltstone.spark.session import active_context, start_context
+from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.spark_job import SparkJob
 
 if TYPE_CHECKING:
@@ -30,7 +32,10 @@ class SparkRunner:
         the job and goes on."""
         if not units:
             return []
-        job = SparkJob(self._context, task, units)
+        try:
+            job = SparkJob(self._context, task, units)
+        except OSError as gone:
+            raise RunFailed(f"Spark's JVM does not answer: {gone}") from gone
         try:
             while not job.wait(PROGRESS_INTERVAL_SECONDS):
                 if on_progress is not None:
@@ -42,6 +47,16 @@ class SparkRunner:
         if on_progress is not None:
             on_progress(len(units), len(units))
         return results
+
+    @property
+    def is_lost(self) -> bool:
+        """Its JVM has died, or Spark has stopped, as it does when its master gives it up: no task will run any more."""
+        if jvm_has_died():
+            return True
+        try:
+            return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+        except Exception:  # whatever py4j makes of a JVM that does not answer
+            return True
 
     def close(self) -> None:
         self._on_close()
@@ -55,4 +70,13 @@ def open_runner(master: str = "local[*]", settings: Mapping[str, str] | None = N
     if (context := active_context()) is not None:
         return SparkRunner(context)
     context = start_context(master, settings=settings)
-    return SparkRunner(context, on_close=context.stop)
+    return SparkRunner(context, on_close=lambda: _stop(context))
+
+
+def _stop(context: "SparkContext") -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's, of a JVM that was not there any more
+        with suppress(OSError):
+            context.stop()
+            return
+        context.stop()  # it has given up the JVM now, and lets go of the rest
