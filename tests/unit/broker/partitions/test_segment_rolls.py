@@ -222,6 +222,23 @@ def test_segments_that_the_metadata_did_not_hear_of_are_told_in_the_next_life():
     in_broker_world(scenario)
 
 
+def test_a_snapshot_from_before_the_segment_was_closed():
+    async def scenario(world):
+        topic = await world.topic(segment_ms=str(HOUR_MS))
+        await fill(world, topic, 2)
+        await world.opened(topic).write_snapshot()
+        world.clock.advance_ms(HOUR_MS)
+        await check(world)
+        assert closed_in_metadata(world, topic) == [(0, 10, 2)]
+        await world.crash()
+        active = (await world.partition(topic)).segments.active
+        assert active.is_empty and active.start_offset == 10
+        await fill(world, topic, 1)
+        assert world.opened(topic).segments.active.batch_count == 1
+
+    in_broker_world(scenario)
+
+
 def test_without_a_snapshot_what_nobody_heard_of_is_one_longer_segment():
     async def scenario(world):
         topic = await world.topic(**BY_BATCHES)
