@@ -13,6 +13,7 @@ from siltstone.maintenance.pipeline.kind import Kind, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, Watch
+from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class Rounds:
         except SiltstoneError as trouble:
             log.warning("%s: %s", kind.name, trouble)
             seconds = (self._context.clock.monotonic_ms() - started_ms) / 1000
-            return nothing_done(kind.name, str(trouble), seconds, is_cancelled=isinstance(trouble, Cancelled))
+            return nothing_done(kind.name, trouble, seconds)
         if self._bytes_left is not None:
             self._bytes_left -= sum(each.bytes_read + each.bytes_written for each in report.units)
         return report
@@ -104,14 +105,20 @@ class Rounds:
         return watch
 
 
-def nothing_done(kind: str, trouble: str, seconds: float, *, is_cancelled: bool = False) -> RunReport:
+def nothing_done(kind: str, trouble: Exception, seconds: float) -> RunReport:
+    """Of a round that ended before its first unit."""
     return RunReport(
         kind=kind,
         job_id=None,
         units=(),
         postponed=(),
         has_remaining=False,
-        is_cancelled=is_cancelled,
+        is_cancelled=isinstance(trouble, Cancelled),
         seconds=seconds,
-        trouble=trouble,
+        trouble=(
+            str(trouble)
+            if isinstance(trouble, SiltstoneError)
+            else f"this is a bug, {type(trouble).__name__}: {trouble}"
+        ),
+        is_busy=isinstance(trouble, JobRunning),
     )

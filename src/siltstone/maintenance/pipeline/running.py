@@ -33,6 +33,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     budget, or their having been set aside, left for later, and those that were not reached.
 
     ``is_cancelled``, or a ``trouble`` that is no unit's, ended it early: what ``units`` says is done stands.
+    ``is_busy``: the trouble is that another driver is at it.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     is_cancelled: bool
     seconds: float
     trouble: str = ""
+    is_busy: bool = False
 
     @property
     def done(self) -> tuple[UnitReport, ...]:

@@ -121,16 +121,11 @@ class Lane:
         try:
             return run(self._context, kind, self._start_runner, Scope(), Budget(), watch)
         except SiltstoneError as failure:
-            trouble = str(failure)
+            trouble: Exception = failure
         except Exception as failure:  # a bug of one kind is no reason to stop the others
-            trouble = f"this is a bug, {type(failure).__name__}: {failure}"
             log.exception("%s failed", kind.name)
-        return nothing_done(
-            kind.name,
-            trouble,
-            (clock.monotonic_ms() - started_ms) / 1000,
-            is_cancelled=bool(watch.why_cancelled),
-        )
+            trouble = failure
+        return nothing_done(kind.name, trouble, (clock.monotonic_ms() - started_ms) / 1000)
 
     def _watched(self, kind: Kind) -> Watch:
         watch = Watch(kind.name, self._context.clock, seconds_max=self._seconds_max)
@@ -141,7 +136,8 @@ class Lane:
         return watch
 
     def _say(self, report: RunReport) -> None:
-        level = logging.WARNING if not report.is_well else logging.INFO if report.units else logging.DEBUG
+        is_bad = not (report.is_well or report.is_busy)
+        level = logging.WARNING if is_bad else logging.INFO if report.units else logging.DEBUG
         log.log(level, "%s: %s", report.kind, report.in_one_line)
 
     def _count_set_aside(self, kind: Kind) -> int:

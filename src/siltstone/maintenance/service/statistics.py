@@ -81,7 +81,8 @@ class Counters:
                 units_done=before.units_done + len(report.done),
                 units_failed=before.units_failed + len(report.failed),
                 units_set_aside=set_aside,
-                troubles=before.troubles + bool(report.trouble and not report.is_cancelled),
+                troubles=before.troubles
+                + bool(report.trouble and not (report.is_cancelled or report.is_busy)),
                 bytes_read=before.bytes_read + sum(each.bytes_read for each in report.units),
                 bytes_written=before.bytes_written + sum(each.bytes_written for each in report.units),
                 bytes_freed=before.bytes_freed + sum(each.bytes_freed for each in report.units),

@@ -99,7 +99,7 @@ def test_another_driver_at_work_is_waited_for(world: CompactionWorld) -> None:
     tidy = FakeKind()
     at = LaneWorld(world, tidy)
     at.lane.turn()
-    assert tidy.done == [] and at.statistics("tidy").troubles == 1
+    assert tidy.done == [] and at.statistics("tidy").troubles == 0, "that is what jobs are for"
     world.clock.advance_ms(TROUBLE_MS + 1)
     at.lane.turn()
     assert tidy.done == ["one"]

@@ -2,6 +2,8 @@ from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
 from siltstone.maintenance.pipeline.rounds import nothing_done
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.service.statistics import Counters
+from siltstone.metadata.refusals import JobRunning
+from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import ManualClock
 
 
@@ -49,8 +51,9 @@ def test_a_run_that_finds_nothing_is_a_success_and_no_run() -> None:
 
 def test_trouble_is_counted_cancelling_is_not() -> None:
     counters = Counters(["tidy"], ManualClock())
-    counters.ended(nothing_done("tidy", "no Java", 0.1), set_aside=0)
+    counters.ended(nothing_done("tidy", Unavailable("no Java"), 0.1), set_aside=0)
     counters.ended(report(trouble="SIGTERM", is_cancelled=True), set_aside=0)
+    counters.ended(nothing_done("tidy", JobRunning("somebody else"), 0.1), set_aside=0)
     (tidy,) = counters.statistics().kinds
     assert (tidy.troubles, tidy.last_success_ms) == (1, 0)
     assert "1 trouble, last success never" in counters.statistics().lines[0]
