@@ -13,6 +13,7 @@ from benchmarks import (
     compaction,
     kafka,
     kafka_network,
+    key_compaction,
     planning,
     stream_object_compaction,
 )
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "f": (kafka_network.TITLE, kafka_network.run),
     "g": (stream_object_compaction.TITLE, stream_object_compaction.run),
     "h": (collecting.TITLE, collecting.run),
+    "i": (key_compaction.TITLE, key_compaction.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
