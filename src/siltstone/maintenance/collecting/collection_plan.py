@@ -12,7 +12,6 @@ from siltstone.maintenance.collecting.looking import object_name
 from siltstone.maintenance.collecting.round import Failed, Rewritten, rewrite
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.set_aside import put_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.planning.columns import ENTRY
 from siltstone.maintenance.planning.stream_objects.groups import Group
@@ -101,12 +100,14 @@ class _Carrying:
         else:
             for name, work in together:
                 assert not isinstance(work, Group)
-                yield self._rewritten(name, work)
+                yield from self._rewritten(name, work)
 
     def _copier(self) -> ThrottledRunner:
         return ThrottledRunner(self._start_runner(), self._plan.throttle, bytes_of_copy, self._watch.check)
 
-    def _rewritten(self, name: str, members: Round) -> UnitReport:
+    def _rewritten(self, name: str, members: Round) -> Iterator[UnitReport]:
+        """The round's report; and, when it is done without some objects, why not, each by its own name: so it is set
+        aside, and the round's name is another round's the next time."""
         runner = ThrottledRunner(
             self._start_runner(), self._plan.throttle, bytes_of_rewrite, self._watch.check
         )
@@ -127,18 +128,12 @@ class _Carrying:
         except Stale as stale:
             overtaken = str(stale)
         if done:
-            self._put_aside(failed)
-            return _report(name, done, failed)
-        if failed:
-            return UnitReport(name=name, outcome=Outcome.FAILED, text=failed[0].reason)
-        return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=overtaken)
-
-    def _put_aside(self, failed: Sequence[Failed]) -> None:
-        """Each by its own name: the unit itself is done, and its name another round's the next time."""
-        for each in failed:
-            for source in each.sources:
-                unit = PlannedUnit(name=object_name(source.metadata.object_id), reason="")
-                put_aside(self._context, self._plan.kind, unit, each.reason)
+            yield _report(name, done)
+            yield from (report for each in failed for report in _failures(each))
+        elif failed:
+            yield UnitReport(name=name, outcome=Outcome.FAILED, text=failed[0].reason)
+        else:
+            yield UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=overtaken)
 
 
 def bytes_of_rewrite(unit: bytes) -> int:
@@ -151,21 +146,16 @@ def bytes_of_copy(unit: bytes) -> int:
     return sum(part.size_bytes for part in given.copied) + int(read)
 
 
-def _report(name: str, done: Sequence[Rewritten], failed: Sequence[Failed]) -> UnitReport:
+def _report(name: str, done: Sequence[Rewritten]) -> UnitReport:
     results = [result for each in done for result in each.outcome.results]
     before = sum(len(each.plan.compacted_sources) for each in done)
     after = sum(each.plan.object_count for each in done)
     bytes_after = sum(each.outcome.bytes_after for each in done)
-    aside = [
-        f"{object_name(source.metadata.object_id)} is set aside: {each.reason}"
-        for each in failed
-        for source in each.sources
-    ]
-    became = f"{counted(before, 'stream set object')} became {after}, {size_words(bytes_after)}"
+    text = f"{counted(before, 'stream set object')} became {after}, {size_words(bytes_after)}"
     return UnitReport(
         name=name,
         outcome=Outcome.DONE,
-        text="; ".join((became, *aside)),
+        text=text,
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
         bytes_freed=sum(each.bytes_before for each in done) - bytes_after,
@@ -173,3 +163,9 @@ def _report(name: str, done: Sequence[Rewritten], failed: Sequence[Failed]) -> U
         objects_after=after,
         peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),
     )
+
+
+def _failures(failed: Failed) -> Iterator[UnitReport]:
+    for source in failed.sources:
+        name = object_name(source.metadata.object_id)
+        yield UnitReport(name=name, outcome=Outcome.FAILED, text=failed.reason)
