@@ -1,0 +1,128 @@
+"""Backlog quotas with a client that knows nothing of them (librdkafka), and retention after a broker that was killed by
+nobody: what a registered group committed is what maintenance goes by."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from siltstone import Broker
+
+LOOK_MS = 200
+SETTINGS = {
+    "broker.backlog_quota_check_interval_ms": str(LOOK_MS),
+    "broker.group_progress_interval_ms": str(LOOK_MS),
+}
+QUOTA_BYTES = 50_000
+VALUE = b"v" * 1_000
+BEYOND = 60
+SECONDS_MAX = 30.0
+
+pytestmark = pytest.mark.xdist_group("backlog-quotas")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with Broker(settings=SETTINGS) as broker:
+        yield broker.bootstrap_servers
+
+
+class Deliveries:
+    """``errors`` of what was refused; ``delivered`` counts the rest."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0})
+        self.delivered = 0
+        self.errors: list[KafkaError] = []
+
+    def send(self, topic: str, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(topic, VALUE, partition=0, on_delivery=self._told)
+
+    def flush(self, seconds: float = SECONDS_MAX) -> int:
+        """How many are still on their way."""
+        return self._producer.flush(seconds)
+
+    def _told(self, error: KafkaError | None, _: Any) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.errors.append(error)
+
+
+def make_topic(servers: str, topic: str, policy: str) -> None:
+    configs = {
+        "siltstone.retention.groups": "readers",
+        "siltstone.backlog.quota.bytes": str(QUOTA_BYTES),
+        "siltstone.backlog.quota.policy": policy,
+    }
+    admin = AdminClient({"bootstrap.servers": servers})
+    (made,) = admin.create_topics([NewTopic(topic, 1, config=configs)]).values()
+    made.result(SECONDS_MAX)
+
+
+def send_until_something_happens(deliveries: Deliveries, topic: str) -> None:
+    """Beyond the quota, then one by one until one is refused or does not arrive in time."""
+    deliveries.send(topic, BEYOND)
+    assert deliveries.flush() == 0
+    for _ in range(200):
+        deliveries.send(topic, 1)
+        if deliveries.flush(LOOK_MS / 1_000) or deliveries.errors:
+            return
+    raise AssertionError("the quota is heeded by nobody")
+
+
+def read_and_commit(servers: str, topic: str, count: int) -> int:
+    """All there is, at least so many; how many."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages: list[Any] = []
+        while len(messages) < count or consumer.position([TopicPartition(topic, 0)])[0].offset < count:
+            messages += consumer.consume(1_000, timeout=1.0)
+        assert all(message.error() is None for message in messages)
+        consumer.commit(offsets=[TopicPartition(topic, 0, messages[-1].offset() + 1)], asynchronous=False)
+        return len(messages)
+    finally:
+        consumer.close()
+
+
+def test_r12_a_held_producer_goes_on_when_the_group_has_caught_up(servers: str) -> None:
+    make_topic(servers, "held", "producer_request_hold")
+    deliveries = Deliveries(servers)
+    send_until_something_happens(deliveries, "held")
+    acknowledged = deliveries.delivered
+    assert acknowledged >= BEYOND and not deliveries.errors
+    assert read_and_commit(servers, "held", acknowledged) == acknowledged, (
+        "nothing was stored that was not answered"
+    )
+    assert deliveries.flush() == 0
+    assert deliveries.delivered == acknowledged + 1 and not deliveries.errors
+    assert read_and_commit(servers, "held", acknowledged + 1) == acknowledged + 1
+
+
+def test_a_refused_producer_is_told_why(servers: str) -> None:
+    make_topic(servers, "refused", "producer_exception")
+    deliveries = Deliveries(servers)
+    send_until_something_happens(deliveries, "refused")
+    assert deliveries.flush() == 0
+    assert [error.code() for error in deliveries.errors] == [KafkaError.POLICY_VIOLATION]
+    assert read_and_commit(servers, "refused", deliveries.delivered) == deliveries.delivered
+
+
+def test_a_slow_group_is_moved_and_reads_on_from_there(servers: str) -> None:
+    make_topic(servers, "evicted", "consumer_backlog_eviction")
+    deliveries = Deliveries(servers)
+    deliveries.send("evicted", BEYOND)
+    assert deliveries.flush() == 0
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    try:
+        for _ in range(150):
+            (committed,) = consumer.committed([TopicPartition("evicted", 0)], timeout=SECONDS_MAX)
+            if committed.offset > 0:
+                break
+        assert (BEYOND - committed.offset) * len(VALUE) <= QUOTA_BYTES * 9 // 10 < QUOTA_BYTES
+    finally:
+        consumer.close()
