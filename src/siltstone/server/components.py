@@ -66,11 +66,18 @@ class Store:
 
     @property
     def kind_settings(self) -> KindSettings:
-        """What each kind of maintenance is configured to do here."""
+        """What each kind of maintenance is configured to do here. Key compaction keeps what tells of producers for as
+        long as a broker on this store knows them."""
+        maintenance = self.settings.maintenance
+        keys = maintenance.key_compaction
+        expiration_ms = max(keys.producer_expiration_ms, self.settings.broker.producer_id_expiration_ms)
         return KindSettings(
             grace_period_ms=self.settings.sweep.grace_period_ms,
             compaction=self.settings.compaction,
-            maintenance=self.settings.maintenance,
+            maintenance=msgspec.structs.replace(
+                maintenance,
+                key_compaction=msgspec.structs.replace(keys, producer_expiration_ms=expiration_ms),
+            ),
         )
 
     def open_runner(self, spark: Any) -> Runner:

@@ -16,6 +16,18 @@ def test_a_store_by_its_folder_or_by_its_settings(tmp_path: Path) -> None:
         assert store.metadata.image.version == 0
 
 
+@pytest.mark.parametrize(("broker", "own", "kept_ms"), [("2h", "1h", 7_200_000), ("1h", "3h", 10_800_000)])
+def test_key_compaction_forgets_no_producer_that_a_broker_knows(
+    tmp_path: Path, broker: str, own: str, kept_ms: int
+) -> None:
+    settings = {
+        "broker.producer_id_expiration_ms": broker,
+        "maintenance.key_compaction.producer_expiration_ms": own,
+    }
+    with siltstone.open_store(tmp_path, settings, create=True) as store:
+        assert store.kind_settings.maintenance.key_compaction.producer_expiration_ms == kept_ms
+
+
 def test_one_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StoreNotFound, match="there is no store at"):
         siltstone.open_store(tmp_path / "none")
