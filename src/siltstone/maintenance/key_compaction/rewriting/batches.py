@@ -15,12 +15,25 @@ from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
 class Batches:
     """``data`` are the block's bytes, ``rows`` what was found in them; ``where`` says of which block, for errors."""
 
-    __slots__ = ("data", "rows", "where")
+    __slots__ = (
+        "are_control",
+        "are_transactional",
+        "data",
+        "have_horizon",
+        "have_log_append_time",
+        "rows",
+        "where",
+    )
 
     def __init__(self, data: Bytes, rows: Integers, where: str) -> None:
         self.data = data
         self.rows = rows
         self.where = where
+        attributes = rows[:, columns.ATTRIBUTES]
+        self.are_control: Flags = attributes & CONTROL_BIT != 0
+        self.are_transactional: Flags = attributes & TRANSACTIONAL_BIT != 0
+        self.have_horizon: Flags = attributes & DELETE_HORIZON_BIT != 0
+        self.have_log_append_time: Flags = attributes & LOG_APPEND_TIME_BIT != 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,22 +66,6 @@ class Batches:
     def codecs(self) -> Integers:
         return self.rows[:, columns.ATTRIBUTES] & CODEC_MASK
 
-    @property
-    def are_control(self) -> Flags:
-        return self._bit(CONTROL_BIT)
-
-    @property
-    def are_transactional(self) -> Flags:
-        return self._bit(TRANSACTIONAL_BIT)
-
-    @property
-    def have_horizon(self) -> Flags:
-        return self._bit(DELETE_HORIZON_BIT)
-
-    @property
-    def have_log_append_time(self) -> Flags:
-        return self._bit(LOG_APPEND_TIME_BIT)
-
     def have_expired(self, now_ms: int) -> Flags:
         """Those whose tombstones, or marker, may go by now (G19)."""
         return self.have_horizon & (self.rows[:, columns.BASE_MS] <= now_ms)
@@ -77,7 +74,3 @@ class Batches:
         """The batch itself, header and records."""
         start = int(self.rows[row, columns.FRAME_AT]) + FRAME_HEADER_BYTES
         return self.data.data[start : int(self.rows[row, columns.FRAME_END])]
-
-    def _bit(self, bit: int) -> Flags:
-        flags: Flags = self.rows[:, columns.ATTRIBUTES] & bit != 0
-        return flags

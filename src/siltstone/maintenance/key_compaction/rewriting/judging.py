@@ -130,7 +130,7 @@ class Judge:
     def actions(self, batches: Batches, verdict: Verdict) -> Integers:
         """An Action for each batch; of those opened only once their records were judged."""
         counts, kept_counts = batches.record_counts, verdict.kept_counts
-        stays = np.isin(batches.base_offsets, self._stay) & (batches.end_offsets > self._start_offset)
+        stays = self._last_of_producers(batches) & (batches.end_offsets > self._start_offset)
         stays |= batches.base_offsets >= self._learned.mapped_bound
         stays |= batches.base_offsets == self._learned.last_batch
         actions = np.full(len(batches), Action.REBUILD, dtype=np.int64)
@@ -138,3 +138,8 @@ class Judge:
         actions[(kept_counts == 0) & (counts > 0)] = Action.EMPTY
         actions[(kept_counts == 0) & ~stays] = Action.DROP
         return actions
+
+    def _last_of_producers(self, batches: Batches) -> Flags:
+        places = np.searchsorted(self._stay, batches.base_offsets)
+        found: Flags = np.append(self._stay, -1)[places] == batches.base_offsets
+        return found
