@@ -127,16 +127,18 @@ def _left_of(
             kept.append(record)
         elif record.key is None and record.offset >= job.start:
             result.null_keys += 1
-    if not kept:
-        return _emptied(batch)
+    return _with_records(batch, tuple(kept), mapped, job) if kept else _emptied(batch)
+
+
+def _with_records(batch: ModelBatch, kept: tuple[ModelRecord, ...], mapped: int, job: Pass) -> ModelBatch:
     horizon_ms = batch.horizon_ms
     has_tombstone = any(record.value is None and record.key is not None for record in kept)
     if has_tombstone and horizon_ms is None and batch.end <= mapped:
         horizon_ms = job.horizon_ms
-    if tuple(kept) == batch.records and horizon_ms == batch.horizon_ms:
+    if kept == batch.records and horizon_ms == batch.horizon_ms:
         return batch
     max_ms = batch.max_ms if batch.append_time else max(record.timestamp_ms for record in kept)
-    return replace(batch, records=tuple(kept), horizon_ms=horizon_ms, max_ms=max_ms)
+    return replace(batch, records=kept, horizon_ms=horizon_ms, max_ms=max_ms)
 
 
 def _stays(record: ModelRecord, batch: ModelBatch, newest: dict[bytes, int], job: Pass) -> bool:

@@ -26,8 +26,8 @@ def test_an_object_by_its_id(store: StoreSettings) -> None:
     outcome = run("inspect", "0", "--store", store.folder)
     assert outcome.status == 0
     for part in (
-        "kind SSO, a stream set object: blocks of many streams", "state committed", f"{size:,} bytes", "format version 1", f"{STREAMS} streams",
-        "2013-01-01 00:26:40 …", "verified", object_key(0),
+        "kind SSO, a stream set object: blocks of many streams", "state committed", f"{size:,} bytes",
+        "format version 1", f"{STREAMS} streams", "2013-01-01 00:26:40 …", "verified", object_key(0),
     ):  # fmt: skip
         assert part in outcome.words
 
