@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from siltstone.maintenance.key_compaction.rewriting import key_map
 from siltstone.maintenance.key_compaction.rewriting.kernels import plain
 from siltstone.maintenance.key_compaction.rewriting.key_map import SLOT_BYTES, KeyMap
 
@@ -46,3 +47,21 @@ def test_a_wide_range_is_not_spread_out() -> None:
     made, _ = filled([1, 2, 3])
     assert made.newest_in(0, made.size_bytes // 8 + 1) is None
     assert made.newest_in(0, made.size_bytes // 8) is not None
+
+
+def test_it_grows_with_its_keys_and_forgets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_map, "SLOTS_AT_FIRST", 4)
+    keys = [number % 700 for number in range(2_000)]
+    made, without_room = filled(keys, expected=2_000)
+    assert without_room is None and made.keys == 700
+    assert 1_400 * SLOT_BYTES <= made.size_bytes <= 4_096 * SLOT_BYTES
+    hashes = np.array([(key << 35, key) for key in range(701)], dtype=np.uint64)
+    newest = made.newest(hashes, np.ones(701, dtype=np.bool_))
+    assert newest.tolist() == [10 + max(at for at in range(key, 2_000, 700)) for key in range(700)] + [-1]
+
+
+def test_growing_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_map, "SLOTS_AT_FIRST", 4)
+    made, first_without_room = filled(list(range(100)), bytes_max=50 * SLOT_BYTES, expected=1_000)
+    assert (made.keys_max, made.keys, first_without_room) == (45, 45, 45)
+    assert made.size_bytes == 50 * SLOT_BYTES
