@@ -29,7 +29,8 @@ def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
     """Kinds that run every minute are noted now and then: the metadata need not know more."""
     now_ms = context.clock.now_ms()
     standing = context.metadata.image.keys.get(_PREFIX + kind)
-    if standing is None or now_ms - _decoded(standing).ended_ms >= LAST_RUN_NOTED_MS:
+    # One in the future was noted by a clock that is or was ahead.
+    if standing is None or not 0 <= now_ms - _decoded(standing).ended_ms < LAST_RUN_NOTED_MS:
         value = msgspec.json.encode(LastRun(kind, now_ms, report))
         context.metadata.execute(PutKey(_PREFIX + kind, value, overwrite=True))
 

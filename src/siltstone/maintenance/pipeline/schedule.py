@@ -25,8 +25,8 @@ class Timer(msgspec.Struct, frozen=True):
     wait_ms: int
 
     def due_ms(self, now_ms: int) -> int:
-        """A clock that was set back does not stop maintenance for as long."""
-        return min(self.last_ms, now_ms) + self.wait_ms
+        """At once when the last run lies in the future: a clock that was set back stops nothing for as long."""
+        return now_ms if self.last_ms > now_ms else self.last_ms + self.wait_ms
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -67,10 +67,13 @@ class Schedule(msgspec.Struct, frozen=True):
         """It could not be done: it is tried again after that, or after its interval if that is shorter."""
         return self._with({kind: Timer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
 
-    def seen(self, ended_ms: Mapping[str, int]) -> "Schedule":
-        """Whole runs by anybody, by kind: they need not be done again here."""
+    def seen(self, ended_ms: Mapping[str, int], now_ms: int) -> "Schedule":
+        """Whole runs by anybody, by kind: they need not be done again here. Those in the future, by a clock that is or
+        was ahead, do not count."""
         timers: dict[str, Timer] = {}
         for kind, at_ms in ended_ms.items():
+            if at_ms > now_ms:
+                continue
             for counted in self._counted(kind):
                 known = timers.get(counted) or self.timers.get(counted)
                 if known is None or known.last_ms < at_ms:

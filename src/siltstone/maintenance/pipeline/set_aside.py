@@ -33,7 +33,9 @@ class SetAside(msgspec.Struct, frozen=True):
     configured: int = 0
 
     def waits(self, image: MetadataImage, now_ms: int) -> bool:
-        return now_ms < self.retry_at_ms and self.configured == _fingerprint(image, self.topic)
+        """No longer than a unit is set aside at most, though the clock was set back meanwhile."""
+        is_early = now_ms < self.retry_at_ms <= now_ms + SET_ASIDE_MS_MAX
+        return is_early and self.configured == _fingerprint(image, self.topic)
 
 
 def all_set_aside(image: MetadataImage) -> Iterator[SetAside]:

@@ -96,9 +96,8 @@ class Lane:
             log.warning("the metadata can be reached again (%s)", self.name)
         self._metadata_failures = 0
         self._counters.metadata_found(self.name)
-        self._schedule = self._schedule.seen(
-            {kind: ran.ended_ms for kind, ran in last_runs(image).items() if kind in self._kinds}
-        )
+        ended_ms = {kind: ran.ended_ms for kind, ran in last_runs(image).items() if kind in self._kinds}
+        self._schedule = self._schedule.seen(ended_ms, self._context.clock.now_ms())
         return None
 
     def _run(self, kind: Kind) -> None:

@@ -181,3 +181,12 @@ def test_only_whole_runs_are_noted(world: CompactionWorld) -> None:
     world.clock.advance_ms(600_000)
     ran(world, kind)
     assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms()
+
+
+def test_a_run_noted_by_a_clock_that_was_ahead_is_noted_anew(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"one": nothing})
+    ran(world, kind)
+    ahead_ms = world.clock.now_ms()
+    world.clock.advance_ms(-30_000)
+    ran(world, kind)
+    assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms() < ahead_ms

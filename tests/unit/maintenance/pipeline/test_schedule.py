@@ -57,15 +57,15 @@ def test_gc7_a_major_collection_puts_the_next_minor_one_off() -> None:
 
 
 def test_gc7_also_when_somebody_else_ran_it() -> None:
-    schedule = all_ended(0).seen({"major-gc": 50 * MINUTE})
+    schedule = all_ended(0).seen({"major-gc": 50 * MINUTE}, 60 * MINUTE)
     assert schedule.due_ms("minor-gc", 60 * MINUTE) == 110 * MINUTE
     assert schedule.due_ms("major-gc", 60 * MINUTE) == (1440 + 50) * MINUTE
 
 
 def test_runs_by_others_count_when_they_are_newer() -> None:
-    schedule = Schedule(INTERVALS).seen({"tidy": 5 * MINUTE, "unknown": 3})
+    schedule = Schedule(INTERVALS).seen({"tidy": 5 * MINUTE, "unknown": 3}, 6 * MINUTE)
     assert schedule.due_ms("tidy", 6 * MINUTE) == 25 * MINUTE
-    assert schedule.seen({"tidy": 4 * MINUTE}).due_ms("tidy", 6 * MINUTE) == 25 * MINUTE
+    assert schedule.seen({"tidy": 4 * MINUTE}, 6 * MINUTE).due_ms("tidy", 6 * MINUTE) == 25 * MINUTE
     assert "tidy" not in due_kinds(schedule, 6 * MINUTE)
 
 
@@ -94,4 +94,12 @@ def test_the_next_due_time_is_the_earliest() -> None:
 
 def test_a_clock_that_was_set_back_does_not_stop_maintenance() -> None:
     schedule = all_ended(1_000_000 * MINUTE)
-    assert schedule.due_ms("sweep", 0) == MINUTE
+    assert schedule.due(0) == "sweep"
+    assert schedule.ended("sweep", 0, MIDDLE).due_ms("sweep", 0) == MINUTE
+
+
+def test_runs_that_a_clock_noted_that_was_ahead_do_not_count() -> None:
+    schedule = Schedule(INTERVALS).seen({"sweep": 1_000_000 * MINUTE}, 0)
+    assert schedule.due(0) == "sweep"
+    schedule = schedule.ended("sweep", 0, MIDDLE).seen({"sweep": 1_000_000 * MINUTE}, 1)
+    assert schedule.due_ms("sweep", 1) == MINUTE

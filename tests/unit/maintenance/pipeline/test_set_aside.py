@@ -36,6 +36,14 @@ def test_it_is_the_same_for_another_driver(world: CompactionWorld) -> None:
     assert not aside.waits(world.metadata.image, aside.retry_at_ms)
 
 
+def test_a_clock_that_was_set_back_makes_it_wait_no_longer_than_a_unit_waits_at_most(
+    world: CompactionWorld,
+) -> None:
+    aside = put_aside(world.context, "tidy", UNIT, "it is damaged")
+    assert aside.waits(world.metadata.image, aside.retry_at_ms - SET_ASIDE_MS_MAX)
+    assert not aside.waits(world.metadata.image, aside.retry_at_ms - SET_ASIDE_MS_MAX - 1)
+
+
 def test_a_unit_that_succeeded_begins_anew(world: CompactionWorld) -> None:
     put_aside(world.context, "tidy", UNIT, "first")
     take_back(world.context, "tidy", UNIT.name)

@@ -161,6 +161,22 @@ def test_runs_by_others_are_not_repeated(world: CompactionWorld) -> None:
     assert (tidy.planned, again.planned) == (1, 0), "a service that starts again"
 
 
+def test_a_clock_that_was_ahead_and_is_right_again_stops_nothing_and_makes_nothing_spin(
+    world: CompactionWorld,
+) -> None:
+    right_ms = world.clock.now_ms()
+    world.clock.advance_ms(10_000 * MINUTE)
+    LaneWorld(world, FakeKind("quick")).lane.turn()
+    world.clock.advance_ms(right_ms - world.clock.now_ms())
+    quick = FakeKind("quick", units={"one": lambda _: "it cannot be done"})
+    at = LaneWorld(world, quick)
+    assert at.lane.turn() > 30_000 and quick.planned == 1
+    assert at.lane.turn() > 30_000 and quick.planned == 1
+    at.pass_minutes(1.2)
+    at.lane.turn()
+    assert quick.planned == 2
+
+
 def test_cancelled_it_begins_nothing_else(world: CompactionWorld) -> None:
     first, second = FakeKind("first"), FakeKind("second")
     at = LaneWorld(world, first, second)
