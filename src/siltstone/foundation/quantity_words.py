@@ -1,6 +1,7 @@
 """Numbers, sizes and durations as people read them."""
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_TIME_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 
 
 def size_words(size_bytes: int) -> str:
@@ -29,3 +30,21 @@ def seconds_words(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def duration_words(duration_ms: int) -> str:
+    """A setting as it was meant, in the largest unit of which it is a whole number: ``7 days``, ``90 seconds``. Others
+    in their two largest, ``4,892 days 1 hour``, and exactly below a minute, ``1.5 seconds``."""
+    for unit_ms, noun in _TIME_UNITS:
+        if duration_ms and duration_ms % unit_ms == 0:
+            return counted(duration_ms // unit_ms, noun)
+    if duration_ms < 1_000:
+        return f"{duration_ms} ms"
+    if duration_ms < 60_000:
+        return f"{duration_ms / 1000:g} seconds"
+    words, left_ms = [], duration_ms
+    for unit_ms, noun in _TIME_UNITS:
+        count, left_ms = divmod(left_ms, unit_ms)
+        if count:
+            words.append(counted(count, noun))
+    return " ".join(words[:2])

@@ -1,6 +1,12 @@
 import pytest
 
-from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
+from siltstone.foundation.quantity_words import (
+    count_words,
+    counted,
+    duration_words,
+    seconds_words,
+    size_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +24,15 @@ def test_sizes(size: int, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert seconds_words(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [(0, "0 ms"), (750, "750 ms"), (1_000, "1 second"), (1_500, "1.5 seconds"), (90_000, "90 seconds"),
+     (5_400_001, "1 hour 30 minutes"), (604_800_000, "7 days"), (422_673_200_580, "4,892 days 1 hour")],
+)  # fmt: skip
+def test_settings_of_time(duration_ms: int, text: str) -> None:
+    assert duration_words(duration_ms) == text
 
 
 def test_counts() -> None:

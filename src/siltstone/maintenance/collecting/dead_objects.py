@@ -147,7 +147,8 @@ def _still_dead(image: MetadataImage, batch: Sequence[ObjectMetadata]) -> list[O
 
 
 def _name(batch: Sequence[ObjectMetadata]) -> str:
-    return f"objects {batch[0].object_id} to {batch[-1].object_id}"
+    first, last = batch[0].object_id, batch[-1].object_id
+    return f"object {first}" if first == last else f"objects {first} to {last}"
 
 
 def _size(batch: Sequence[ObjectMetadata]) -> int:

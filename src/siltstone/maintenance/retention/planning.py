@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.foundation.quantity_words import counted, duration_words, size_words
 from siltstone.maintenance.pipeline.kind import PlannedUnit, Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.retention.walk import Bound, Walked, walk
@@ -13,7 +13,6 @@ from siltstone.maintenance.topic_streams import Role, TopicStream, topic_default
 from siltstone.metadata.commands import TopicTrims
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import ImageView
-from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from siltstone.model.segments import ClosedSegment
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
@@ -113,20 +112,12 @@ def _reason(config: TopicConfig, walked: list[Walked]) -> str:
     expired, over_size = sum(each.expired for each in walked), sum(each.over_size for each in walked)
     causes = []
     if expired:
-        age = _age_words(config.retention_ms)
+        age = duration_words(config.retention_ms)
         causes.append(f"{expired} of {counted(segments, 'segment')} {_are(expired)} older than {age}")
     if over_size:
         limit = size_words(config.retention_bytes)
         causes.append(f"{over_size} of {counted(segments, 'segment')} {_are(over_size)} beyond {limit}")
     return f"{' and '.join(causes)}, {size_words(sum(each.size_bytes for each in walked))}"
-
-
-def _age_words(duration_ms: int) -> str:
-    """In the largest unit of which it is a whole number: retention.ms as it was meant."""
-    for unit_ms, noun in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute"), (SECOND_MS, "second")):
-        if duration_ms and duration_ms % unit_ms == 0:
-            return counted(duration_ms // unit_ms, noun)
-    return f"{duration_ms} ms"
 
 
 def _are(count: int) -> str:
@@ -143,7 +134,7 @@ def _why_nothing(config: TopicConfig, walked: list[tuple[TopicStream, Walked]]) 
         return f"{first.name}: {reason}{others}"
     limits = []
     if config.retention_ms >= 0:
-        limits.append(f"older than {_age_words(config.retention_ms)}")
+        limits.append(f"older than {duration_words(config.retention_ms)}")
     if config.retention_bytes >= 0:
         limits.append(f"beyond {size_words(config.retention_bytes)}")
     return f"no closed segment is {' or '.join(limits)}"

@@ -94,7 +94,7 @@ def _is_expired(largest_timestamp_ms: int, closed_ms: int, config: TopicConfig, 
 
 def _blocked(segment: ClosedSegment, stream: StreamMetadata, bound: Bound | None) -> str:
     if segment.end_offset > stream.end_offset:
-        return "what is due is not all committed yet"
+        return "what is due is not all uploaded yet"
     if bound is not None and segment.end_offset > bound[0]:
         return bound[1]
     return ""

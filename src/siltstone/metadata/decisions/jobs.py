@@ -1,5 +1,6 @@
 """Maintenance jobs: at most one of a kind runs, under a lease; the one who takes over fences the one before."""
 
+from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.decisions.decision import Decision
 from siltstone.metadata.decisions.fences import running_job
@@ -70,7 +71,7 @@ def _check_lease_passed(job: JobMetadata, now_ms: int) -> None:
     if job.lease_until_ms > now_ms:
         raise JobRunning(
             f"{job.kind} job {job.job_id} is run by {job.driver}; "
-            f"wait for it, at most {job.lease_until_ms - now_ms} ms if it died, "
+            f"wait for it, at most {seconds_words((job.lease_until_ms - now_ms) / 1000)} if it died, "
             f"or end it with siltstone maintain cancel {job.job_id}"
         )
 

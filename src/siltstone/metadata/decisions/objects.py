@@ -1,5 +1,6 @@
 """Objects without their ranges: prepare, expire, forget (storage-engine.md section 3.4; T27)."""
 
+from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects
 from siltstone.metadata.decisions.decision import Decision
 from siltstone.metadata.decisions.destroying import destruction
@@ -49,4 +50,6 @@ def _check_forgettable(view: ImageView, object_id: int, now_ms: int, grace_perio
         raise ObjectNotDestroyed(f"object {object_id} is in use; forget destroyed objects only")
     if not grace_is_over(destroyed_ms, now_ms, grace_period_ms):
         left_ms = destroyed_ms + grace_period_ms - now_ms
-        raise GracePeriodRunning(f"object {object_id} may still be read; forget it in {left_ms} ms")
+        raise GracePeriodRunning(
+            f"object {object_id} may still be read; forget it in {seconds_words(left_ms / 1000)}"
+        )

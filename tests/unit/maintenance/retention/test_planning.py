@@ -93,7 +93,7 @@ def test_what_a_topic_does_not_say_its_broker_says(store):
     assert planned(store).units == ()
     store.metadata.execute(PutKey(TOPIC_DEFAULTS_KEY, b'{"retention.ms": "5400001"}'))
     (unit,) = planned(store).units
-    assert unit.reason == "1 of 1 segment is older than 5400001 ms, 100 B"
+    assert unit.reason == "1 of 1 segment is older than 1 hour 30 minutes, 100 B"
 
 
 def test_a_policy_of_both_is_retained_too(store):

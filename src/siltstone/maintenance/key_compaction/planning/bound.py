@@ -46,8 +46,8 @@ def _of_objects(prefix: Prefix) -> Bound:
     if prefix.blocking_object_id is not None:
         return Bound(
             end,
-            f"from offset {count_words(end)} on it lies in stream set object {prefix.blocking_object_id}, which has to"
-            " be split first",
+            f"from offset {count_words(end)} on it lies in stream set object {prefix.blocking_object_id}, which"
+            " sso-compaction splits first",
         )
     return Bound(end, f"no object holds offset {count_words(end)} yet")
 

@@ -86,7 +86,7 @@ def _planned(
 def _why_no_objects(prefix: Prefix) -> str:
     if prefix.blocking_object_id is None:
         return "no object holds anything of it yet"
-    return f"it begins in stream set object {prefix.blocking_object_id}, which has to be split first"
+    return f"it begins in stream set object {prefix.blocking_object_id}, which sso-compaction splits first"
 
 
 def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) -> _Extent | str:

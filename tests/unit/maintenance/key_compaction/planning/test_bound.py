@@ -40,7 +40,7 @@ def test_no_further_than_a_stream_set_object(world) -> None:
     world.objects(stream, 150, in_set=True)
     world.roll(stream, 150)
     assert bound(world, stream).offset == 100
-    assert "stream set object 1, which has to be split first" in bound(world, stream).limit
+    assert "stream set object 1, which sso-compaction splits first" in bound(world, stream).limit
 
 
 def test_k10_segments_younger_than_the_lag(world) -> None:

@@ -136,7 +136,7 @@ def test_it_begins_in_a_stream_set_object(world) -> None:
     stream = world.topic()
     world.objects(stream, 100, in_set=True)
     world.roll(stream, 100)
-    text = "it begins in stream set object 0, which has to be split first"
+    text = "it begins in stream set object 0, which sso-compaction splits first"
     assert world.why_not() == text
     assert world.why_not(is_forced=True) == text
 
@@ -191,7 +191,7 @@ def test_up_to_more_than_objects_hold(world) -> None:
     world.objects(stream, 200, in_set=True)
     plan = world.the_plan(up_to=1_000)
     assert plan.bound == 100
-    assert "has to be split first" in plan.limit
+    assert "which sso-compaction splits first" in plan.limit
 
 
 def test_up_to_what_is_clean_already(world) -> None:
