@@ -19,10 +19,11 @@ class JobNotThere(InvalidRequest):
 @click.argument("job", type=int, metavar="JOB")
 @store_options
 def cancel(choice: StoreChoice, job: int) -> None:
-    """End a running job, whoever drives it; siltstone maintain status shows their numbers.
+    """End a running job, whoever drives it.
 
-    What it has committed stays, what it would commit from now on is refused. Its driver notices within seconds and
-    stops. When the driver has died, the kind is free again at once, without waiting for the end of the lease.
+    JOB is a number that siltstone maintain status shows. What it has committed stays, what it would commit from now
+    on is refused. Its driver notices within seconds and stops. When the driver has died, the kind is free again at
+    once, without waiting for the end of the lease.
     """
     with choice.open() as store:
         standing = store.metadata.image.jobs.get(job)

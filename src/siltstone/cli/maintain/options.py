@@ -5,17 +5,18 @@ from typing import Any, TypeVar
 
 import click
 
+from siltstone.maintenance.kinds.named_topics import topics_named
 from siltstone.maintenance.kinds.table import KIND_NAMES
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.setting_values import Setting, parse_setting
+from siltstone.server.setting_values import Unit, written_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class TopicNotThere(InvalidRequest):
-    """--topic names none."""
+class LimitRefused(InvalidRequest):
+    """What a run may take is written as no size or no time."""
 
 
 def kind_option(command: F) -> F:
@@ -43,30 +44,27 @@ def scope_of(
     image: MetadataImage, topics: tuple[str, ...], *, force: bool = False, up_to: int | None = None
 ) -> Scope:
     """Raises TopicNotThere."""
-    for name in topics:
-        if name not in image.topic_ids:
-            raise TopicNotThere(
-                f"there is no topic {name} in this store; siltstone maintain explain shows them"
-            )
-    return Scope(topics=frozenset(topics) or None, is_forced=force, up_to=up_to)
+    return Scope(topics=topics_named(image, topics) or None, is_forced=force, up_to=up_to)
 
 
 def size_of(option: str, text: str | None) -> int | None:
-    """Raises SettingRefused."""
-    return _parsed(Setting("max_bytes", int, None), option, text)
+    """Raises LimitRefused."""
+    if text is None:
+        return None
+    size_bytes = written_quantity(Unit.BYTES, text)
+    if not size_bytes:
+        raise LimitRefused(f"{option} {text}: write a size above 0, such as 64MiB or 10GiB")
+    return size_bytes
 
 
 def seconds_of(option: str, text: str | None) -> float | None:
-    """A plain number is seconds. Raises SettingRefused."""
-    if text is None or text.replace(".", "", 1).isdigit():
-        return None if text is None else float(text)
-    milliseconds = _parsed(Setting("max_ms", int, None), option, text)
-    return None if milliseconds is None else milliseconds / 1000
-
-
-def _parsed(setting: Setting, option: str, text: str | None) -> int | None:
+    """A plain number is seconds. Raises LimitRefused."""
     if text is None:
         return None
-    value = parse_setting(setting, text, origin=f"command line, {option}", is_text=True)
-    assert isinstance(value, int)
-    return value
+    if text.replace(".", "", 1).isdecimal():
+        seconds = float(text)
+    else:
+        seconds = (written_quantity(Unit.MILLISECONDS, text) or 0) / 1000
+    if seconds <= 0:
+        raise LimitRefused(f"{option} {text}: write a time above 0, such as 600 (seconds), 10min or 2h")
+    return seconds

@@ -115,6 +115,8 @@ def run(
                 reports = _carry_out(rounds, store, kinds, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
+    elif not any(_has_content(report) for report in reports):
+        remarks().print("siltstone maintain explain says why", style="dim")
     if rounds.is_cancelled:
         raise Failure(INTERRUPTED)
     if not all(report.is_well for report in reports):
@@ -136,6 +138,10 @@ def _carry_out(rounds: Rounds, store: Store, kinds: tuple[str, ...], *, as_json:
             for line in report_lines(report):
                 results().print(line, markup=False, soft_wrap=True)
     return reports
+
+
+def _has_content(report: RunReport) -> bool:
+    return bool(report.units or report.postponed or report.trouble)
 
 
 def _as_document(report: RunReport) -> dict[str, object]:

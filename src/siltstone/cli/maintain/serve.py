@@ -55,11 +55,12 @@ def serve(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Run each kind of maintenance on its schedule until stopped: settings maintenance.interval.…
+    """Run each kind of maintenance on its schedule, until stopped.
 
-    Any number may run on a store, and beside brokers: the lease of a job keeps them from doing the same twice. What
-    frees space has a thread of its own and never waits for what copies. One Spark is started when something needs it,
-    and kept. What fails is set aside and tried again; without its metadata the service waits until they are back.
+    The schedule is the settings maintenance.interval.… of docs/reference.md. Any number may run on a store, and
+    beside brokers: the lease of a job keeps them from doing the same twice. What frees space has a thread of its
+    own and never waits for what copies. One Spark is started when something needs it, and kept. What fails is set
+    aside and tried again; without its metadata the service waits until they are back.
 
     Ctrl-C, or SIGTERM, ends it within seconds: what is under way is cancelled, what was committed stays, and the
     report says what was done. A second one ends it at once.

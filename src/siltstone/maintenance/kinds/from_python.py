@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.kinds.named_topics import topics_named
 from siltstone.maintenance.kinds.overview import KindOverview, Overview, overview
 from siltstone.maintenance.kinds.plan_text import html_of, table_of
 from siltstone.maintenance.kinds.settings import KindSettings
@@ -36,15 +37,17 @@ def plan(
     force: bool = False,
 ) -> "MaintenancePlan":
     """What maintenance would do now, and why. Writes nothing, starts no Spark. ``kinds`` and ``topics``: only these.
-    ``force``: what waits for an interval or a threshold is done too.
+    ``force``: what waits for an interval or a threshold is done too. Raises InvalidRequest for a kind or a topic that
+    is none.
 
     >>> with siltstone.open_store("./siltstone-data") as store:
     ...     plan = siltstone.maintenance.plan(store)
     ...     print(plan)
     ...     plan.run("local[*]")
     """
-    scope = Scope(topics=None if topics is None else frozenset(topics), is_forced=force)
-    chosen = chosen_kinds(store.kind_settings, kinds)
+    chosen = chosen_kinds(store.kind_settings, [kinds] if isinstance(kinds, str) else kinds)
+    named = None if topics is None else topics_named(store.context.metadata.refresh(), topics)
+    scope = Scope(topics=named, is_forced=force)
     return MaintenancePlan(
         store, tuple(kind.name for kind in chosen), scope, overview(store.context, chosen, scope)
     )

@@ -1,8 +1,8 @@
 import pytest
 
-from siltstone.cli.maintain.options import TopicNotThere, scope_of, seconds_of, size_of
+from siltstone.cli.maintain.options import LimitRefused, scope_of, seconds_of, size_of
+from siltstone.maintenance.kinds.named_topics import TopicNotThere
 from siltstone.metadata.image import MetadataImage
-from siltstone.server.setting_values import SettingRefused
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,17 @@ def test_seconds(text: str | None, seconds: float | None) -> None:
 
 def test_sizes() -> None:
     assert size_of("--max-bytes", "10GiB") == 10 * 2**30 and size_of("--max-bytes", None) is None
-    with pytest.raises(SettingRefused, match="command line, --max-bytes"):
-        size_of("--max-bytes", "much")
+    for text in ("much", "0"):
+        with pytest.raises(LimitRefused, match=f"--max-bytes {text}: write a size above 0"):
+            size_of("--max-bytes", text)
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "5y", "."])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(
+        LimitRefused, match=r"--max-seconds .*: write a time above 0, such as 600 \(seconds\)"
+    ):
+        seconds_of("--max-seconds", text)
 
 
 def test_topics_must_be_there() -> None:

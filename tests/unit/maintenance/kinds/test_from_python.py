@@ -52,6 +52,13 @@ def test_a_kind_that_is_none_is_refused(settings: StoreSettings) -> None:
         siltstone.maintenance.plan(store, kinds=["dust"])
 
 
+def test_a_topic_that_is_none_is_refused_and_a_text_is_one_name(settings: StoreSettings) -> None:
+    with siltstone.open_store(settings) as store:
+        with pytest.raises(InvalidRequest, match="there is no topic flights"):
+            siltstone.maintenance.plan(store, topics="flights")
+        assert [each.kind for each in siltstone.maintenance.plan(store, kinds="sweep").kinds] == ["sweep"]
+
+
 def test_a_spark_that_cannot_run_tasks_is_told_in_the_report(settings: StoreSettings) -> None:
     with siltstone.open_store(settings) as store:
         report = only_sso(store).run(spark=object())
