@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.kafka_client.keyed_view import KeyedViewTooLarge
+from siltstone.kafka_client.keyed_view import KeyedViewNotEntered, KeyedViewTooLarge
 from siltstone.server.embedded import Broker
 from support.cli import run
 
@@ -41,6 +41,25 @@ def test_of_each_key_the_newest_value_and_tombstones_remove(siltstone_broker, si
         assert b"b" not in view and len(view) == 2
         with pytest.raises(KeyError):
             view[b"b"]
+
+
+def test_a_key_that_is_a_text_is_refused_instead_of_missed(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1")
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        for asked in (lambda: view["a"], lambda: "a" in view, lambda: view.get("a"), lambda: view.entry("a")):
+            with pytest.raises(TypeError, match="keys are bytes, such as b'a'"):
+                asked()
+
+
+def test_a_view_that_was_not_entered_holds_nothing_to_look_up(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1")
+    view = view_of(siltstone_broker, siltstone_topic)
+    for asked in (lambda: view[b"a"], lambda: len(view), lambda: list(view)):
+        with pytest.raises(KeyedViewNotEntered, match="with KeyedView"):
+            asked()
+    with view:
+        assert view[b"a"] == b"1"
+    assert view[b"a"] == b"1", "what was read stays readable"
 
 
 def test_what_was_acknowledged_before_catch_up_is_found_after_it(siltstone_broker, siltstone_topic, writer):

@@ -32,6 +32,10 @@ class KeyedViewTooLarge(InvalidRequest):
     """The newest values of all keys take more memory than ``bytes_max``."""
 
 
+class KeyedViewNotEntered(InvalidRequest):
+    """Nothing was read yet: a view is used within ``with``."""
+
+
 class NotCaughtUp(Unavailable):
     """The view did not reach the topic's end in time; it goes on trying."""
 
@@ -76,6 +80,7 @@ class KeyedView(Mapping[bytes, bytes]):
         self._positions: dict[TopicPartition, int] = {}
         self._changed = Condition()
         self._failure: SiltstoneError | None = None
+        self._has_begun = False
         self._is_closed = False
         self._thread: Thread | None = None
 
@@ -104,8 +109,7 @@ class KeyedView(Mapping[bytes, bytes]):
     # -- looking up
 
     def __getitem__(self, key: bytes) -> bytes:
-        self._refuse_failed()
-        return self._entries[key].value
+        return self.entry(key).value
 
     def __iter__(self) -> Iterator[bytes]:
         self._refuse_failed()
@@ -120,8 +124,9 @@ class KeyedView(Mapping[bytes, bytes]):
         return f"<KeyedView of {self.topic}: {len(self._entries):,} keys, {self._size_bytes:,} bytes>"
 
     def entry(self, key: bytes) -> Entry:
-        """With partition, offset and timestamp. Raises KeyError."""
+        """With partition, offset and timestamp. Raises KeyError, and TypeError for a text: no key is one."""
         self._refuse_failed()
+        _refuse_text(key)
         return self._entries[key]
 
     @property
@@ -155,6 +160,7 @@ class KeyedView(Mapping[bytes, bytes]):
         partitions = partitions_of(find_topic(self._cluster, self.topic))
         ends = ends_of(self._cluster, partitions)
         self._positions = {key: each.start_offset for key, each in ends.items()}
+        self._has_begun = True
         self._thread = Thread(target=self._follow, name=f"keyed-view-{self.topic}", daemon=True)
         self._thread.start()
 
@@ -197,8 +203,17 @@ class KeyedView(Mapping[bytes, bytes]):
             self._changed.notify_all()
 
     def _refuse_failed(self) -> None:
+        if not self._has_begun:
+            raise KeyedViewNotEntered(
+                f"{self.topic} is read when the view is entered: with KeyedView(…) as view"
+            )
         if self._failure is not None:
             raise self._failure
+
+
+def _refuse_text(key: object) -> None:
+    if isinstance(key, str):
+        raise TypeError(f"keys are bytes, such as {key.encode()!r}, not texts")
 
 
 def _charged(key: bytes, entry: Entry) -> int:
