@@ -132,6 +132,12 @@ def written_quantity(unit: Unit, text: str) -> int | None:
     return _quantity(text.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
 
 
+def topic_config_text(name: str, text: str) -> str:
+    """As Kafka has it: ``1d`` for ``retention.ms`` is 86400000, ``16MiB`` for ``segment.bytes`` 16777216."""
+    number = written_quantity(Unit.of(name.replace(".", "_")), text)
+    return text if number is None else str(number)
+
+
 def _quantity(text: str, factors: dict[str, int]) -> int | None:
     """Whole after multiplication, or it is refused: 1.5MiB is a size, 1.5 is not."""
     match = _QUANTITY.fullmatch(text)

@@ -29,10 +29,9 @@ from siltstone.server.setting_tree import build_tree, settings_of, unknown_key, 
 from siltstone.server.setting_values import (
     Setting,
     SettingRefused,
-    Unit,
     format_setting,
     parse_setting,
-    written_quantity,
+    topic_config_text,
 )
 from siltstone.stream_engine.settings import EngineSettings, ReadSettings
 from siltstone.topic_configs.table import written_defaults
@@ -178,9 +177,7 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
 def _topic_text(key: str, raw: object) -> str:
     """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own, and
     everywhere ``1d`` for 86400000, ``16MiB`` for 16777216."""
-    text = str(raw).lower() if isinstance(raw, bool) else str(raw)
-    number = written_quantity(Unit.of(key.replace(".", "_")), text)
-    return text if number is None else str(number)
+    return topic_config_text(key, str(raw).lower() if isinstance(raw, bool) else str(raw))
 
 
 def _joined(raw: object) -> object:

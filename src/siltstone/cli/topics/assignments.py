@@ -1,8 +1,9 @@
-"""``name=value`` as typed for configurations. Pure."""
+"""``name=value`` as typed for configurations: ``retention.ms=7d`` means what it means in settings. Pure."""
 
 from collections.abc import Iterable
 
 from siltstone.model.errors import InvalidRequest
+from siltstone.server.setting_values import topic_config_text
 
 
 class NoAssignment(InvalidRequest):
@@ -15,6 +16,6 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name.strip():
-            raise NoAssignment(f"{option} {text!r}: write NAME=VALUE, such as retention.ms=86400000")
-        assigned[name.strip()] = value.strip()
+            raise NoAssignment(f"{option} {text!r}: write NAME=VALUE, such as retention.ms=7d")
+        assigned[name.strip()] = topic_config_text(name.strip(), value.strip())
     return assigned

@@ -38,7 +38,8 @@ def configure(
 ) -> None:
     """Change configurations of a topic, or add partitions.
 
-    All changes are made, or none. With more partitions, keys go to other partitions than before.
+    Such as retention.ms=7d segment.bytes=64MiB. All changes are made, or none. With more partitions, keys go to other
+    partitions than before.
     """
     assigned = parse_assignments(assignments, "configure")
     if not assigned and not remove and partitions is None:

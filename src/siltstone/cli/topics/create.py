@@ -22,7 +22,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
     "configs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Such as cleanup.policy=compact; repeatable.",
+    help="Such as cleanup.policy=compact or retention.ms=7d; repeatable.",
 )
 @click.option("--if-missing", is_flag=True, help="Say nothing if the topic is there already.")
 @cluster_options
