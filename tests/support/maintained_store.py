@@ -31,7 +31,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.object_ranges import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import MultipartUpload, ObjectStore, ObjectSummary
+from siltstone.object_store.port import MultipartUpload, ObjectStore, ObjectSummary, StoreDenied
 from siltstone.runtime.clock import ManualClock
 from support.batches import batch, build_object
 from support.faulty_log import FaultyLog
@@ -39,13 +39,14 @@ from support.faulty_log import FaultyLog
 
 class WatchedStore(MemoryStore):
     """``calls``: (name, detail) of each request. ``before`` and ``after`` hear (name, key) and may raise or change
-    what is there."""
+    what is there. ``denied_keys`` cannot be deleted: those named with them are."""
 
     def __init__(self, clock: ManualClock, name: str = "watched") -> None:
         super().__init__(clock, name)
         self.calls: list[tuple[str, object]] = []
         self.before: Callable[[str, str], object] = lambda name, key: None
         self.after: Callable[[str, str], object] = lambda name, key: None
+        self.denied_keys: set[str] = set()
 
     @property
     def counts(self) -> Counter[str]:
@@ -67,7 +68,10 @@ class WatchedStore(MemoryStore):
 
     def delete(self, keys: Sequence[str]) -> None:
         delete = super().delete
-        self._watched("delete", keys[0] if keys else "", tuple(keys), lambda: delete(keys))
+        free = [key for key in keys if key not in self.denied_keys]
+        self._watched("delete", keys[0] if keys else "", tuple(keys), lambda: delete(free))
+        if len(free) < len(keys):
+            raise StoreDenied(f"delete: {len(keys) - len(free)} keys are denied")
 
     def list_multipart(self) -> Iterator[MultipartUpload]:
         listing = super().list_multipart

@@ -1,8 +1,9 @@
 """The sweep: prepared objects past their time limit are given up, destroyed ones past their grace period deleted.
 
 An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, a
-state that nothing leaves. A bucket that cannot be reached is passed over with its reason; the next sweep tries
-again. Deleting is idempotent, so a sweep killed anywhere, or two at once, do no harm.
+state that nothing leaves. A bucket that cannot be reached is passed over with its reason, and so is an object that the
+bucket does not let go; the next sweep tries again. Deleting is idempotent, so a sweep killed anywhere, or two at once,
+do no harm.
 """
 
 import logging
@@ -20,9 +21,12 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
-from siltstone.object_store.port import MultipartUpload
+from siltstone.object_store.port import MultipartUpload, StoreDenied
 
 log = logging.getLogger(__name__)
+
+DENIED_OBJECTS_MAX = 20
+"""After so many, and none that was deleted, the whole bucket is taken to be denied until the next sweep."""
 
 EXPIRED_PER_COMMAND_MAX = 2_000
 """Keeps one log entry small; the loop goes on until none is due."""
@@ -79,16 +83,18 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     for bucket_id, objects in _by_bucket(due).items():
         for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
             batch = objects[first : first + DELETE_BATCH_KEYS_MAX]
-            try:
-                _delete(context, bucket_id, batch)
-            except SiltstoneError as trouble:
-                _pass_over(bucket_id, trouble, passed_over)
+            deleting = _Deleting(context, bucket_id)
+            deleting.begin(batch)
+            if gone := deleting.gone:
+                ids = tuple(metadata.object_id for metadata in gone)
+                context.metadata.execute(ForgetObjects(ids, grace_period_ms))
+            deleted.objects += len(gone)
+            deleted.size_bytes += sum(metadata.size_bytes for metadata in gone)
+            deleted.requests += deleting.requests
+            if deleting.trouble is not None:
+                _pass_over(bucket_id, deleting.trouble, passed_over)
+            if deleting.is_over:
                 break
-            ids = tuple(metadata.object_id for metadata in batch)
-            context.metadata.execute(ForgetObjects(ids, grace_period_ms))
-            deleted.objects += len(batch)
-            deleted.size_bytes += sum(metadata.size_bytes for metadata in batch)
-            deleted.requests += 1
     return deleted
 
 
@@ -105,11 +111,50 @@ def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetada
     return grouped
 
 
-def _delete(context: MaintenanceContext, bucket_id: int, objects: Sequence[ObjectMetadata]) -> None:
-    assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
-    refuse_bucket_of_another_store(context, bucket_id)
-    store = context.buckets.store(bucket_id)
-    store.delete([object_key(metadata.object_id) for metadata in objects])
+class _Deleting:
+    """One batch. What the store denies is told from the others by halves: one object that nobody may delete, held by a
+    lock or by its permissions, must not keep all those behind it. ``is_over``: so must the whole bucket wait."""
+
+    def __init__(self, context: MaintenanceContext, bucket_id: int) -> None:
+        self._context = context
+        self._bucket_id = bucket_id
+        self._denied = 0
+        self.gone: list[ObjectMetadata] = []
+        self.requests = 0
+        self.trouble: SiltstoneError | None = None
+        self.is_over = False
+
+    def begin(self, objects: Sequence[ObjectMetadata]) -> None:
+        try:
+            refuse_bucket_of_another_store(self._context, self._bucket_id)
+        except SiltstoneError as trouble:
+            self.trouble, self.is_over = trouble, True
+        self._delete(objects)
+
+    def _delete(self, objects: Sequence[ObjectMetadata]) -> None:
+        if self.is_over:
+            return
+        assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
+        try:
+            store = self._context.buckets.store(self._bucket_id)
+            store.delete([object_key(metadata.object_id) for metadata in objects])
+        except StoreDenied as trouble:
+            self._separate(objects, trouble)
+        except SiltstoneError as trouble:
+            self.trouble, self.is_over = trouble, True
+        else:
+            self.gone += objects
+            self.requests += 1
+
+    def _separate(self, objects: Sequence[ObjectMetadata], trouble: StoreDenied) -> None:
+        if len(objects) > 1:
+            middle = len(objects) // 2
+            self._delete(objects[:middle])
+            self._delete(objects[middle:])
+            return
+        self.trouble = trouble
+        self._denied += 1
+        self.is_over = self._denied >= DENIED_OBJECTS_MAX and not self.gone
 
 
 def _pass_over(bucket_id: int, trouble: SiltstoneError, passed_over: dict[int, str]) -> None:

@@ -8,7 +8,7 @@ processes may share the folder. Read ``folder_files`` for durability, ``folder_m
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 
@@ -88,12 +88,12 @@ class FolderStore:
     def delete(self, keys: Sequence[str]) -> None:
         paths = [path_of_key(self._root, key) for key in checked_batch(keys)]
         with os_errors_translated("delete"):
-            for path in paths:
-                with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    path.unlink()
+            denied = [failure for path in paths if (failure := _unlink(path)) is not None]
             for directory in {path.parent for path in paths}:
                 if directory.is_dir():
                     sync_directory(directory)
+            if denied:
+                raise denied[0]
 
     def start_multipart(self, key: str) -> MultipartUpload:
         with os_errors_translated(f"start the upload of {key}"):
@@ -174,3 +174,14 @@ class FolderStore:
 def _written_before(path: Path, time_ms: int) -> bool:
     status = status_of(path)
     return status is not None and status.st_mtime_ns < time_ms * 1_000_000
+
+
+def _unlink(path: Path) -> OSError | None:
+    """Why it is still there."""
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as failure:
+        return failure
+    return None

@@ -93,7 +93,8 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
-        """At most DELETE_BATCH_KEYS_MAX keys in one request. Keys that do not exist are done already."""
+        """At most DELETE_BATCH_KEYS_MAX keys in one request. Keys that do not exist are done already; after StoreDenied
+        those that could be deleted are."""
         ...
 
     def start_multipart(self, key: str) -> MultipartUpload: ...

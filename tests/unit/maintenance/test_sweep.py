@@ -7,7 +7,7 @@ import pytest
 
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sweep import SweepReport, sweep
+from siltstone.maintenance.sweep import DENIED_OBJECTS_MAX, SweepReport, sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CommitUpload, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
@@ -314,6 +314,30 @@ def test_a_bucket_passed_over_is_asked_once() -> None:
     assert len(world.stores[1].calls) == asked_before + 1
 
 
+def test_objects_that_nobody_may_delete_keep_no_others() -> None:
+    world = MaintainedStore((0, 1))
+    ids = destroyed_long_ago(world, 1_500, (0, 1))
+    held = {ids[0][0], ids[0][700], ids[0][1_200]}
+    world.stores[0].denied_keys = {object_key(each) for each in held}
+    report = sweep(world.context)
+    assert report.objects_deleted == 3_000 - len(held)
+    (reason,) = report.passed_over
+    assert reason.startswith("bucket 0: ") and "denied" in reason
+    assert set(world.image.destroyed) == held and world.keys() == world.stores[0].denied_keys
+    world.stores[0].denied_keys = set()
+    assert sweep(world.context).objects_deleted == len(held)
+
+
+def test_a_bucket_that_denies_everything_is_soon_left_alone() -> None:
+    world = MaintainedStore()
+    ids = destroyed_long_ago(world, 3_000)[0]
+    world.store.denied_keys = {object_key(each) for each in ids}
+    asked_before = len(world.store.details("delete"))
+    assert sweep(world.context).objects_deleted == 0
+    assert len(world.store.details("delete")) - asked_before <= 3 * DENIED_OBJECTS_MAX
+    assert set(world.image.destroyed) == set(ids)
+
+
 def test_a_bucket_that_the_settings_do_not_know_is_passed_over() -> None:
     world = MaintainedStore((0, 1))
     left = destroyed_long_ago(world, 1, (0, 1))[1]
@@ -338,7 +362,10 @@ def test_whatever_fails_the_next_sweep_completes(fault: Fault, call: str) -> Non
     faulty.fail_next(fault, call=call)
     context = world.another_context({0: faulty})
     report = sweep(context)
-    assert report.passed_over[0].startswith(f"bucket 0: {call}")
+    if (fault, call) == (Fault.DENIED, "delete"):
+        assert report.passed_over == (), "a denied batch is tried again in parts"
+    else:
+        assert report.passed_over[0].startswith(f"bucket 0: {call}")
     faulty.calm()
     assert sweep(context).passed_over == ()
     assert world.keys() == world.committed_keys()

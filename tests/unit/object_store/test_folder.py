@@ -204,3 +204,22 @@ def test_files_that_are_not_the_stores_own_names_stay_out_of_listings(
     (tmp_path / "new" / "bucket" / "a5" / ".hidden").write_bytes(b"")
 
     assert [summary.key for summary in store.list()] == [KEY]
+
+
+def test_what_nobody_may_delete_keeps_nothing_else(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ["a/1", "a/2", "b/1"]
+    for key in keys:
+        store.put(key, [b"1"])
+    unlink = Path.unlink
+
+    def held(path: Path) -> None:
+        if path.name == "2":
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", held)
+    with pytest.raises(StoreDenied, match="Operation not permitted"):
+        store.delete(keys)
+    assert [each.key for each in store.list()] == ["a/2"]

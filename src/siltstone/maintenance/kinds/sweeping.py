@@ -24,6 +24,7 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.expiry import deletable_objects, expired_objects
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import SET_ASIDE_MS_MIN
 
 SWEEP = "sweep"
 UNIT = "objects"
@@ -95,6 +96,8 @@ def _forsaken_uploads(context: MaintenanceContext) -> tuple[int, list[Unplanned]
 
 
 def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedUnit:
+    """Never set aside for longer than between two sweeps: what frees space must not wait for the one bucket or object
+    that is in trouble."""
     size_bytes = sum(metadata.size_bytes for metadata in due)
     parts = (
         (
@@ -109,6 +112,7 @@ def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedU
         reason="; ".join(text for count, text in parts if count),
         objects_before=len(due),
         detail={"bytes to delete": str(size_bytes)},
+        set_aside_ms_max=SET_ASIDE_MS_MIN,
     )
 
 

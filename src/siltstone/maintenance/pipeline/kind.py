@@ -15,6 +15,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.runner import Runner
+from siltstone.model.limits import SET_ASIDE_MS_MAX
 
 StartRunner = Callable[[], Runner]
 """Gives the runner, and starts it at the first call: a run without tasks starts no Spark."""
@@ -25,7 +26,7 @@ NO_JOB = 0
 class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     """``name`` is the same in every plan, so that what failed is found again: ``flights-0``, ``objects``. ``reason``:
     in a sentence, why it is to be done. Bytes and objects are expected ones; ``detail`` is what else a person may
-    want to know, by name."""
+    want to know, by name. ``set_aside_ms_max``: the longest it waits after failures."""
 
     name: str
     reason: str
@@ -37,6 +38,7 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     objects_before: int = 0
     objects_after: int = 0
     detail: dict[str, str] = {}
+    set_aside_ms_max: int = SET_ASIDE_MS_MAX
 
 
 class Unplanned(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ def put_aside(context: MaintenanceContext, kind: str, unit: PlannedUnit, reason:
     now_ms = context.clock.now_ms()
     configured = _fingerprint(image, unit.topic)
     failures = 1 if before is None or before.configured != configured else before.failures + 1
-    wait_ms = min(SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN * 2 ** min(failures - 1, 30))
+    wait_ms = min(unit.set_aside_ms_max, SET_ASIDE_MS_MIN * 2 ** min(failures - 1, 30))
     after = SetAside(
         kind=kind,
         name=unit.name,

@@ -5,6 +5,7 @@ from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.model.errors import Unavailable
+from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import object_key
 from support.maintained_store import MaintainedStore
 
@@ -71,3 +72,19 @@ def test_a_bucket_out_of_reach_is_told_and_set_aside() -> None:
     assert planned(at).unplanned[0].reason == "no route to the bucket"
     report = ran(at)
     assert report.failed and "passed over: bucket 0: no route to the bucket" in report.failed[0].text
+
+
+def test_deleting_never_waits_longer_than_a_minute_for_what_failed() -> None:
+    at = MaintainedStore()
+
+    def unreachable(name: str, _key: str) -> None:
+        if name == "delete":
+            raise Unavailable("no route to the bucket")
+
+    at.destroyed(1)
+    assert ran(at).is_well, "given up"
+    at.clock.advance_ms(GRACE_MS)
+    at.store.before = unreachable
+    for _ in range(8):
+        assert ran(at).failed
+        at.clock.advance_ms(SET_ASIDE_MS_MIN)
