@@ -115,7 +115,7 @@ def run(
                 reports = _carry_out(rounds, store, kinds, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
-    elif not any(_has_content(report) for report in reports):
+    elif (kinds or topics) and not any(_has_content(report) for report in reports):
         remarks().print("siltstone maintain explain says why", style="dim")
     if rounds.is_cancelled:
         raise Failure(INTERRUPTED)

@@ -34,6 +34,11 @@ def test_everything_is_done_in_order_and_reported(store: StoreSettings) -> None:
     assert "done" not in maintained(store).out
 
 
+def test_who_asks_for_everything_is_not_sent_on_when_there_is_nothing(store: StoreSettings) -> None:
+    maintained(store)
+    assert "explain" not in maintained(store).err
+
+
 def test_one_kind_alone(store: StoreSettings) -> None:
     before = len(object_files(store.folder))
     arguments = ("--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")

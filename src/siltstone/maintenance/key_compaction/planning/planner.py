@@ -1,5 +1,7 @@
 """All compacted streams: those worth compacting, dirtiest first, and for each other one why it is left as it is."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from siltstone.foundation.quantity_words import count_words
@@ -9,7 +11,7 @@ from siltstone.maintenance.key_compaction.planning.prefix import Prefix, bytes_b
 from siltstone.maintenance.key_compaction.planning.stream_plan import PlannedStreams, StreamPlan
 from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
-from siltstone.maintenance.topic_streams import TopicStream, topic_streams
+from siltstone.maintenance.topic_streams import Role, TopicStream, topic_streams
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 
@@ -21,7 +23,10 @@ def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
         stream = view.streams.get(of_topic.stream_id)
         if stream is None or stream.state is StreamState.DELETED:
             continue
-        if not of_topic.is_compacted or not scope.includes(of_topic.topic.name):
+        if not scope.includes(of_topic.topic.name):
+            continue
+        if not of_topic.is_compacted:
+            unplanned += _asked_for_in_vain(of_topic, scope)
             continue
         planned = _planned(view, stream, of_topic, scope, now_ms)
         if isinstance(planned, StreamPlan):
@@ -30,6 +35,13 @@ def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
             unplanned.append(planned)
     chosen.sort(key=lambda plan: (-plan.dirtiness.ratio, plan.topic, plan.partition))
     return PlannedStreams(tuple(chosen), tuple(unplanned))
+
+
+def _asked_for_in_vain(of_topic: TopicStream, scope: Scope) -> Iterator[Unplanned]:
+    """Of a topic that is not compacted, told once, and only to who named it."""
+    if scope.topics is not None and of_topic.role is Role.BATCHES and of_topic.partition == 0:
+        policy = ",".join(sorted(of_topic.config.cleanup_policy)) or "empty"
+        yield Unplanned(of_topic.topic.name, f"cleanup.policy is {policy}, without compact")
 
 
 class _Extent(msgspec.Struct, frozen=True):

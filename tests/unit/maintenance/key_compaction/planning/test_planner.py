@@ -102,6 +102,13 @@ def test_other_policies_are_nobodys_business(world) -> None:
     assert world.planned() == KeyedMetadata().planned()
 
 
+def test_who_names_a_topic_that_is_not_compacted_is_told_so(world) -> None:
+    world.topic("t", partitions=2, cleanup_policy="delete")
+    world.topic("u", cleanup_policy="delete")
+    (told,) = world.planned(topics=frozenset({"t"})).unplanned
+    assert (told.name, told.reason) == ("t", "cleanup.policy is delete, without compact")
+
+
 def test_snapshots_of_a_partition_have_no_keys(world) -> None:
     world.topic()
     names = [each.name for each in world.planned().unplanned]
