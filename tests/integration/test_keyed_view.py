@@ -4,10 +4,12 @@ import threading
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
-from siltstone.kafka_client.keyed_view import KeyedViewNotEntered, KeyedViewTooLarge
+from siltstone.kafka_client.keyed_view import KeyedViewNotEntered, KeyedViewOutdated, KeyedViewTooLarge
+from siltstone.model.limits import KEYED_VIEW_ENTRY_BYTES
 from siltstone.server.embedded import Broker
 from support.cli import run
 
@@ -113,6 +115,57 @@ def test_reading_while_it_changes_is_reading_one_moment(siltstone_broker, siltst
         finally:
             ended.set()
             writing.join()
+
+
+class HeldView(siltstone.KeyedView):
+    """Takes nothing in while it is held."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        super().__init__(broker.bootstrap_servers, topic)
+        self.going_on, self.reached = threading.Event(), threading.Event()
+        self.going_on.set()
+
+    def _take(self, where, record) -> None:
+        self.reached.set()
+        assert self.going_on.wait(30)
+        super()._take(where, record)
+
+    def hold(self, writer: Writer) -> None:
+        self.going_on.clear()
+        self.reached.clear()
+        writer.put(held=b"x")
+        assert self.reached.wait(30)
+
+
+def test_what_was_trimmed_before_it_was_read_leaves_nothing_stale(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1", b=b"1")
+    admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers})
+    with HeldView(siltstone_broker, siltstone_topic) as view:
+        view.hold(writer)
+        writer.put(a=None, b=b"2")
+        end = TopicPartition(siltstone_topic, 0, 5)
+        (trimmed,) = admin.delete_records([end]).values()
+        assert trimmed.result(30).low_watermark == 5
+        writer.put(c=b"3")
+        view.going_on.set()
+        view.catch_up(30)
+        assert dict(view) == {b"c": b"3"}, "a was removed and b is no more 1, but nobody can read that now"
+        assert view.size_bytes == len(b"c3") + KEYED_VIEW_ENTRY_BYTES
+
+
+def test_a_topic_made_anew_behind_its_back_is_told(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1", b=b"1")
+    admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers})
+    with HeldView(siltstone_broker, siltstone_topic) as view:
+        view.hold(writer)
+        admin.delete_topics([siltstone_topic])[siltstone_topic].result(30)
+        admin.create_topics([NewTopic(siltstone_topic, 1, 1)])[siltstone_topic].result(30)
+        writer.put(new=b"2")
+        view.going_on.set()
+        with pytest.raises(KeyedViewOutdated, match="was made anew"):
+            view.catch_up(30)
+        with pytest.raises(KeyedViewOutdated):
+            view.get(b"a")
 
 
 def test_a_topic_that_is_not_there(siltstone_broker):

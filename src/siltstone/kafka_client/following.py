@@ -21,17 +21,20 @@ RECONNECT_TIME_LIMIT_MS = 60_000
 
 class Following:
     """``on_remark``: something a person wants to know, and the output goes on. ``on_positions``: how far each partition
-    was taken in, after every fetch; past offsets that hold nothing, too."""
+    was taken in, after every fetch; past offsets that hold nothing, too. ``on_gap``: a partition goes on at another offset
+    than it should have, at an earlier one when the topic was made anew."""
 
     def __init__(
         self,
         cluster: Cluster,
         on_remark: Callable[[str], None],
         on_positions: Callable[[Mapping[TopicPartition, int]], None] = lambda _: None,
+        on_gap: Callable[[TopicPartition, int, int], None] = lambda *_: None,
     ) -> None:
         self._cluster = cluster
         self._on_remark = on_remark
         self._on_positions = on_positions
+        self._on_gap = on_gap
 
     def records(
         self, positions: dict[TopicPartition, int], until: dict[TopicPartition, int] | None = None
@@ -65,7 +68,13 @@ class Following:
                 del fetcher.positions[where]
 
     def _tell_gap(self, where: TopicPartition, position: int, resumed: int) -> None:
-        self._on_remark(f"partition {where.partition}: the offsets {position} to {resumed - 1} are gone")
+        self._on_gap(where, position, resumed)
+        if resumed < position:
+            self._on_remark(
+                f"partition {where.partition}: it ends before offset {position}, the topic was made anew"
+            )
+        else:
+            self._on_remark(f"partition {where.partition}: the offsets {position} to {resumed - 1} are gone")
 
     def last(
         self, partitions: list[TopicPartition], count: int

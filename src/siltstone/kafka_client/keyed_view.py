@@ -18,7 +18,7 @@ from siltstone.kafka_client.offsets import ends_of
 from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.kafka_protocol.records.record import Record
-from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
+from siltstone.model.errors import InvalidRequest, SiltstoneError, Stale, Unavailable
 from siltstone.model.limits import GIB, KEYED_VIEW_ENTRY_BYTES
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
@@ -34,6 +34,10 @@ class KeyedViewTooLarge(InvalidRequest):
 
 class KeyedViewNotEntered(InvalidRequest):
     """Nothing was read yet: a view is used within ``with``."""
+
+
+class KeyedViewOutdated(Stale):
+    """The topic was made anew: what the view holds is of another one, and it would miss the beginning of this one."""
 
 
 class NotCaughtUp(Unavailable):
@@ -56,8 +60,8 @@ class KeyedView(Mapping[bytes, bytes]):
     without value (a tombstone) removes its key; one without key is passed over. Equal keys belong into one partition,
     where every Kafka producer puts them by itself; of a key that is in several the record that came last counts.
 
-    Looking up and iterating raise what ended the following: KafkaRefusal, CorruptData, KeyedViewTooLarge, and
-    Unavailable after a minute without a broker. Iteration is over the keys of one moment.
+    Looking up and iterating raise what ended the following: KafkaRefusal, CorruptData, KeyedViewTooLarge,
+    KeyedViewOutdated, and Unavailable after a minute without a broker. Iteration is over the keys of one moment.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class KeyedView(Mapping[bytes, bytes]):
         self._changed = Condition()
         self._failure: SiltstoneError | None = None
         self._has_begun = False
+        self._topic_id: object = None
         self._is_closed = False
         self._thread: Thread | None = None
 
@@ -146,6 +151,8 @@ class KeyedView(Mapping[bytes, bytes]):
         """Until everything is taken in that the topic holds now: what was acknowledged before the call is found after
         it. Raises NotCaughtUp, and what ended the following."""
         with Cluster(self._cluster.bootstrap, self._cluster.clock, self._cluster.rng) as asking:
+            if find_topic(asking, self.topic).topic_id != self._topic_id:
+                self._fail(self._outdated())
             ends = {key: each.end_offset for key, each in ends_of(asking, list(self._positions)).items()}
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None or self._has_reached(ends), seconds_max)
@@ -157,7 +164,9 @@ class KeyedView(Mapping[bytes, bytes]):
         return all(self._positions[key] >= end for key, end in ends.items())
 
     def _begin(self) -> None:
-        partitions = partitions_of(find_topic(self._cluster, self.topic))
+        found = find_topic(self._cluster, self.topic)
+        self._topic_id = found.topic_id
+        partitions = partitions_of(found)
         ends = ends_of(self._cluster, partitions)
         self._positions = {key: each.start_offset for key, each in ends.items()}
         self._has_begun = True
@@ -165,7 +174,9 @@ class KeyedView(Mapping[bytes, bytes]):
         self._thread.start()
 
     def _follow(self) -> None:
-        following = Following(self._cluster, lambda _: None, on_positions=self._moved)
+        following = Following(
+            self._cluster, lambda _: None, on_positions=self._moved, on_gap=self._forget_before
+        )
         try:
             for found in following.records(dict(self._positions)):
                 if self._is_closed:
@@ -173,9 +184,12 @@ class KeyedView(Mapping[bytes, bytes]):
                 if found is not None:
                     self._take(*found)
         except SiltstoneError as failure:
-            with self._changed:
-                self._failure = failure
-                self._changed.notify_all()
+            self._fail(failure)
+
+    def _fail(self, failure: SiltstoneError) -> None:
+        with self._changed:
+            self._failure = self._failure or failure
+            self._changed.notify_all()
 
     def _take(self, where: TopicPartition, record: Record) -> None:
         if record.key is None:
@@ -196,6 +210,20 @@ class KeyedView(Mapping[bytes, bytes]):
             )
         with self._changed:
             self._entries[key] = entry
+
+    def _forget_before(self, where: TopicPartition, position: int, resumed: int) -> None:
+        """What came between was trimmed before it was read, and told of keys that the view still has: only what the
+        topic begins with now is known to be so."""
+        if resumed < position:
+            raise self._outdated()
+        with self._changed:
+            for key, entry in list(self._entries.items()):
+                if entry.partition == where.partition and entry.offset < resumed:
+                    self._size_bytes -= _charged(key, entry)
+                    del self._entries[key]
+
+    def _outdated(self) -> KeyedViewOutdated:
+        return KeyedViewOutdated(f"{self.topic} was made anew while it was followed: enter a new view of it")
 
     def _moved(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._changed:

@@ -115,3 +115,9 @@ def test_gaps_are_told(monkeypatch) -> None:
     world = World(monkeypatch, {T0: {}})
     world.following._tell_gap(T0, 5, 9)
     assert world.remarks == ["partition 0: the offsets 5 to 8 are gone"]
+
+
+def test_a_topic_made_anew_is_told(monkeypatch) -> None:
+    world = World(monkeypatch, {T0: {}})
+    world.following._tell_gap(T0, 9, 5)
+    assert world.remarks == ["partition 0: it ends before offset 9, the topic was made anew"]
