@@ -19,7 +19,7 @@ from support.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "quick-start.md"
 ADDRESS = "127.0.0.1:9092"
-SERVE, COMMANDS, SERVE_OTHERS = blocks(PAGE, "sh")
+SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS = blocks(PAGE, "sh")
 CLIENT, BROKER, TEST, SPARK = blocks(PAGE, "python")
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -69,6 +69,15 @@ def test_the_commands_work_one_after_another(folder: Path, address: str) -> None
         assert outcome.returncode == 0, f"{line}: {outcome.stderr}"
     assert "numbers" in done[1].stdout
     assert len(done[-1].stdout.splitlines()) == 5
+
+
+def test_of_each_key_the_newest_value(folder: Path, address: str) -> None:
+    done = [shell(line, folder, SILTSTONE_BOOTSTRAP=address) for line in OF_EACH_KEY.splitlines()]
+    assert [outcome.returncode for outcome in done] == [0, 0, 0], done
+    assert [line.split()[:2] for line in done[-1].stdout.splitlines()[2:]] == [
+        ["N1", "green"],
+        ["N2", "blue"],
+    ]
 
 
 def test_the_program_of_a_client_works(folder: Path, address: str) -> None:

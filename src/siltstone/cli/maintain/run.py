@@ -88,7 +88,7 @@ def run(
 
     Each unit is committed by itself; one that fails is set aside with its reason and costs the others nothing. Spark is
     started when the first unit needs it. Ctrl-C ends the run: what was committed stays, and the report says what that
-    is. Exit status 1 if something failed, 130 if the run was cancelled.
+    is. Exit status 1 if something failed, 130 after Ctrl-C.
     """
     _check_up_to(up_to, kinds, topics)
     if dry_run:
