@@ -217,7 +217,9 @@ def test_tail_of_the_last_records_whatever_lies_between(compacted: Compacted, co
 def test_objects_without_records_are_inspected_and_checked(compacted: Compacted) -> None:
     with maintained(compacted.folder) as context:
         (stream_id,) = [
-            each.stream_id for each in topic_streams(context.metadata.image).values() if each.is_compacted
+            each.stream_id
+            for each in topic_streams(context.metadata.image).values()
+            if each.is_compacted and each.topic.name == TOPIC
         ]
         ids = [held.object_id for held in context.metadata.image.streams[stream_id].ranges]
     batches = []

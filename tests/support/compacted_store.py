@@ -27,7 +27,9 @@ from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.settings import load_settings
 
-SPLIT_ALL = CompactionSettings(split_size_bytes=0, part_bytes_min=1)
+LEASE_MS = 500
+"""Who is killed holds nobody up for longer."""
+SPLIT_ALL = CompactionSettings(lease_ms=LEASE_MS, split_size_bytes=0, part_bytes_min=1)
 KEYS = KeyCompactionSettings(object_bytes=256 * 1024, block_bytes=16 * 1024, allowance_ms=0)
 
 
@@ -55,7 +57,7 @@ def roll(context: MaintenanceContext) -> None:
         if each.role is Role.BATCHES
         and (stream := image.streams[stream_id]).end_offset > stream.active_offset
     )
-    job_id = context.metadata.execute(StartJob("rolling", "a test", HOUR_MS))
+    job_id = context.metadata.execute(StartJob("rolling", "a test", LEASE_MS))
     context.metadata.execute(RollSegments(rolled, job_id=job_id))
     context.metadata.execute(FinishJob(job_id, True))
 

@@ -84,7 +84,7 @@ def test_who_does_not_use_it_does_not_pay_for_a_server() -> None:
         "'siltstone.runtime'))}))"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, text=True, capture_output=True)
-    loaded = set(eval(done.stdout))
+    loaded = set(eval(done.stdout)) - {"siltstone.model", "siltstone.model.version"}
     assert not {name for name in loaded if name.startswith(("siltstone.", "asyncio", "msgspec", "numpy"))}, (
         loaded
     )

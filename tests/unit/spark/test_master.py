@@ -16,6 +16,7 @@ def free_port() -> int:
 
 
 def test_one_that_is_not_there_is_named_before_a_jvm_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siltstone.spark.session.active_context", lambda: None)  # other tests may have one
     monkeypatch.setattr("siltstone.spark.session.find_java", lambda: pytest.fail("a Java was looked for"))
     url = f"spark://127.0.0.1:{free_port()}"
     with pytest.raises(SparkNotStarted, match=f"the Spark master {url} does not answer .*refused") as raised:
