@@ -21,8 +21,8 @@ RECONNECT_TIME_LIMIT_MS = 60_000
 
 class Following:
     """``on_remark``: something a person wants to know, and the output goes on. ``on_positions``: how far each partition
-    was taken in, after every fetch; past offsets that hold nothing, too. ``on_gap``: a partition goes on at another offset
-    than it should have, at an earlier one when the topic was made anew."""
+    was taken in, after every fetch; past offsets that hold nothing, too. ``on_gap``: a partition goes on at another
+    offset than it should have, at an earlier one when the topic was made anew."""
 
     def __init__(
         self,
