@@ -14,6 +14,7 @@ from benchmarks import (
     kafka,
     kafka_network,
     key_compaction,
+    maintenance_idle,
     planning,
     stream_object_compaction,
 )
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "g": (stream_object_compaction.TITLE, stream_object_compaction.run),
     "h": (collecting.TITLE, collecting.run),
     "i": (key_compaction.TITLE, key_compaction.run),
+    "j": (maintenance_idle.TITLE, maintenance_idle.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
