@@ -26,9 +26,9 @@ from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store.opening import open_log
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import seeded_randomness
-begin = time.perf_counter()
+begin = time.process_time()
 client = MetadataClient(open_log(sys.argv[1]), SystemClock(), seeded_randomness(1))
-seconds = time.perf_counter() - begin
+seconds = time.process_time() - begin
 # Not ru_maxrss: that begins with what the parent process held.
 peak = 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 print(json.dumps([seconds, peak, len(client.image.streams), len(client.image.objects)]))
@@ -36,7 +36,7 @@ print(json.dumps([seconds, peak, len(client.image.streams), len(client.image.obj
 
 
 def load_in_a_new_process(tmp_path: Path, streams: int, objects: int) -> tuple[float, int]:
-    """Seconds, and the most memory the process ever held."""
+    """CPU seconds, and the most memory the process ever held."""
     path = tmp_path / "metadata.sqlite"
     log = SqliteLog(path)
     log.append(b"replaced by the snapshot", 0)
@@ -59,7 +59,7 @@ def test_100_000_streams_and_400_000_objects(tmp_path) -> None:
 def test_a_tenth_of_it(tmp_path) -> None:
     """Measured: 0.2 s, 85 MiB, of which 35 are Python and its libraries."""
     seconds, peak_bytes = load_in_a_new_process(tmp_path, 10_000, 40_000)
-    assert seconds < 1.5
+    assert seconds < 3
     assert peak_bytes < 160 * MIB
 
 
@@ -75,22 +75,24 @@ def world() -> MetadataWorld:
 
 
 def timed(world: MetadataWorld, command) -> float:
-    begin = time.perf_counter()
+    """CPU seconds: what others do on the machine does not count."""
+    begin = time.process_time()
     world.do(command)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def test_commits_of_20_000_ranges(world) -> None:
-    """Deciding and applying. Measured: 0.1 s the upload, 0.25 s the compaction of three such objects."""
+    """Deciding and applying. Measured: 0.1 s the upload, 0.25 s the compaction of three such objects; the limits are
+    what a machine at a quarter of its speed passes, and anything quadratic does not."""
     every = range(STREAMS_PER_OBJECT_MAX)
     for start in (0, 10, 20):
         first = world.prepare()
         upload = CommitUpload(0, 1, new_object(first, *((n, start, start + 10) for n in every)))
-        assert timed(world, upload) < 0.5
+        assert timed(world, upload) < 2
     job = world.start_job()
     first = world.prepare_for_job(job)
     merged = new_object(first, *((n, 0, 30) for n in every))
-    assert timed(world, CommitCompaction(job, (0, 1, 2), merged)) < 1
+    assert timed(world, CommitCompaction(job, (0, 1, 2), merged)) < 3
     assert world.held(7) == [(3, 0, 30)]
 
 
