@@ -13,10 +13,11 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CompactedObjectsNotFound, Refusal
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX
-from siltstone.model.objects import ObjectState, object_key
+from siltstone.model.objects import object_key
 from siltstone.object_store.port import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -59,12 +60,7 @@ def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) 
 
 def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:
     """Whether another driver replaced some of them since the plan was made. Raises CompactedObjectsNotFound."""
-    objects = image.objects
-    gone = [
-        object_id
-        for object_id in compacted
-        if object_id not in objects or objects[object_id].state is not ObjectState.COMMITTED
-    ]
+    gone = [object_id for object_id in compacted if committed_object(image, object_id) is None]
     if gone:
         raise CompactedObjectsNotFound(f"objects {gone[:10]} were compacted by another driver; plan again")
 

@@ -1,15 +1,21 @@
-"""Which objects hold the offsets of a read: a binary search in the image, no I/O."""
+"""What the image says of an object, and which of them hold the offsets of a read: a binary search, no I/O."""
 
-from siltstone.metadata.entities import StreamState
+from siltstone.metadata.entities import ObjectMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.stream_ranges import first_holding
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.objects import ObjectRange
+from siltstone.model.objects import ObjectRange, ObjectState
 
 
 class OffsetOutOfRange(InvalidRequest):
     """The read begins before the stream's start offset, or ends before it begins."""
+
+
+def committed_object(image: ImageView, object_id: int) -> ObjectMetadata | None:
+    """None: it is not committed yet, or no more."""
+    metadata = image.objects.get(object_id)
+    return metadata if metadata is not None and metadata.state is ObjectState.COMMITTED else None
 
 
 def find_ranges(

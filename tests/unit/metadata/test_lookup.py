@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.commands import CloseStream, DeleteStream
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.lookup import OffsetOutOfRange, find_ranges
+from siltstone.metadata.lookup import OffsetOutOfRange, committed_object, find_ranges
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.stream_life import created
 from support.metadata_world import MetadataWorld, object_range
@@ -85,3 +85,19 @@ def test_a_gap_ends_the_answer() -> None:
     image = image_of([(0, 10, 20), (1, 30, 40)], 10, 40)
     assert [held.object_id for held in find_ranges(image, 0, 10)] == [0]
     assert find_ranges(image, 0, 20) == []
+
+
+def test_an_object_is_committed_from_its_commit_to_its_destruction() -> None:
+    world = MetadataWorld()
+    world.register(0)
+    world.open_stream()
+    upload = world.upload((0, 0, 10))
+    assert committed_object(world.image, 0) is None
+    world.do(upload)
+    found = committed_object(world.image, 0)
+    assert found is not None and found.object_id == 0
+    world.do(CloseStream(0, 1, 0, 0))
+    world.do(DeleteStream(0, 1, 0, 0))
+    world.do(world.compaction(world.start_job(), (0,)))
+    assert committed_object(world.image, 0) is None
+    assert committed_object(world.image, 10**6) is None

@@ -5,7 +5,7 @@ needs no node, so the broker goes on beside it.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.object_index import read_index
+from siltstone.object_store.port import ObjectSummary
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import Store, open_store
@@ -52,9 +53,14 @@ def held(settings: StoreSettings, step: str) -> Held:
     with open_store(settings) as store:
         objects = store.metadata.image.objects.values()
         committed = [each.size_bytes for each in objects if each.state is ObjectState.COMMITTED]
-        buckets = [store.buckets.store(bucket_id) for bucket_id in store.buckets.urls]
-        bucket_bytes = sum(summary.size_bytes for bucket in buckets for summary in bucket.list())
+        bucket_bytes = sum(summary.size_bytes for summary in listed(store))
     return Held(step, len(committed), sum(committed), bucket_bytes)
+
+
+def listed(store: Store) -> Iterator[ObjectSummary]:
+    """All that lies in the buckets."""
+    for bucket_id in store.buckets.urls:
+        yield from store.buckets.store(bucket_id).list()
 
 
 def measure(settings: StoreSettings, streams: Mapping[str, int]) -> Figures:

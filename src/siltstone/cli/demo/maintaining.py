@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import siltstone
+from siltstone.cli.demo.figures import listed
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, LATE_TOPIC
 from siltstone.cli.demo.kafka_client import begin_of, configure
 from siltstone.cli.demo.stage import Stage
@@ -85,7 +86,8 @@ def collect(stage: Stage) -> bool:
     """With the broker gone nobody reads, so what is destroyed may go at once."""
     story = stage.story
     story.step("Stop the broker, and collect garbage")
-    before = objects_in_buckets(stage)
+    with open_store(stage.settings) as store:
+        before = sum(1 for _ in listed(store))
     kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
     _, is_right = _maintain(stage, kinds, Scope(is_forced=True))
     with open_store(stage.settings) as store:
@@ -93,11 +95,6 @@ def collect(stage: Stage) -> bool:
     story.done(f"{swept.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(swept.bytes_deleted)} "
                "freed")  # fmt: skip
     return is_right
-
-
-def objects_in_buckets(stage: Stage) -> int:
-    with open_store(stage.settings) as store:
-        return sum(1 for bucket_id in store.buckets.urls for _ in store.buckets.store(bucket_id).list())
 
 
 def _maintain(stage: Stage, kinds: Iterable[str], scope: Scope) -> tuple[Sequence[UnitReport], bool]:

@@ -10,6 +10,7 @@ from siltstone.maintenance.checking.object_check import ObjectCheck, check_objec
 from siltstone.maintenance.checking.topic_check import check_topics
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import ObjectState, object_key
 
@@ -85,12 +86,8 @@ def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list
     return [
         finding
         for finding in found
-        if finding.object_id is None or _is_committed(image.objects.get(finding.object_id))
+        if finding.object_id is None or committed_object(image, finding.object_id) is not None
     ]
-
-
-def _is_committed(metadata: ObjectMetadata | None) -> bool:
-    return metadata is not None and metadata.state is ObjectState.COMMITTED
 
 
 def _place(finding: Finding) -> tuple[int, ...]:

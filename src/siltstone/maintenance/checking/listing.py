@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, ObjectSummary
 
@@ -44,9 +45,8 @@ def doubts_of(
 def _missing(listed: set[str], bucket_id: int, before: MetadataImage, after: MetadataImage) -> Iterator[str]:
     for metadata in before.objects.values():
         if metadata.state is ObjectState.COMMITTED and metadata.bucket_id == bucket_id:
-            now = after.objects.get(metadata.object_id)
             key = object_key(metadata.object_id)
-            if now is not None and now.state is ObjectState.COMMITTED and key not in listed:
+            if committed_object(after, metadata.object_id) is not None and key not in listed:
                 yield key
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from siltstone.foundation.portions import portions
 from siltstone.maintenance.collecting.live_bytes import Estimate, LiveBytes
 from siltstone.maintenance.planning.sources import Source
 from siltstone.metadata.entities import ObjectMetadata
@@ -69,17 +70,7 @@ def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def rounds(candidates: Sequence[Candidate], round_bytes: int, objects_max: int) -> Iterator[Round]:
     """Stream set objects in their order, as many together as the limit of live bytes allows; one larger goes alone."""
-    together: list[Candidate] = []
-    live = 0
-    for candidate in candidates:
-        is_full = live + candidate.live.live_bytes > round_bytes or len(together) == objects_max
-        if together and is_full:
-            yield tuple(together)
-            together, live = [], 0
-        together.append(candidate)
-        live += candidate.live.live_bytes
-    if together:
-        yield tuple(together)
+    return portions(candidates, objects_max, lambda candidate: (candidate.live.live_bytes,), (round_bytes,))
 
 
 def is_worth_a_round(members: Sequence[Candidate]) -> bool:

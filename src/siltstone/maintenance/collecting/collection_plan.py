@@ -1,11 +1,12 @@
 """Carrying out a collection: rounds of stream set objects one by one, stream objects in waves, in the plan's order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
 import numpy as np
 
+from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.collecting.choosing import Round
 from siltstone.maintenance.collecting.looking import object_name
@@ -55,26 +56,18 @@ class CollectionPlan(msgspec.Struct, frozen=True):
                 return
             yield from carrying.carry_out(together)
 
-    def _together(self, names: Sequence[str]) -> Iterator[list[tuple[str, Work]]]:
+    def _together(self, names: Sequence[str]) -> Iterator[Sequence[tuple[str, Work]]]:
         """A round by itself; stream objects that follow each other, as far as one wave takes them."""
         work = [(name, self.work[name]) for name in names]
         for is_group, alike in groupby(work, key=lambda each: isinstance(each[1], Group)):
             if is_group:
-                yield from self._waves(list(alike))
+                yield from self._waves(alike)
             else:
                 yield from ([each] for each in alike)
 
-    def _waves(self, groups: Sequence[tuple[str, Work]]) -> Iterator[list[tuple[str, Work]]]:
+    def _waves(self, groups: Iterable[tuple[str, Work]]) -> Iterator[Sequence[tuple[str, Work]]]:
         sizes = {unit.name: unit.bytes_written for unit in self.units}
-        wave: list[tuple[str, Work]] = []
-        held = 0
-        for each in groups:
-            held += sizes[each[0]]
-            if wave and (held > self.round_bytes or len(wave) == GROUPS_PER_WAVE):
-                yield wave
-                wave, held = [], sizes[each[0]]
-            wave.append(each)
-        yield wave
+        return portions(groups, GROUPS_PER_WAVE, lambda each: (sizes[each[0]],), (self.round_bytes,))
 
 
 class _Carrying:

@@ -21,6 +21,7 @@ from siltstone.maintenance.planning.sources import SourceUnusable
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, JOB_LEASE_MS
@@ -138,12 +139,8 @@ def _destroyed(
 
 
 def _still_dead(image: MetadataImage, batch: Sequence[ObjectMetadata]) -> list[ObjectMetadata]:
-    now = (image.objects.get(metadata.object_id) for metadata in batch)
-    return [
-        held
-        for held in now
-        if held is not None and held.state is ObjectState.COMMITTED and is_dead(held, image.streams)
-    ]
+    now = (committed_object(image, metadata.object_id) for metadata in batch)
+    return [held for held in now if held is not None and is_dead(held, image.streams)]
 
 
 def _name(batch: Sequence[ObjectMetadata]) -> str:

@@ -11,18 +11,18 @@ import msgspec
 
 from siltstone.maintenance.compaction_round import CompactionRound, RoundOutcome
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.round_telling import telling
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.planning.plan import CompactionPlan
 from siltstone.maintenance.planning.planner import plan_compaction
 from siltstone.maintenance.planning.retention_class import Classes
 from siltstone.maintenance.planning.sources import Source
-from siltstone.maintenance.report import CompactionProgress, OnProgress
 from siltstone.maintenance.runner import RunFailed, Runner
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_classes import stream_classes
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import CorruptData, InvalidRequest
-from siltstone.model.objects import ObjectState
 
 _OF_ONE_OBJECT = ("DamagedBlock", "ObjectNotFound", "ObjectTruncated")
 """What a task's failure is named by when one of its sources is to blame, and not the store or the runner."""
@@ -51,7 +51,7 @@ def plan_of_sources(
 ) -> CompactionPlan:
     """Of those that are still there. Raises OverlappingSources, MemoryLimitTooSmall."""
     return plan_compaction(
-        [source for source in sources if _is_there(source, image)],
+        [source for source in sources if committed_object(image, source.metadata.object_id) is not None],
         image.streams,
         settings,
         now_ms,
@@ -76,7 +76,7 @@ def rewrite(
         plan = plan_of_sources(sources, image, stream_classes(image), settings, context.clock.now_ms())
         if plan.is_empty:
             return
-        told = _telling(watch, plan.live_bytes)
+        told = telling(watch, plan.live_bytes)
         yield Rewritten(plan, CompactionRound(context, runner, plan, job_id, told).carry_out())
     except (RunFailed, CorruptData, InvalidRequest) as failure:
         watch.check()  # what fails after somebody cancelled is no fault of the objects
@@ -90,16 +90,3 @@ def rewrite(
 
 def _is_of_one_object(failure: Exception) -> bool:
     return isinstance(failure, CorruptData) or any(name in str(failure) for name in _OF_ONE_OBJECT)
-
-
-def _is_there(source: Source, image: MetadataImage) -> bool:
-    now = image.objects.get(source.metadata.object_id)
-    return now is not None and now.state is ObjectState.COMMITTED
-
-
-def _telling(watch: Watch, live_bytes: int) -> OnProgress:
-    def tell(told: CompactionProgress) -> None:
-        if told.step != "commit":  # it stands then: nothing can be cancelled any more
-            watch.steps(told.step, live_bytes)(told.done, told.total)
-
-    return tell

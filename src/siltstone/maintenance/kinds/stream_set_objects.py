@@ -14,11 +14,11 @@ from siltstone.maintenance.compaction import JOB_KIND, plan_round
 from siltstone.maintenance.compaction_round import CompactionRound, RoundOutcome
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.round_telling import telling
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.planning.plan import CompactionPlan
-from siltstone.maintenance.report import CompactionProgress, OnProgress
 from siltstone.maintenance.runner import RunFailed
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.metadata.image import MetadataImage
@@ -51,7 +51,7 @@ class StreamSetObjectCompaction:
         try:
             image = context.metadata.refresh()
             without = {} if scope.is_forced else _set_aside(image, context.clock.now_ms())
-            plan = plan_round(context, self._settings, _telling(watch), without)
+            plan = plan_round(context, self._settings, telling(watch), without)
         except (CorruptData, InvalidRequest) as refused:
             return StreamSetObjectPlan(None, (), (Unplanned(UNIT, str(refused)),))
         unplanned = tuple(Unplanned(f"object {each.object_id}", each.reason) for each in plan.left_out)
@@ -86,7 +86,7 @@ class StreamSetObjectPlan(msgspec.Struct, frozen=True):
         assert plan is not None and list(names) == [UNIT]
         watch.check()
         try:
-            told = _telling(watch, plan.live_bytes)
+            told = telling(watch, plan.live_bytes)
             done = CompactionRound(context, start_runner(), plan, job_id, told).carry_out()
         except JobNotRunning:
             raise
@@ -113,15 +113,6 @@ def _failed(plan: CompactionPlan, failure: str) -> Iterator[UnitReport]:
     named = {int(number) for number in _OBJECT.findall(failure)}.intersection(plan.compacted_ids)
     for name in [f"object {object_id}" for object_id in sorted(named)] or [UNIT]:
         yield UnitReport(name=name, outcome=Outcome.FAILED, text=failure)
-
-
-def _telling(watch: Watch, live_bytes: int = 0) -> OnProgress:
-    def tell(told: CompactionProgress) -> None:
-        if told.step == "commit":
-            return  # it stands: nothing can be cancelled any more
-        watch.steps(told.step, live_bytes)(told.done, told.total)
-
-    return tell
 
 
 def _unit(plan: CompactionPlan) -> PlannedUnit:

@@ -17,6 +17,7 @@ from siltstone.maintenance.kinds.stream_set_objects import StreamSetObjectCompac
 from siltstone.maintenance.kinds.sweeping import Sweep
 from siltstone.maintenance.kinds.under_pressure import UnderPressure, measuring
 from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.model.errors import InvalidRequest
@@ -60,7 +61,7 @@ def _waiting_for_room(settings: KindSettings, *kinds: Kind) -> tuple[Kind, ...]:
 
 KIND_NAMES: tuple[str, ...] = tuple(kind.name for kind in all_kinds(KindSettings()))
 
-FREEING = frozenset({"sweep", "retention", "dead-objects"})
+FREEING = frozenset(KIND_NAMES) - COPYING
 """Kinds that copy nothing. In a service they have a thread of their own: no long run keeps space from being freed
 (GC14)."""
 

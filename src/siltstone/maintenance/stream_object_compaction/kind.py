@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import PlannedUnit, StartRunner, UnitReport, Unplanned
@@ -87,23 +88,15 @@ class StreamObjectPlan(msgspec.Struct, frozen=True, kw_only=True):
                 return
             yield from wave.carry_out(groups)
 
-    def _waves(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
+    def _waves(self, groups: Sequence[Group]) -> Iterator[Sequence[Group]]:
         """Few enough that what was copied is soon committed, and that their indexes fit into memory: together no more
         than the largest group may have."""
-        wave: list[Group] = []
-        size_bytes = objects = 0
-        for group in groups:
-            size_bytes += group.size_bytes
-            objects += len(group.members)
-            is_beyond = (
-                size_bytes > self.settings.group_bytes_max or objects > self.settings.group_objects_max
-            )
-            if wave and (is_beyond or len(wave) == GROUPS_PER_WAVE):
-                yield wave
-                wave, size_bytes, objects = [], group.size_bytes, len(group.members)
-            wave.append(group)
-        if wave:
-            yield wave
+        return portions(
+            groups,
+            GROUPS_PER_WAVE,
+            lambda group: (group.size_bytes, len(group.members)),
+            (self.settings.group_bytes_max, self.settings.group_objects_max),
+        )
 
 
 def _is_compacted(topics: Mapping[int, TopicStream], stream_id: int) -> bool:

@@ -5,7 +5,7 @@ report; when the runner itself gives up, and does not say because of which, each
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -27,12 +27,11 @@ from siltstone.maintenance.stream_object_compaction.copying import run_copies
 from siltstone.maintenance.stream_object_compaction.merging import Merging
 from siltstone.maintenance.stream_object_compaction.unit import decode_result, encode_unit
 from siltstone.metadata.commands import PrepareObjects
-from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CompactedObjectsNotFound, JobNotRunning, Refusal
 from siltstone.metadata.stream_ranges import is_live
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.objects import ObjectState
 
 REQUESTS_SIDE_BY_SIDE = 16
 """Uploads begun and completed at a time: each is one small request."""
@@ -185,13 +184,9 @@ def _stands(image: MetadataImage, group: Group) -> bool:
     is left of the group is another one."""
     stream = image.streams.get(group.stream_id)
     return all(
-        is_live(stream, held_by(member)) and _is_committed(image.objects, member) for member in group.members
+        is_live(stream, held_by(member)) and committed_object(image, member.object_id) is not None
+        for member in group.members
     )
-
-
-def _is_committed(objects: Mapping[int, ObjectMetadata], member: ObjectMetadata) -> bool:
-    found = objects.get(member.object_id)
-    return found is not None and found.state is ObjectState.COMMITTED
 
 
 def _overtaken(group: Group) -> UnitReport:
