@@ -41,7 +41,7 @@ class Progress:
 
     def tell(self, told: Told) -> None:
         if self._task is None:
-            self._task = self._bars.add_task("", total=None, moved="")
+            self._task = self._bars.add_task("", total=told.total, moved="")
         self._bars.update(
             self._task,
             description=f"{told.kind}, {told.step}",
