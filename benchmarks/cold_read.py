@@ -7,14 +7,14 @@ import os
 import time
 from pathlib import Path
 
+from benchmarks.support.compacting import compact
 from benchmarks.support.filling import fill
 from benchmarks.support.page_cache import forget
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store
 from siltstone.server.settings import StoreSettings
@@ -30,7 +30,7 @@ def run() -> list[Row]:
         settings = store_settings(place / "store", engine__upload__cache_block_bytes_max="64MiB")
         stream_id = fill(settings, STREAMS, STREAMS * STREAM_BYTES)[0]
         with open_store(settings) as store:
-            compact(store.context, InProcessRunner(), CompactionSettings())
+            assert compact(store, InProcessRunner(), CompactionSettings()).done
         plain = place / "plain"
         plain.write_bytes(os.urandom(STREAM_BYTES))
         cold = _measure(settings, stream_id, plain, cold=True)

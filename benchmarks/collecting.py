@@ -13,17 +13,20 @@ from pathlib import Path
 from benchmarks.support.filling import fill
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_most
-from siltstone.maintenance.collecting.collection import Collection
-from siltstone.maintenance.collecting.dead_objects import DeadObjects
-from siltstone.maintenance.collecting.settings import GcSettings, Level
-from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
+from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.pipeline.kind import Kind
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.running import run as run_kind
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import (
+    CompactionSettings,
+    GcSettings,
+    Level,
+    StreamObjectCompactionSettings,
+)
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store
 from siltstone.server.settings import StoreSettings

@@ -9,15 +9,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.support.compacting import compact
 from benchmarks.support.filling import BATCH_BYTES, fill
 from benchmarks.support.idle_task import idle_task
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.report import CompactionReport
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.pipeline.kind import UnitReport
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.tasks.runner import Runner
 from siltstone.model.limits import GIB, MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
 from siltstone.server.components import open_store
@@ -92,8 +92,8 @@ def _compact_small(runner: Runner, tasks: int) -> float:
         fill(settings, streams=2, bytes_total=4 * tasks * BATCH_BYTES)
         limits = CompactionSettings(memory_bytes=4 * batch + 1, part_bytes_min=1)
         started = time.perf_counter()
-        report = _compact(runner, settings, limits)
-        assert report.iterations == tasks, report
+        unit = _compact(runner, settings, limits)
+        assert unit.detail["tasks"] == str(tasks), unit
         return time.perf_counter() - started
 
 
@@ -115,10 +115,12 @@ def main() -> None:
         settings = _filled(place, 4 * GIB)
         runner = open_runner()
         (idle,) = runner.run(idle_task, [b""])
-        report = _compact(runner, settings, CompactionSettings(memory_bytes=100 * MIB))
+        started = time.perf_counter()
+        unit = _compact(runner, settings, CompactionSettings(memory_bytes=100 * MIB))
+        seconds = time.perf_counter() - started
         runner.close()
-    peak_mib = report.peak_memory_bytes / MIB
-    sys.stdout.write(f"{report.iterations} {report.seconds} {float(idle)} {peak_mib}\n")
+    peak_mib = unit.peak_memory_bytes / MIB
+    sys.stdout.write(f"{unit.detail['tasks']} {seconds} {float(idle)} {peak_mib}\n")
 
 
 def _filled(place: Path, size_bytes: int) -> StoreSettings:
@@ -127,9 +129,10 @@ def _filled(place: Path, size_bytes: int) -> StoreSettings:
     return settings
 
 
-def _compact(runner: Runner, settings: StoreSettings, limits: CompactionSettings) -> CompactionReport:
+def _compact(runner: Runner, settings: StoreSettings, limits: CompactionSettings) -> UnitReport:
     with open_store(settings) as store:
-        return compact(store.context, runner, limits)
+        (unit,) = compact(store, runner, limits).done
+    return unit
 
 
 if __name__ == "__main__":

@@ -23,13 +23,12 @@ from benchmarks.support.report import Row, at_least, at_most
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.kafka_protocol.batch_header import BatchHeader, Codec
 from siltstone.kafka_protocol.records.building import seal_batch
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.unit import (
+from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.maintenance.key_compaction.task_input import (
+    CODEC,
+    KeyCompactionInput,
     KeyCompactionResult,
-    KeyCompactionUnit,
     SourceObject,
-    decode_result,
-    encode_unit,
 )
 from siltstone.model.limits import BLOCK_SIZE_BYTES, DAY_MS, GIB, MIB, READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import object_key
@@ -73,9 +72,9 @@ def _rows(
     runner: SparkRunner, records: int, keys: int, codec: Codec, idle_mib: float, cleaner: Cleaner | None
 ) -> list[Row]:
     with folder() as place:
-        units = [_unit(place, stream, records, keys, codec) for stream in range(PARTITIONS)]
+        inputs = [_input(place, stream, records, keys, codec) for stream in range(PARTITIONS)]
         _write_parquet(place / "parquet", records, keys)
-        pair, results = _measured(runner, units, place)
+        pair, results = _measured(runner, inputs, place)
     kept = sum(result.records_kept for result in results)
     assert kept == keys, f"{kept} records are kept of {keys} keys"
     ours, theirs = (records / timing.wall_s / 1e6 for timing in (pair.our_median(), pair.their_median()))
@@ -92,13 +91,13 @@ def _rows(
 
 
 def _measured(
-    runner: SparkRunner, units: list[KeyCompactionUnit], place: Path
+    runner: SparkRunner, inputs: list[KeyCompactionInput], place: Path
 ) -> tuple[Pair, list[KeyCompactionResult]]:
     pair, results = Pair([], []), [KeyCompactionResult(name="")]
-    encoded = [encode_unit(unit) for unit in units]
+    encoded = [CODEC.encode_input(each) for each in inputs]
 
     def compact() -> None:
-        results[:] = [decode_result(each) for each in runner.run(run_key_compaction, encoded)]
+        results[:] = [CODEC.decode_result(each) for each in runner.run(run_key_compaction, encoded)]
         assert not any(result.failure for result in results), results
 
     for number in range(ROUNDS + 1):
@@ -160,11 +159,11 @@ def _max_by(source: Path, target: Path) -> None:
 # -- data ----------------------------------------------------------------------------------------------------
 
 
-def _unit(place: Path, stream: int, records: int, keys: int, codec: Codec) -> KeyCompactionUnit:
+def _input(place: Path, stream: int, records: int, keys: int, codec: Codec) -> KeyCompactionInput:
     url = (place / "bucket").absolute().as_uri()
     sources = _sources(open_store(url), stream, records // PARTITIONS, keys, codec)
     end_offset = sources[-1].held.end_offset
-    return KeyCompactionUnit(
+    return KeyCompactionInput(
         name=f"stream {stream}", stream_id=stream, sources=tuple(sources), start_offset=0, dirty_offset=0,
         bound=end_offset, now_ms=NOW_MS, horizon_ms=NOW_MS + DAY_MS, producer_expiration_ms=DAY_MS,
         map_bytes_max=MAP_BYTES, memory_bytes=GIB, read_request_bytes_max=READ_REQUEST_BYTES_MAX,

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import siltstone
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_most
-from siltstone.maintenance.kinds.table import all_kinds
-from siltstone.maintenance.pipeline.rounds import Rounds
+from siltstone.maintenance.kinds import all_kinds
+from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings import load_settings
@@ -59,8 +59,8 @@ def _measured(store: Store, runner: SparkRunner) -> Row:
 
 def _seconds(store: Store, runner: SparkRunner) -> float:
     begin = time.perf_counter()
-    rounds = Rounds(store.context, lambda: runner, Scope(), Budget())
-    reports = list(rounds.run(all_kinds(store.kind_settings)))
+    driver = Driver(store.context, lambda: runner, Scope(), Budget())
+    reports = list(driver.run(all_kinds(store.kind_settings)))
     assert not any(report.trouble or report.failed for report in reports), reports
     return time.perf_counter() - begin
 

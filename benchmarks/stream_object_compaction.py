@@ -12,20 +12,19 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.support.compacting import compact
 from benchmarks.support.filling import fill
 from benchmarks.support.pairs import Pair, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline import running
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.rewriting.stores import store_at
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
@@ -171,7 +170,7 @@ def _filled_with_small(place: Path, size_bytes: int, url: str = "") -> StoreSett
     fill(settings, SMALL_STREAMS, size_bytes)
     one_by_one = CompactionSettings(force_split_age_ms=0, sources_max=1)
     with open_store(settings) as store:
-        while compact(store.context, InProcessRunner(), one_by_one).committed:
+        while compact(store, InProcessRunner(), one_by_one).done:
             pass
     return settings
 

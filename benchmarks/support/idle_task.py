@@ -1,6 +1,6 @@
 """A task that does nothing: what a worker takes that has the modules of compaction and no data."""
 
-from siltstone.maintenance.rewriting.run import peak_memory_bytes
+from siltstone.maintenance.stream_set_compaction.task import peak_memory_bytes
 from siltstone.model.limits import MIB
 
 

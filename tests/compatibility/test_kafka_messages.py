@@ -17,12 +17,12 @@ from siltstone.kafka_protocol.messages.api_versions import (
 )
 from siltstone.kafka_protocol.messages.fetch import (
     AbortedTransaction,
+    CurrentLeader,
     EpochEndOffset,
-    FetchableTopicResponse,
+    FetchedPartition,
+    FetchedTopic,
     FetchResponse,
-    LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionData,
 )
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.kafka_protocol.messages.metadata import (
@@ -37,16 +37,18 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from siltstone.kafka_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.notation import Message
 
 TOPIC_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
 BROKER = MetadataResponseBroker(node_id=1, host="silt", port=9092, rack="r1")
 PARTITION = MetadataResponsePartition(partition_index=3, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1])
 TOPIC = MetadataResponseTopic(name="stöne", partitions=[PARTITION])
-DATA = PartitionProduceData(index=2, records=b"not looked at")
+DATA = ProducePartition(index=2, records=b"not looked at")
 ABORTED = AbortedTransaction(producer_id=8, first_offset=9)
-FETCHED = PartitionData(partition_index=2, high_watermark=5, last_stable_offset=4, records=b"batch")
+FETCHED = FetchedPartition(
+    index=2, high_watermark=5, last_stable_offset=4, aborted_transactions=[], records=[b"batch"]
+)
 
 MESSAGES: dict[str, tuple[int, Message]] = {
     "api_versions_request": (
@@ -86,7 +88,7 @@ MESSAGES: dict[str, tuple[int, Message]] = {
     ),
     "produce_request_legacy": (
         3,
-        ProduceRequest(acks=1, timeout_ms=9, topic_data=[TopicProduceData(name="t", partition_data=[DATA])]),
+        ProduceRequest(acks=1, timeout_ms=9, topics=[ProduceTopic(name="t", partitions=[DATA])]),
     ),
     "produce_request_flexible": (
         13,
@@ -94,28 +96,27 @@ MESSAGES: dict[str, tuple[int, Message]] = {
             transactional_id="x",
             acks=-1,
             timeout_ms=30_000,
-            topic_data=[
-                TopicProduceData(topic_id=TOPIC_ID, partition_data=[DATA, PartitionProduceData(records=None)])
-            ],
+            topics=[ProduceTopic(topic_id=TOPIC_ID, partitions=[DATA, ProducePartition(records=None)])],
         ),
     ),
     "fetch_response_legacy": (
         4,
-        FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[FETCHED])]),
+        FetchResponse(topics=[FetchedTopic(name="t", partitions=[FETCHED])]),
     ),
     "fetch_response_flexible": (
         17,
         FetchResponse(
             session_id=77,
-            responses=[
-                FetchableTopicResponse(
+            topics=[
+                FetchedTopic(
                     topic_id=TOPIC_ID,
                     partitions=[
                         FETCHED,
-                        PartitionData(
+                        FetchedPartition(
                             error_code=6,
+                            high_watermark=0,
                             diverging_epoch=EpochEndOffset(epoch=1, end_offset=2),
-                            current_leader=LeaderIdAndEpoch(leader_id=3, leader_epoch=4),
+                            current_leader=CurrentLeader(leader_id=3, leader_epoch=4),
                             aborted_transactions=[ABORTED],
                         ),
                     ],

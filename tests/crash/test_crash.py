@@ -19,7 +19,7 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.store_marker import MARKER_KEY

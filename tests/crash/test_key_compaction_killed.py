@@ -18,7 +18,7 @@ import pytest
 
 import siltstone
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.store_marker import MARKER_KEY
 from support.compacted_store import compact_keys, maintained, split

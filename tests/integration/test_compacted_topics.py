@@ -20,6 +20,7 @@ from siltstone.maintenance.topic_streams import topic_streams
 from support.cli import run
 from support.compacted_store import maintained, split_and_compact
 from support.consume_to_end import CLIENTS
+from support.kafka_batches import bytes_of_records
 from support.kafka_oracles import or_skip
 from support.raw_calls import RawTopic, create_topic, fetch, list_offset
 from support.raw_kafka import RawConnection, address_of
@@ -157,7 +158,7 @@ def _record_counts(connection: RawConnection, end: int) -> list[tuple[int, int]]
     offset = 0
     while offset < end:
         row = fetch(connection, RawTopic(TOPIC), offset, version=12)
-        data, position = bytes(row.records), 0
+        data, position = bytes_of_records(row), 0
         assert data, f"an empty answer at {offset}, below {end}"
         while position < len(data):
             header = read_batch_header(data[position:])
@@ -180,7 +181,7 @@ def test_k3_at_the_end_and_beyond(compacted: Compacted) -> None:
     with RawConnection(address_of(compacted.servers)) as connection:
         at_end = fetch(connection, RawTopic(TOPIC), compacted.end, version=12, wait_ms=0)
         beyond = fetch(connection, RawTopic(TOPIC), compacted.end + 1, version=12, wait_ms=0)
-    assert (at_end.error_code, bytes(at_end.records or b"")) == (0, b"")
+    assert (at_end.error_code, bytes_of_records(at_end)) == (0, b"")
     assert beyond.error_code == 1, "OFFSET_OUT_OF_RANGE"
 
 

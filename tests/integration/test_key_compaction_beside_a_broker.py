@@ -11,7 +11,7 @@ import siltstone
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectKind
 from support.compacted_store import compact_keys, maintained, roll, split
 from support.keyed_broker import SETTINGS, Keyed, table_of

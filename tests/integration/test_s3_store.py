@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.report import CompactionReport
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.entities import JobState
 from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import MultipartUpload
 from siltstone.server.components import open_store
 from siltstone.server.settings import StoreSettings
 from support import compaction_driver
+from support.compacting import RoundReport, compact
 from support.held_tasks import Gate
 from support.live_store import (
     Batch,
@@ -70,7 +69,7 @@ def settings(tmp_path: Path, s3_server: S3Server, history: History) -> StoreSett
     return made
 
 
-def compacted(settings: StoreSettings) -> CompactionReport:
+def compacted(settings: StoreSettings) -> RoundReport:
     with open_store(settings) as store:
         return compact(store.context, InProcessRunner(threads_max=2), settings.compaction)
 
@@ -98,7 +97,7 @@ def test_a_store_on_s3_lives_as_one_on_a_folder_does(
     assert_next_round(settings, history)
 
 
-def assert_parts_are_those_s3_asks_for(settings: StoreSettings, report: CompactionReport) -> None:
+def assert_parts_are_those_s3_asks_for(settings: StoreSettings, report: RoundReport) -> None:
     assert report.stream_set_object is not None and report.iterations >= 2
     with open_store(settings) as store:
         size_bytes = store.metadata.image.objects[report.stream_set_object].size_bytes
@@ -118,14 +117,17 @@ def assert_next_round(settings: StoreSettings, history: History) -> None:
 
 
 @pytest.mark.spark
-def test_siltstone_compact_on_spark_writes_the_same_to_s3(
+def test_maintenance_on_spark_writes_the_same_to_s3(
     settings: StoreSettings, history: History, tmp_path: Path
 ) -> None:
     folder = on_a_folder(tmp_path / "folder")
     assert compacted(folder).committed
     program = "from siltstone.cli.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "compact", "--store", str(settings.folder), "--master", "local[2]"],
+        [
+            sys.executable, "-c", program, "maintain", "run", "--kind", "sso-compaction",
+            "--store", str(settings.folder), "--master", "local[2]",
+        ],
         capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

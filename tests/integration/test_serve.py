@@ -10,6 +10,7 @@ from pathlib import Path
 
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker_process import BrokerProcess, checked_store
+from support.kafka_batches import bytes_of_records
 from support.raw_calls import batch_of, create_topic, fetch_request, produce_well, read_all
 from support.raw_group import RawMember
 from support.raw_kafka import RawConnection
@@ -75,8 +76,8 @@ def test_nobody_who_waits_keeps_a_broker_from_ending(tmp_path: Path) -> None:
         begun = time.monotonic()
         assert broker.stop() == 0
         assert time.monotonic() - begun < END_SECONDS_MAX
-        (row,) = fetching.receive().responses[0].partitions
-        assert (row.error_code, row.high_watermark, bytes(row.records)) == (0, 1, b"")
+        (row,) = fetching.receive().topics[0].partitions
+        assert (row.error_code, row.high_watermark, bytes_of_records(row)) == (0, 1, b"")
         assert joining.receive().error_code == ErrorCode.NOT_COORDINATOR
 
 

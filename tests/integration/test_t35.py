@@ -1,4 +1,4 @@
-"""storage-scenarios.md T35, the rows that fit a store in a folder: compaction, leak, memory. (Its crash row is
+"""T35 of docs/scenarios.md, the rows that fit a store in a folder: compaction, leak, memory. (Its crash row is
 ``tests/crash`` and ``tests/simulation``; quotas are the broker's.)"""
 
 import asyncio
@@ -12,15 +12,14 @@ import msgspec
 import psutil
 import pytest
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.report import CompactionReport
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.store_marker import MARKER_KEY
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings import StoreSettings
 from siltstone.stream_engine.stream import Stream
+from support.compacting import RoundReport, compact
 from support.live_store import (
     Batch,
     Found,
@@ -54,7 +53,7 @@ def records(count: int, seed: int) -> list[Batch]:
     ]
 
 
-def compacted(settings: StoreSettings, *, force_split: bool = False) -> CompactionReport:
+def compacted(settings: StoreSettings, *, force_split: bool = False) -> RoundReport:
     compaction = settings.compaction
     if force_split:
         compaction = msgspec.structs.replace(compaction, force_split_age_ms=0)
@@ -67,7 +66,7 @@ def test_t35_compaction(tmp_path: Path, force_split: bool) -> None:
     """Two sets of 120,000 records, compacted and swept while they are produced and consumed."""
     settings, history = store_settings(tmp_path / "store"), History()
 
-    async def scenario() -> tuple[list[CompactionReport], dict[int, Found]]:
+    async def scenario() -> tuple[list[RoundReport], dict[int, Found]]:
         reports = []
         async with open_node(settings) as node:
             streams = await history.open(node, STREAMS)
@@ -96,7 +95,7 @@ def test_t35_compaction(tmp_path: Path, force_split: bool) -> None:
         assert counts(settings)[ObjectKind.STREAM_SET_OBJECT] == 0
 
 
-def assert_kind_of_compaction(reports: Sequence[CompactionReport], *, force_split: bool) -> None:
+def assert_kind_of_compaction(reports: Sequence[RoundReport], *, force_split: bool) -> None:
     assert len(reports) == 8 and all(report.committed for report in reports)
     if force_split:
         assert all(report.stream_objects > 0 and report.stream_set_object is None for report in reports)

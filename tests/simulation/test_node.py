@@ -1,4 +1,4 @@
-"""Whole nodes, each from one seed (STYLE habit 20).
+"""Whole nodes, each from one seed.
 
 A failure prints its seed; ``SILTSTONE_SEEDS=<seed> pytest tests/simulation/test_node.py -k replay`` runs it again.
 """
@@ -9,8 +9,8 @@ from random import Random, SystemRandom
 
 import pytest
 
-from siltstone.maintenance import indexes
-from siltstone.maintenance.rewriting import run as rewriting
+from siltstone.maintenance.blocks import indexes
+from siltstone.maintenance.stream_set_compaction import task as rewriting
 from siltstone.metadata.store.sqlite import SqliteLog
 from support.inline_executor import put_inline_in
 from support.losing_disk import LosingDisk

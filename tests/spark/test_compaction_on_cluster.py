@@ -8,13 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.report import CompactionReport
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.entities import JobState
 from siltstone.model.objects import ObjectKind
 from siltstone.server.components import open_store
 from support import compaction_driver
+from support.compacting import RoundReport, compact
 from support.held_tasks import Gate
 from support.live_store import (
     History,
@@ -69,7 +68,7 @@ def test_kills_in_the_middle_of_tasks_change_no_byte(tmp_path: Path, spark_clust
     output, errors = driver.communicate(timeout=120)
 
     assert errors == ""
-    report = msgspec.json.decode(output, type=CompactionReport)
+    report = msgspec.json.decode(output, type=RoundReport)
     assert report.committed and report.iterations == expected.iterations
     assert digests(settings) == digests(undisturbed)
     assert [job.state for job in jobs(settings)] == [JobState.SUCCEEDED]

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.runner import RunFailed, Runner
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner
+from support.compacting import compact
 from support.compaction_sources import F1
 from support.compaction_world import CompactionWorld, scaled
 
@@ -52,6 +52,8 @@ def test_damage_found_by_a_task_is_named_by_the_driver(spark: Any, tmp_path: Pat
     world = filled(tmp_path / "bucket")
     victim = min(world.ids(ObjectKind.STREAM_SET_OBJECT))
     world.damage(victim, 10)
-    with pytest.raises(RunFailed, match=rf"DamagedBlock: block at 0 of object {victim}, stream 0 \[0, 15\)"):
+    named = rf"^DamagedBlock: block at 0 of object {victim}, stream 0 \[0, 15\)"
+    with pytest.raises(SourcesUnusable, match=named) as raised:
         compact(world.context, SparkRunner(spark.sparkContext), SETTINGS)
+    assert [failure.object_id for failure in raised.value.failures] == [victim]
     assert victim in world.ids(ObjectKind.STREAM_SET_OBJECT)

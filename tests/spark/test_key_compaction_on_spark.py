@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 import siltstone
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.spark.spark_runner import SparkRunner

@@ -11,12 +11,11 @@ import msgspec
 import psutil
 import pytest
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.report import CompactionReport
-from siltstone.maintenance.rewriting.run import run_iteration
-from siltstone.maintenance.rewriting.unit import IterationResult, decode_result, decode_unit
-from siltstone.maintenance.runner import RunFailed, Runner, Task
+from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
+from siltstone.maintenance.stream_set_compaction.task import run_iteration
+from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationResult
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Runner
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
@@ -26,6 +25,7 @@ from siltstone.server.components import Node, open_store
 from siltstone.server.settings import StoreSettings
 from siltstone.spark.spark_runner import SparkRunner
 from support import compaction_driver
+from support.compacting import RoundReport, compact
 from support.held_tasks import Gate
 from support.live_store import (
     History,
@@ -70,7 +70,7 @@ def settings(tmp_path: Path, history: History) -> StoreSettings:
     return made
 
 
-def compacted(settings: StoreSettings, runner: Runner) -> CompactionReport:
+def compacted(settings: StoreSettings, runner: Runner) -> RoundReport:
     with open_store(settings) as store:
         return compact(store.context, runner, settings.compaction)
 
@@ -99,7 +99,7 @@ def test_compaction_needs_no_node(
 def test_a_node_appends_and_is_read_while_its_store_is_compacted(
     settings: StoreSettings, history: History, runner: SparkRunner
 ) -> None:
-    async def scenario() -> list[CompactionReport]:
+    async def scenario() -> list[RoundReport]:
         reports = []
         async with appending(settings, history, STREAMS) as node:
             for _ in range(3):
@@ -128,18 +128,57 @@ async def assert_node_reads_all(node: Node, history: History) -> None:
 # -- tasks that fail, run twice, or come too late --------------------------------------------------------
 
 
-def test_a_task_that_fails_for_good_changes_nothing_and_leaves_nothing(
+def test_a_damaged_source_changes_nothing_and_leaves_nothing(
     settings: StoreSettings, history: History, runner: SparkRunner
 ) -> None:
     before = digests(settings)
     victim, restore = damage_one(settings)
-    with pytest.raises(RunFailed, match=f"DamagedBlock: block at 0 of object {victim}"):
+    with pytest.raises(SourcesUnusable, match=f"DamagedBlock: block at 0 of object {victim}") as raised:
         compacted(settings, runner)
+    assert {failure.object_id for failure in raised.value.failures} == {victim}
     restore()
+    assert_given_up(settings, history, runner, before, "DamagedBlock")
+
+
+def test_a_task_that_fails_for_good_changes_nothing_and_leaves_nothing(
+    settings: StoreSettings, history: History, runner: SparkRunner
+) -> None:
+    before = digests(settings)
+    with pytest.raises(RunFailed, match="UploadNotFound"):
+        compacted(settings, SpoilingRunner(runner))
+    assert_given_up(settings, history, runner, before, "UploadNotFound")
+
+
+class SpoilingRunner:
+    """The last task that writes a part is given an upload that there is none of, so every attempt of it raises."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
+    ) -> list[bytes]:
+        given = [CODEC.decode_input(each) for each in inputs]
+        at = max(at for at, each in enumerate(given) if each.iteration.part is not None)
+        gone = msgspec.structs.replace(given[at].upload, upload_id="0" * 32)
+        spoiled = CODEC.encode_input(msgspec.structs.replace(given[at], upload=gone))
+        return self._runner.run(task, [*inputs[:at], *inputs[at + 1 :], spoiled], on_progress)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._runner.is_lost
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def assert_given_up(
+    settings: StoreSettings, history: History, runner: Runner, before: dict[int, str], cause: str
+) -> None:
     assert digests(settings) == before
     assert_reads_back(settings, history)
     (job,) = jobs(settings)
-    assert job.state is JobState.FAILED and "DamagedBlock" in job.report
+    assert job.state is JobState.FAILED and cause in job.report
     assert_outputs_are_swept(settings)
     assert digests(settings) == before
     assert compacted(settings, runner).committed  # the next round is not in the way of the failed one
@@ -173,20 +212,21 @@ def assert_outputs_are_swept(settings: StoreSettings) -> None:
 
 
 class TwiceRunner:
-    """Runs every unit twice side by side, as speculation does, and tells the first one's results."""
+    """Runs every task twice side by side, as speculation does, and tells the first one's results."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self.units: list[bytes] = []
+        self.inputs: list[bytes] = []
         self.results: list[tuple[IterationResult, IterationResult]] = []
 
     def run(
-        self, task: Task, units: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
+        self, task: Task, inputs: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
     ) -> list[bytes]:
-        self.units = list(units)
-        doubled = self._runner.run(task, [unit for unit in units for _ in range(2)], on_progress)
+        self.inputs = list(inputs)
+        doubled = self._runner.run(task, [given for given in inputs for _ in range(2)], on_progress)
         results = [
-            msgspec.structs.replace(decode_result(each), peak_memory_bytes=0, number=0) for each in doubled
+            msgspec.structs.replace(CODEC.decode_result(each), peak_memory_bytes=0, number=0)
+            for each in doubled
         ]
         self.results = list(zip(results[::2], results[1::2], strict=True))
         return doubled[::2]
@@ -214,11 +254,11 @@ def test_attempts_after_the_commit_change_nothing(
     twice = TwiceRunner(runner)
     compacted(settings, twice)
     committed = digests(settings)
-    with_part = [unit for unit in twice.units if decode_unit(unit).iteration.part is not None]
-    runner.run(run_iteration, [unit for unit in twice.units if unit not in with_part])
-    for unit in (with_part[0], with_part[-1]):
+    with_part = [given for given in twice.inputs if CODEC.decode_input(given).iteration.part is not None]
+    runner.run(run_iteration, [given for given in twice.inputs if given not in with_part])
+    for given in (with_part[0], with_part[-1]):
         with pytest.raises(RunFailed, match="UploadNotFound"):
-            runner.run(run_iteration, [unit])
+            runner.run(run_iteration, [given])
     assert digests(settings) == committed
     assert_checked(settings)
     assert_reads_back(settings, history)
@@ -268,7 +308,7 @@ def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:
         driver.kill()
     output, errors = driver.communicate(timeout=60)
     assert errors == ""
-    assert msgspec.json.decode(output, type=CompactionReport).committed
+    assert msgspec.json.decode(output, type=RoundReport).committed
     assert any(process.name() == "java" for process in below if process.is_running())
     assert psutil.wait_procs(below, timeout=60)[1] == [], "something of the killed driver goes on"
 

@@ -13,8 +13,8 @@ TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 from pyspark import SparkContext
-from siltstone.maintenance.pipeline.late_runner import LateRunner
-from siltstone.maintenance.runner import RunFailed
+from siltstone.maintenance.tasks.runner import LateRunner
+from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.spark.spark_runner import open_runner
 from support.spark_tasks import double
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.runner import RunFailed
+from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.spark.session import SparkAlreadyRunning, start_context
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 from support import spark_tasks

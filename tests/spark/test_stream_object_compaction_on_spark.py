@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from siltstone.maintenance.group_progress import GroupProgress, encode_progress, key_of
+from siltstone.maintenance.retention.groups import GroupProgress, encode_progress, key_of
 from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.metadata.image import ImageDraft, MetadataImage

@@ -19,7 +19,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from siltstone.maintenance.group_progress import GroupProgress, progress_of
+from siltstone.maintenance.retention.groups import GroupProgress, progress_of
 from support.broker_world import BrokerWorld
 from support.engine_world import settled
 from support.kafka_requests import batch_of, produce_request, row_of, rows_of

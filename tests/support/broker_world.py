@@ -23,9 +23,9 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.starting import start_broker
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topic
-from siltstone.kafka_protocol import produce
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from siltstone.kafka_protocol.messages import produce
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.buffers import Buffer

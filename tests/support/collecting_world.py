@@ -2,18 +2,20 @@
 
 import msgspec
 
-from siltstone.maintenance.collecting.collection import Collection
-from siltstone.maintenance.collecting.dead_objects import DeadObjects
-from siltstone.maintenance.collecting.settings import GcSettings, Level
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.in_process_runner import InProcessRunner
+from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
+from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.pipeline.kind import Kind
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.runner import Runner
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import (
+    CompactionSettings,
+    GcSettings,
+    Level,
+    StreamObjectCompactionSettings,
+)
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 
 YOUNG = CompactionSettings(
     split_size_bytes=100_000, memory_bytes=1_000_000, part_bytes_min=1, small_object_bytes=0,
@@ -27,12 +29,9 @@ ANY_SIZE = GcSettings(target_size_bytes=1)
 
 
 def collection(
-    level: Level = Level.MAJOR,
-    settings: GcSettings = ANY_SIZE,
-    compaction: CompactionSettings = YOUNG,
-    **more: object,
+    level: Level = Level.MAJOR, settings: GcSettings = ANY_SIZE, compaction: CompactionSettings = YOUNG
 ) -> Collection:
-    return Collection(level, settings, compaction, COPYING, **more)  # type: ignore[arg-type]
+    return Collection(level, settings, compaction, COPYING)
 
 
 def collected(
@@ -40,6 +39,7 @@ def collected(
     kind: Kind | None = None,
     runner: Runner | None = None,
     budget: Budget | None = None,
+    watch: Watch | None = None,
     **scope: object,
 ) -> RunReport:
     kind = kind or collection()
@@ -49,7 +49,7 @@ def collected(
         lambda: runner or InProcessRunner(),
         Scope(**scope),  # type: ignore[arg-type]
         budget or Budget(),
-        Watch(kind.name, context.clock),
+        watch or Watch(kind.name, context.clock),
     )
 
 

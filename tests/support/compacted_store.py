@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from siltstone.maintenance.compaction import compact
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
+from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import Runner, Task
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import CompactionSettings, KeyCompactionSettings
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.maintenance.tasks.task import Task
 from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
 from siltstone.model.limits import HOUR_MS
@@ -26,6 +24,7 @@ from siltstone.model.segments import ClosedSegment
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.settings import load_settings
+from support.compacting import compact
 
 LEASE_MS = 500
 """Who is killed holds nobody up for longer."""

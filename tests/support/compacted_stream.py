@@ -20,19 +20,24 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
-from siltstone.maintenance.key_compaction.rewriting.kernels import plain
-from siltstone.maintenance.key_compaction.rewriting.kernels.port import Kernels
-from siltstone.maintenance.key_compaction.rewriting.run import compact_keys
-from siltstone.maintenance.key_compaction.unit import KeyCompactionResult, KeyCompactionUnit, SourceObject
-from siltstone.maintenance.rewriting.stores import store_at
+from siltstone.maintenance.key_compaction.kernels import plain
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.maintenance.key_compaction.task import compact_keys
+from siltstone.maintenance.key_compaction.task_input import (
+    KeyCompactionInput,
+    KeyCompactionResult,
+    SourceObject,
+)
+from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_formats.object_layout import ObjectBuilder
 from siltstone.object_formats.object_ranges import ranges_of_entries
+from support.kafka_batches import build_control_batch
 from support.objects import index_of, read_object
 
 STREAM_ID = 7
@@ -117,9 +122,9 @@ class CompactedStream:
 
     # -- a pass ----------------------------------------------------------------------------------------------
 
-    def unit(self, now_ms: int = 0, **changes: Any) -> KeyCompactionUnit:
+    def unit(self, now_ms: int = 0, **changes: Any) -> KeyCompactionInput:
         self.close_object()
-        unit = KeyCompactionUnit(
+        unit = KeyCompactionInput(
             name="unit", stream_id=STREAM_ID, sources=tuple(self.sources), start_offset=self.start_offset,
             dirty_offset=self.cleaned_offset, bound=self.end_offset, now_ms=now_ms, horizon_ms=now_ms + DAY_MS,
             producer_expiration_ms=DAY_MS, map_bytes_max=1 << 20, memory_bytes=1 << 24,

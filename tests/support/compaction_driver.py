@@ -12,11 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.server.components import open_store
 from siltstone.spark.spark_runner import open_runner
+from support.compacting import compact
 from support.held_tasks import Held, HeldInWrite, HoldingRunner
 from support.live_store import settings_at
 

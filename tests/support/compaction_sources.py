@@ -6,10 +6,10 @@ sizes are used as they are; our frames' 72 bytes of header do not show here.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from siltstone.maintenance.planning.plan import CompactionPlan
-from siltstone.maintenance.planning.planner import plan_compaction
-from siltstone.maintenance.planning.sources import Source
+from siltstone.maintenance.blocks.columns import Source
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectKind, ObjectState

@@ -12,7 +12,7 @@ from random import Random
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.rewriting import stores
+from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import (
     CloseStream,

@@ -5,17 +5,16 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.running import run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.refusals import JobRunning
 from siltstone.server.components import open_store
+from support.compacting import compact
 from support.crash_settings import crash_settings
 
 GRACE_PERIOD_MS = 2_000

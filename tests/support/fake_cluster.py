@@ -16,10 +16,10 @@ from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from siltstone.kafka_protocol.messages.produce import (
-    PartitionProduceResponse,
+    ProducedPartition,
+    ProducedTopic,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.model.errors import Unavailable
@@ -71,7 +71,7 @@ class FakeCluster:
         self.faults = deque(faults)
         self.sent: list[object] = []
         self.logs: dict[TopicPartition, list[bytes]] = defaultdict(list)
-        self.refusals: dict[TopicPartition, PartitionProduceResponse] = {}
+        self.refusals: dict[TopicPartition, ProducedPartition] = {}
         self.under_way_max = 0
         self.connections_made = 0
         self.is_topic_there = True
@@ -128,32 +128,30 @@ class FakeCluster:
         self._is_lost = fault in (LOST_BEFORE, LOST_AFTER)
         if fault == LOST_BEFORE:
             return BrokerGone("lost before it was kept")
-        answer = ProduceResponse(responses=[self._topic(topic, fault) for topic in request.topic_data])
+        answer = ProduceResponse(topics=[self._topic(topic, fault) for topic in request.topics])
         return BrokerGone("lost after it was kept") if fault == LOST_AFTER else answer
 
-    def _topic(self, topic, fault: Fault) -> TopicProduceResponse:
+    def _topic(self, topic, fault: Fault) -> ProducedTopic:
         rows = []
-        for position, data in enumerate(topic.partition_data):
+        for position, data in enumerate(topic.partitions):
             key = TopicPartition(topic.name, data.index)
             if isinstance(fault, ErrorCode) and position == 0:
-                rows.append(PartitionProduceResponse(index=data.index, error_code=fault))
+                rows.append(ProducedPartition(index=data.index, error_code=fault))
             else:
                 rows.append(self.refusals.get(key) or self._append(key, data.records))
-        return TopicProduceResponse(name=topic.name, partition_responses=rows)
+        return ProducedTopic(name=topic.name, partitions=rows)
 
-    def _append(self, key: TopicPartition, batch: bytes) -> PartitionProduceResponse:
+    def _append(self, key: TopicPartition, batch: bytes) -> ProducedPartition:
         header = read_batch_header(batch)
         kept = self._kept.setdefault(key, deque(maxlen=BATCHES_REMEMBERED))
         for sequence, offset in kept:
             if sequence == header.base_sequence:
-                return PartitionProduceResponse(index=key.partition, base_offset=offset)
+                return ProducedPartition(index=key.partition, base_offset=offset)
         # Like Kafka, a broker that knows nothing of the producer takes any sequence.
         if header.base_sequence != self._next_sequence.get(key, header.base_sequence):
-            return PartitionProduceResponse(
-                index=key.partition, error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            )
+            return ProducedPartition(index=key.partition, error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         kept.append((header.base_sequence, len(self.logs[key])))
         self._next_sequence[key] = header.base_sequence + header.record_count
         offset = len(self.logs[key])
         self.logs[key] += [bytes(record.value or b"") for record in iterate_records(batch)]
-        return PartitionProduceResponse(index=key.partition, base_offset=offset)
+        return ProducedPartition(index=key.partition, base_offset=offset)

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 
@@ -28,7 +26,7 @@ class FakeKind:
         topics: dict[str, str] | None = None,
         unplanned: Sequence[Unplanned] = (),
         rounds: int = 1,
-        lease_ms: int = 60_000,
+        lease_ms: int | None = 60_000,
     ) -> None:
         self.name = name
         self.lease_ms = lease_ms
@@ -40,7 +38,7 @@ class FakeKind:
         self.done: list[str] = []
         self.when_planned: Callable[[], None] = lambda: None
 
-    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> "FakePlan":
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         self.planned += 1
         self.when_planned()
         units = tuple(
@@ -48,34 +46,22 @@ class FakeKind:
             for name in self.units
             if scope.includes(self.topics.get(name))
         )
-        return FakePlan(self, units, self.unplanned, self.planned < self.rounds)
+        return Plan(
+            kind=self.name,
+            units=units,
+            unplanned=self.unplanned,
+            has_remaining=self.planned < self.rounds,
+        )
 
-
-class FakePlan(msgspec.Struct, frozen=True):
-    made_by: FakeKind
-    units: Sequence[PlannedUnit]
-    unplanned: Sequence[Unplanned]
-    has_remaining: bool
-
-    @property
-    def kind(self) -> str:
-        return self.made_by.name
-
-    def carry_out(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        names: Sequence[str],
-        watch: Watch,
-    ) -> Iterator[UnitReport]:
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        watch = attempt.watch
         for name in names:
             if watch.is_over:
                 return
             watch.check()
-            failure = self.made_by.units[name](watch)
+            failure = self.units[name](watch)
             if failure is None:
-                self.made_by.done.append(name)
+                self.done.append(name)
                 yield UnitReport(name=name, outcome=Outcome.DONE, text="it was tidied", bytes_read=100)
             else:
                 yield UnitReport(name=name, outcome=Outcome.FAILED, text=failure)

@@ -3,12 +3,13 @@ they answer. The attempt that follows does all of it again, over what the killed
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.runner import Runner, Task
+from siltstone.maintenance.tasks.runner import OnTasksDone, Runner
+from siltstone.maintenance.tasks.task import Task
 
 HELD_SECONDS_MAX = 200.0
 
@@ -20,8 +21,8 @@ class Held:
     task: Task
     folder: str
 
-    def __call__(self, unit: bytes) -> bytes:
-        result = self.task(unit)
+    def __call__(self, given: bytes) -> bytes:
+        result = self.task(given)
         _hold(Path(self.folder))
         return result
 
@@ -33,7 +34,7 @@ class HeldInWrite:
     task: Task
     folder: str
 
-    def __call__(self, unit: bytes) -> bytes:
+    def __call__(self, given: bytes) -> bytes:
         write, first = os.pwritev, Lock()
 
         def write_half(descriptor: int, buffers: Sequence[bytes], position: int) -> int:
@@ -46,7 +47,7 @@ class HeldInWrite:
 
         os.pwritev = write_half
         try:
-            return self.task(unit)
+            return self.task(given)
         finally:
             os.pwritev = write
 
@@ -82,10 +83,12 @@ class HoldingRunner:
         self._folder = str(folder)
         self._held = held
 
-    def run(
-        self, task: Task, units: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
-    ) -> list[bytes]:
-        return self._runner.run(self._held(task, self._folder), units, on_progress)
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+        return self._runner.run(self._held(task, self._folder), inputs, on_progress)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._runner.is_lost
 
     def close(self) -> None:
         self._runner.close()

@@ -1,5 +1,7 @@
 """Kafka record batches for tests, written by hand where ours would refuse to."""
 
+from collections.abc import Iterable, Iterator
+from struct import pack
 from typing import Any
 
 import msgspec
@@ -7,18 +9,30 @@ import msgspec
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER,
     BATCH_HEADER_BYTES,
+    CONTROL_BIT,
     LENGTH_END,
+    NO_LEADER_EPOCH,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
     patch_checksum,
     read_batch_header,
+    refuse_wrong_length,
 )
-from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
+from siltstone.kafka_protocol.records.control import TransactionMarker
 from siltstone.kafka_protocol.records.record import Record
+from siltstone.model.buffers import Buffer
 
 RECORDS = [
     Record(timestamp_ms=1_000, key=b"key", value=b"value", headers=(("name", b"x"), ("none", None))),
     Record(timestamp_ms=1_003, key=None, value=b"v" * 200),
     Record(timestamp_ms=1_001, key=b"", value=None, headers=(("", b""),)),
 ]
+
+
+def bytes_of_records(row: Any) -> bytes:
+    """The record batches of a fetched partition, which the codec gives as a list of buffers."""
+    return b"".join(row.records or ())
 
 
 def with_header(batch: bytes | bytearray, **changes: Any) -> bytearray:
@@ -59,3 +73,52 @@ def numbered(records: list[Record], base_offset: int = 0) -> list[Record]:
     return [
         msgspec.structs.replace(record, offset=base_offset + index) for index, record in enumerate(records)
     ]
+
+
+def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Where each batch of the buffer begins, and its header. A batch is at ``[position:position + size_bytes]``.
+
+    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic when it comes to bytes that are no whole batch.
+    """
+    position = 0
+    while position < len(buffer):
+        header = read_batch_header(buffer, position)
+        refuse_wrong_length(header, len(buffer) - position)
+        yield position, header
+        position += header.size_bytes
+
+
+def encode_batch(header: BatchHeader, records: Iterable[Record]) -> bytearray:
+    """The records at their own offsets under this header, whose length, CRC and record count are made anew."""
+    body = bytearray()
+    count = 0
+    for record in records:
+        offset_delta = record.offset - header.base_offset
+        assert 0 <= offset_delta <= header.last_offset_delta
+        append_record(body, record, offset_delta, header.base_timestamp_ms)
+        count += 1
+    return seal_batch(header, body, count)
+
+
+def build_control_batch(
+    marker: TransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    record = Record(
+        timestamp_ms=timestamp_ms,
+        key=pack(">hh", 0, marker.outcome),
+        value=pack(">hi", 0, marker.coordinator_epoch),
+    )
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )

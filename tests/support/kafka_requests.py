@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from siltstone.broker.topics.registry import Topic
-from siltstone.kafka_protocol.batch_header import iterate_headers
-from siltstone.kafka_protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from siltstone.kafka_protocol.produce import ProducePartition, ProduceRequest, ProduceTopic
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.clock import ManualClock
+from support.kafka_batches import bytes_of_records, iterate_headers
 
 NOW_MS = ManualClock().now_ms()
 TOPIC_IDS = 13
@@ -102,4 +102,4 @@ def row_of(response: Any) -> Any:
 
 def batches_in(row: Any) -> list[tuple[int, int]]:
     """First and last offset of each batch in a row of a fetch; they are whole."""
-    return [(header.base_offset, header.last_offset) for _, header in iterate_headers(row.records)]
+    return [(header.base_offset, header.last_offset) for _, header in iterate_headers(bytes_of_records(row))]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.key_compaction.rewriting.kernels.choosing import best_kernels
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.key_compaction.kernels.choosing import best_kernels
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS
 from siltstone.server.components import open_store

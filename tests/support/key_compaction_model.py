@@ -1,6 +1,6 @@
 """Key compaction as the rules say it, with a dict and lists: slow, and written without looking at how it is done.
 
-Reference: key-compaction-retention-gc.md, section 2.2. A stream is a list of batches; a pass gives another list.
+Its rules are G1 to G35 of docs/scenarios.md. A stream is a list of batches; a pass gives another list.
 """
 
 from dataclasses import dataclass, field, replace

@@ -2,10 +2,11 @@
 
 from random import Random
 
-from siltstone.kafka_protocol.batch_header import Codec, iterate_headers
+from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
+from support.kafka_batches import bytes_of_records, iterate_headers
 from support.raw_calls import RawTopic, create_topic, fetch, list_offset, metadata_request, produce_well
 from support.raw_kafka import RawConnection
 
@@ -65,7 +66,7 @@ def table_of(connection: RawConnection, topic: RawTopic) -> tuple[Table, int]:
     while offset < end:
         row = fetch(connection, topic, offset, version=12)
         assert row.error_code == 0 and row.records, f"nothing at {offset}, below {end}"
-        data = bytes(row.records)
+        data = bytes_of_records(row)
         for position, header in iterate_headers(data):
             batch = data[position : position + header.size_bytes]
             offset = header.last_offset + 1

@@ -16,16 +16,16 @@ from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
+from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.pipeline.kind import UnitReport
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.rewriting import stores
-from siltstone.maintenance.runner import Runner, Task
+from siltstone.maintenance.settings import KeyCompactionSettings
+from siltstone.maintenance.tasks import source_bytes as stores
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic, OpenStream, RollSegments
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.model.record_batch import RecordBatch

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.sweep import SweepReport, sweep
+from siltstone.maintenance.sweep.sweeping import SweepReport, sweep
 from siltstone.metadata.entities import JobMetadata
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key

@@ -27,6 +27,24 @@ UNKNOWN_OPERATIONS = 31
 """The bit that kafka-python takes away when it stands alone: "not asked for"."""
 
 
+SCHEMA_NAMES = {
+    "topics": ("topic_data", "responses"),
+    "partitions": ("partition_data", "partition_responses"),
+    "name": ("topic",),
+    "index": ("partition", "partition_index"),
+    "bytes_max": ("partition_max_bytes",),
+    "replica": ("replica_state",),
+    "forgotten_topics": ("forgotten_topics_data",),
+    "message": ("batch_index_error_message",),
+}
+"""What Kafka's schema calls the fields that tools/kafka-messages gives plainer names (Produce and Fetch)."""
+
+
+def attribute_of(entity: Any, name: str) -> Any:
+    named = next((each for each in SCHEMA_NAMES.get(name, ()) if hasattr(entity, each)), name)
+    return getattr(entity, name if hasattr(entity, name) else named)
+
+
 def plain(message: Message, version: int) -> Any:
     """Our message in the plain form; gathered records as one."""
     return _plain(group_of(type(message), version), message)
@@ -38,7 +56,7 @@ def _plain(wire: WireType, value: Any) -> Any:
             return {field.name: _plain(field.type, getattr(value, field.name)) for field in fields_of(wire)}
         case ArrayOf() if value is not None:
             return [_plain(wire.element, element) for element in value]
-        case Blob(gathered=True):
+        case Blob(gathered=True) if value is not None:
             return b"".join(value)
         case Blob() if value is not None:
             return bytes(value)
@@ -79,7 +97,8 @@ def _kio_plain(group: Group, entity: Any) -> Any:
 
 def _kio_attribute(entity: Any, name: str) -> Any:
     """It calls what has a unit by its type: throttle_time is a timedelta."""
-    return getattr(entity, name if hasattr(entity, name) else name.removesuffix("_ms"))
+    without_unit = name.removesuffix("_ms")
+    return attribute_of(entity, without_unit if hasattr(entity, without_unit) else name)
 
 
 def _kio_value(wire: WireType, value: Any) -> Any:
@@ -137,7 +156,7 @@ def _kafka_python_plain(group: Group, entity: Any) -> Any:
 def _kafka_python_attribute(entity: Any, name: str) -> Any:
     if name.endswith("authorized_operations") and not hasattr(entity, name):
         return entity.authorized_operations
-    return getattr(entity, name)
+    return attribute_of(entity, name)
 
 
 def _kafka_python_value(field: Field, value: Any) -> Any:

@@ -1,8 +1,9 @@
 """An image and the records that made it, with time standing still: decisions without a log store."""
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from siltstone.metadata.applying import next_image
+from siltstone.metadata.applying import apply_records
 from siltstone.metadata.commands import (
     Command,
     CommitCompaction,
@@ -15,7 +16,7 @@ from siltstone.metadata.commands import (
     StartJob,
 )
 from siltstone.metadata.decisions.table import decide
-from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.objects import ObjectRange
@@ -32,6 +33,13 @@ def new_object(object_id: int, *ranges: tuple[int, int, int]) -> NewObject:
     """``ranges``: (stream id, start, end)."""
     made = tuple(object_range(object_id, *one) for one in ranges)
     return NewObject(object_id, 100 + sum(one.size_bytes for one in made), made)
+
+
+def next_image(image: MetadataImage, records: Iterable[Record]) -> MetadataImage:
+    """The image after one entry of the log."""
+    draft = ImageDraft(image)
+    apply_records(draft, records)
+    return draft.frozen(image.version + 1)
 
 
 class MetadataWorld:

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.rewriting import stores as tasks_stores
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks import source_bytes as tasks_stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotExist

@@ -8,11 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.compaction import carry_out, plan_round
-from siltstone.maintenance.in_process_runner import InProcessRunner, OnProgress
-from siltstone.maintenance.runner import RunFailed, Task
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks.runner import InProcessRunner, OnTasksDone, RunFailed
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.lookup import OffsetOutOfRange
@@ -22,6 +21,7 @@ from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.runtime.randomness import random_token
 from siltstone.stream_engine.engine_state import EngineState
 from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
+from support.compacting import carry_out, planned_round
 from support.engine_world import Node
 from support.stream_model import Entry, ModelStream
 
@@ -40,17 +40,17 @@ COMPACTION = CompactionSettings(
 
 
 class FailingRunner(InProcessRunner):
-    """Sometimes one of the units fails for good."""
+    """Sometimes one of the tasks fails for good."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__()
         self._rng = rng
 
-    def run(self, task: Task, units: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
-        if units and self._rng.random() < 0.1:
-            super().run(task, units[: self._rng.randint(0, len(units) - 1)])
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+        if inputs and self._rng.random() < 0.1:
+            super().run(task, inputs[: self._rng.randint(0, len(inputs) - 1)])
             raise RunFailed("a worker was killed")
-        return super().run(task, units, on_progress)
+        return super().run(task, inputs, on_progress)
 
 
 class Workload:
@@ -281,7 +281,7 @@ class Workload:
         async def compact() -> None:
             context = self.simulation.maintenance()
             settings = replace(COMPACTION, force_split_age_ms=self.rng.choice([0, 2 * MINUTE_MS, HOUR_MS]))
-            plan = plan_round(context, settings)
+            plan = planned_round(context, settings)
             for _ in range(self.rng.choice([0, 10, 300])):
                 await asyncio.sleep(0)
             try:

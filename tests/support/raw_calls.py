@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from siltstone.kafka_protocol.batch_header import iterate_headers
 from siltstone.kafka_protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -20,12 +19,13 @@ from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from siltstone.kafka_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.buffers import Buffer
+from support.kafka_batches import bytes_of_records, iterate_headers
 from support.raw_kafka import RawConnection
 
 MEBIBYTE = 1 << 20
@@ -89,13 +89,13 @@ def produce_request(
     **fields: Any,
 ) -> ProduceRequest:
     """``batches`` by partition."""
-    data = [PartitionProduceData(index=index, records=batch) for index, batch in batches.items()]
-    of_topic = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=data)
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[of_topic], **fields)
+    data = [ProducePartition(index=index, records=batch) for index, batch in batches.items()]
+    of_topic = ProduceTopic(name=topic.name, topic_id=topic.id, partitions=data)
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topics=[of_topic], **fields)
 
 
 def produced_rows(response: Any) -> list[Any]:
-    return [row for topic in response.responses for row in topic.partition_responses]
+    return [row for topic in response.topics for row in topic.partitions]
 
 
 def produce(
@@ -140,9 +140,9 @@ def fetch_request(
     """``offsets`` by partition. ``fields``: session_id, session_epoch, isolation_level."""
     partitions = [
         FetchPartition(
-            partition=index,
+            index=index,
             fetch_offset=offset,
-            partition_max_bytes=partition_bytes_max,
+            bytes_max=partition_bytes_max,
             current_leader_epoch=current_leader_epoch,
             last_fetched_epoch=last_fetched_epoch,
         )
@@ -152,10 +152,8 @@ def fetch_request(
         max_wait_ms=wait_ms,
         min_bytes=bytes_min,
         max_bytes=bytes_max,
-        topics=[FetchTopic(topic=topic.name, topic_id=topic.id, partitions=partitions)] if partitions else [],
-        forgotten_topics_data=[
-            ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=list(forgotten))
-        ]
+        topics=[FetchTopic(name=topic.name, topic_id=topic.id, partitions=partitions)] if partitions else [],
+        forgotten_topics=[ForgottenTopic(name=topic.name, topic_id=topic.id, partitions=list(forgotten))]
         if forgotten
         else [],
         **fields,
@@ -163,7 +161,7 @@ def fetch_request(
 
 
 def fetched_rows(response: Any) -> list[Any]:
-    return [row for topic in response.responses for row in topic.partitions]
+    return [row for topic in response.topics for row in topic.partitions]
 
 
 def fetch(
@@ -182,14 +180,14 @@ def fetch(
 
 def batches_in(row: Any) -> list[tuple[int, int]]:
     """First and last offset of each batch; they are whole, or this fails."""
-    return [(header.base_offset, header.last_offset) for _, header in iterate_headers(row.records)]
+    return [(header.base_offset, header.last_offset) for _, header in iterate_headers(bytes_of_records(row))]
 
 
 def records_in(row: Any) -> list[Record]:
     return [
         record
-        for start, header in iterate_headers(row.records)
-        for record in iterate_records(row.records[start : start + header.size_bytes])
+        for start, header in iterate_headers(bytes_of_records(row))
+        for record in iterate_records(bytes_of_records(row)[start : start + header.size_bytes])
     ]
 
 

@@ -128,7 +128,7 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
     return texts
 
 
-STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `compact`, `maintain` and `check`"
+STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `maintain` and `check`"
 CLUSTER_COMMANDS = (
     "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 "
     "or later"
@@ -153,11 +153,13 @@ def _options_of(decorator: Callable[[Callable[[], None]], Callable[[], None]]) -
 
 
 def walk_commands(group: click.Group, before: str = "siltstone") -> Iterator[tuple[str, click.Command]]:
-    """Groups that do something by themselves are commands too."""
+    """Groups that do something by themselves are commands too. A hidden command is another name, for a while."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
+        if command.hidden:
+            continue
         if not isinstance(command, click.Group) or command.params:
             yield f"{before} {name}", command
         if isinstance(command, click.Group):

@@ -10,7 +10,7 @@ from random import Random
 from threading import Lock
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.rewriting import stores
+from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.object_store.buckets import Buckets
 from support.compaction_world import CompactionWorld

@@ -7,14 +7,13 @@ with our 72 bytes of frame header.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.rewriting import stores
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
+from siltstone.maintenance.tasks import source_bytes as stores
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.model.limits import HOUR_MS

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.metadata.entities import JobState
+from siltstone.server.opening import open_store
 from siltstone.spark.java import find_java
 from support.cli import run
 from support.small_store import small_store
@@ -82,7 +84,12 @@ def test_the_second_program_compacts_on_a_spark_of_ones_own(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "CompactionReport(committed=True" in done.stdout
+    shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert shown[0] == "kind unit outcome what"
+    assert re.match(r"sso-compaction objects done [3-9] objects became \d+, ", shown[1]), done.stdout
+    with open_store(tmp_path / "my-store") as store:
+        (job,) = store.metadata.image.jobs.values()
+    assert (job.kind, job.state) == ("sso-compaction", JobState.SUCCEEDED)
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,4 +1,4 @@
-"""The written habits (STYLE) that a machine can check, checked."""
+"""Habits of this code that a machine can check, checked."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Our errors → Kafka's error codes: the one table (STYLE habit 14).
+"""Our errors → Kafka's error codes: the one table.
 
 The most special class that is listed counts. What is not listed is a fault of ours: UNKNOWN_SERVER_ERROR, and a log
 line with the traceback; clients do not repeat those.

@@ -20,11 +20,11 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import (
+    FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    PartitionData,
 )
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
@@ -59,19 +59,19 @@ class Fetcher:
             asked.append(connection)
         answers = [connection.receive(FetchResponse, wait_ms + ANSWER_TIME_LIMIT_MS) for connection in asked]
         for answer in answers:
-            for topic in answer.responses:
+            for topic in answer.topics:
                 for data in topic.partitions:
-                    yield from self._records(TopicPartition(topic.topic, data.partition_index), data)
+                    yield from self._records(TopicPartition(topic.name, data.index), data)
 
     def _request(self, partitions: list[TopicPartition], wait_ms: int) -> FetchRequest:
         topics = [
             FetchTopic(
-                topic=topic,
+                name=topic,
                 partitions=[
                     FetchPartition(
-                        partition=number,
+                        index=number,
                         fetch_offset=self.positions[TopicPartition(topic, number)],
-                        partition_max_bytes=PARTITION_BYTES_MAX,
+                        bytes_max=PARTITION_BYTES_MAX,
                     )
                     for number in numbers
                 ],
@@ -80,12 +80,15 @@ class Fetcher:
         ]
         return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=FETCH_BYTES_MAX, topics=topics)
 
-    def _records(self, key: TopicPartition, data: PartitionData) -> Iterator[tuple[TopicPartition, Record]]:
+    def _records(
+        self, key: TopicPartition, data: FetchedPartition
+    ) -> Iterator[tuple[TopicPartition, Record]]:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._pass_over_gap(key)
             return
         refuse_partition_error(self._cluster, data.error_code, key)
-        for header, batch in _whole_batches(memoryview(data.records or b"")):
+        records = data.records[0] if data.records else b""  # decoding makes one piece of them
+        for header, batch in _whole_batches(memoryview(records)):
             if header.last_offset < self.positions[key]:
                 continue
             for record in () if header.is_control else _checked_records(header, batch):

@@ -25,7 +25,6 @@ Base offset and leader epoch lie before what the CRC covers: a producer's batch 
 being summed again. Nothing here judges a batch; ``batch_checks`` does. Read next: ``records``.
 """
 
-from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 
@@ -124,12 +123,9 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """The base timestamp is then the time from which tombstones may go; deltas are added to it all the same."""
+        """The base timestamp is then the time from which tombstones may be removed; deltas are added to it all the
+        same."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
-
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id >= 0
 
     @property
     def last_sequence(self) -> int:
@@ -156,19 +152,6 @@ def _no_header(buffer: Buffer, position: int) -> TruncatedBatch | UnsupportedMag
 
 def _unsupported(magic: int) -> UnsupportedMagic:
     return UnsupportedMagic(f"batch of magic {magic}; send batches of magic {MAGIC}")
-
-
-def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Where each batch of the buffer begins, and its header. A batch is at ``[position:position + size_bytes]``.
-
-    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic when it comes to bytes that are no whole batch.
-    """
-    position = 0
-    while position < len(buffer):
-        header = read_batch_header(buffer, position)
-        refuse_wrong_length(header, len(buffer) - position)
-        yield position, header
-        position += header.size_bytes
 
 
 def refuse_wrong_length(header: BatchHeader, available_bytes: int) -> None:

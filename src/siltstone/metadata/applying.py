@@ -20,7 +20,7 @@ from siltstone.metadata.entities import (
     StreamState,
     TopicMetadata,
 )
-from siltstone.metadata.image import ImageDraft, MetadataImage
+from siltstone.metadata.image import ImageDraft
 from siltstone.metadata.records import (
     JobFinished,
     JobForgotten,
@@ -67,13 +67,6 @@ def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
             raise RecordContradictsImage(
                 f"{type(record).__name__} does not fit the image ({error}); restore the database from a backup"
             ) from error
-
-
-def next_image(image: MetadataImage, records: Iterable[Record]) -> MetadataImage:
-    """The image after one log entry."""
-    draft = ImageDraft(image)
-    apply_records(draft, records)
-    return draft.frozen(image.version + 1)
 
 
 def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:

@@ -140,7 +140,7 @@ class CommitUpload(Command[None], frozen=True):
 
     Idempotent: ids that were committed already, and none that still waits, make the whole command a success with
     no records. That is looked at before anything else, fences included: a refusal permits the caller to delete
-    what it uploaded, so a commit that was done must never be answered by one (#1055, #1056).
+    what it uploaded, so a commit that was done must never be answered by one (AutoMQ #1055, #1056).
 
     Ranges of deleted streams and ranges wholly below a start offset are dead on arrival: the object is committed
     without them, and destroyed in the same batch when none is left. ``data_time_ms`` 0 stands for now.

@@ -1,4 +1,4 @@
-"""Why a command was refused: one class per cause, with the error name of storage-engine.md section 3.2."""
+"""Why a command was refused: one class per cause. ``code`` is AutoMQ's name for it, where AutoMQ has one."""
 
 from typing import ClassVar
 

@@ -70,7 +70,6 @@ class MetadataService:
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._image = client.image
-        self._watchers: list[tuple[int, asyncio.Future[MetadataImage]]] = []
         self._listeners: list[Listener] = []
         self._tasks = TaskGroup("metadata", self._failed)
         self._background = TaskGroup("metadata", self._failed)
@@ -98,7 +97,6 @@ class MetadataService:
         self._arrived.set()
         await self._tasks.drain()
         await self._background.cancel()
-        self._refuse_watchers(reason)
         await self._calls.run(self._client.close)
 
     async def execute(self, command: Command[R]) -> R:
@@ -118,15 +116,6 @@ class MetadataService:
                     )  # or who gives up and asks again fills the memory of a log that hangs
                 raise
             return result
-
-    async def wait_for_image_after(self, version: int) -> MetadataImage:
-        """The first image heard of with a version greater than ``version``."""
-        if self._image.version > version:
-            return self._image
-        self._check_open()
-        watcher: asyncio.Future[MetadataImage] = asyncio.get_running_loop().create_future()
-        self._watchers.append((version, watcher))
-        return await watcher
 
     async def refresh(self) -> MetadataImage:
         """The newest image there is, read now. Raises Unavailable, CorruptData."""
@@ -224,11 +213,6 @@ class MetadataService:
         if image.version <= self._image.version:
             return
         self._image = image
-        due = [watcher for version, watcher in self._watchers if version < image.version]
-        self._watchers = [entry for entry in self._watchers if entry[0] >= image.version]
-        for watcher in due:
-            if not watcher.done():
-                watcher.set_result(image)
         for listener in tuple(self._listeners):
             listener(image)
 
@@ -238,7 +222,6 @@ class MetadataService:
         self._failure = failure
         closed = ServiceClosed(f"the metadata service failed: {failure!r}; restart the process")
         self._refuse_waiting(closed)
-        self._refuse_watchers(closed)
         for listener in self._failure_listeners:
             listener(failure)
 
@@ -247,12 +230,6 @@ class MetadataService:
             waiting = self._waiting.popleft()
             if not waiting.answer.done():
                 waiting.answer.set_exception(reason)
-
-    def _refuse_watchers(self, reason: ServiceClosed) -> None:
-        for _, watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_exception(reason)
-        self._watchers = []
 
 
 def _answer(batch: list[_Waiting], answers: list[Any]) -> None:

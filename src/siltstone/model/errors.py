@@ -1,4 +1,4 @@
-"""Every error the store raises on purpose, classed by what the caller does next (STYLE habit 14).
+"""Every error the store raises on purpose, classed by what the caller does next.
 
 ====================  ===========================================================================
 class                 the caller

@@ -1,7 +1,7 @@
 """Every limit and default of the store, with its reason. One table; a test asserts it against the docs.
 
-Sources: [S000] and [S002] are the articles the project started from, [AutoMQ] is
-reference/storage-engine.md section 2.5. Where they differ the articles win.
+Sources in brackets: [AutoMQ] is a default in AutoMQ's source, [AutoMQ's documents] a figure of its articles on
+S3Stream and on compaction, which wins where the two differ; [Kafka: name] and the like are settings of that name.
 """
 
 KIB = 1024
@@ -15,7 +15,7 @@ HOUR_MS = 60 * MINUTE_MS
 # -- objects ---------------------------------------------------------------------------------------------
 
 SPLIT_SIZE_BYTES = 16 * MIB
-"""A stream's contiguous bytes above this leave the stream set object and become a stream object [S000, S002]."""
+"""A stream's contiguous bytes above this leave the stream set object for stream objects [AutoMQ's documents]."""
 
 BLOCK_SIZE_BYTES = 512 * KIB
 """A block is closed when its frames reach this. Small enough that a reader of a slow stream fetches little
@@ -25,7 +25,7 @@ MERGED_BLOCK_SIZE_BYTES = 1 * MIB
 """Compaction joins neighbouring blocks of a stream into one index entry up to this [AutoMQ]."""
 
 READ_REQUEST_BYTES_MAX = 16 * MIB
-"""Adjacent blocks are joined into one ranged GET up to this [S002]."""
+"""Adjacent blocks are joined into one ranged GET up to this [AutoMQ's documents]."""
 
 PART_SIZE_BYTES_MIN = 5 * MIB
 """The smallest part of a multipart upload but the last: the rule of S3 and all its compatibles."""
@@ -132,7 +132,7 @@ largest append. Without a limit a few KiB from a stranger fill the memory."""
 # -- compaction ------------------------------------------------------------------------------------------
 
 COMPACTION_MEMORY_BYTES = 500 * MIB
-"""The most source bytes one iteration holds [S002]."""
+"""The most source bytes one iteration holds [AutoMQ's documents]."""
 
 COMPACTION_SOURCES_MAX = 500
 """The most stream set objects one round takes, oldest first [AutoMQ takes the newest, which starves old ones]."""
@@ -193,7 +193,7 @@ KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
 
 KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
 """How long after its start a key compaction may commit: the time limits of tombstones begin that much later, so that
-no reader loses time to see one [reference, 5.2]."""
+no reader loses time to see one (G20)."""
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256

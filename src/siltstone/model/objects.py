@@ -23,7 +23,7 @@ class ObjectKind(IntEnum):
 
 
 class ObjectState(IntEnum):
-    """PREPARED → COMMITTED → DESTROYED → gone (DESIGN section 2). A prepared object whose time limit
+    """PREPARED → COMMITTED → DESTROYED → gone (T27). A prepared object whose time limit
     passes goes straight to DESTROYED."""
 
     PREPARED = 1
@@ -50,7 +50,7 @@ def object_key(object_id: int) -> str:
     """Where an object lies in its bucket: ``<2 hex of a hash>/objects/<id, 20 digits>``.
 
     The hash spreads sequential ids over key prefixes, as object stores limit the request rate by prefix
-    (storage-engine.md section 1.6 reverses the hex of the id for the same end).
+    (GC22; AutoMQ reverses the hex digits of the id for the same end).
     """
     spread = blake2b(object_id.to_bytes(8, "big"), digest_size=1).hexdigest()
     return f"{spread}/objects/{object_id:020d}"

@@ -1,4 +1,4 @@
-"""Owned background tasks: each has a name and an owner that hears of its failure (STYLE habit 16)."""
+"""Owned background tasks: each has a name and an owner that hears of its failure."""
 
 import asyncio
 import logging

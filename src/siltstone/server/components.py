@@ -1,7 +1,7 @@
 """Settings become objects: a store to look at and maintain, or a running node. The only place that knows how all the
 parts fit; whatever was opened is closed in the opposite order, on failure as well.
 
-Maintenance needs no node (DESIGN rule 10): ``open_store`` opens the metadata and the buckets and nothing else.
+Maintenance needs no node (rule 10): ``open_store`` opens the metadata and the buckets and nothing else.
 """
 
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.kinds.settings import KindSettings
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.settings import KindSettings
+from siltstone.maintenance.tasks.runner import Runner
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log
@@ -109,7 +109,9 @@ def open_store(
         opened.callback(metadata.close)
         buckets = open_buckets(settings, create=create)
         opened.pop_all()
-    return Store(settings, MaintenanceContext(metadata, buckets, clock, rng))
+    return Store(
+        settings, MaintenanceContext(metadata, buckets, clock, rng, settings.maintenance.gc.quota_bytes)
+    )
 
 
 def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.kinds.table import FREEING, KIND_NAMES, all_kinds
+from siltstone.maintenance.kinds import FREEING, KIND_NAMES, all_kinds
 from siltstone.maintenance.pipeline.kind import StartRunner
-from siltstone.maintenance.service.lane import Lane
-from siltstone.maintenance.service.service import MaintenanceService
+from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.settings import StoreSettings

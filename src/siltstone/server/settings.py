@@ -17,8 +17,7 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
-from siltstone.maintenance.kinds.settings import MaintenanceSettings
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID

@@ -4,7 +4,7 @@ import re
 
 from siltstone.spark.unit_attempt import CAUSE_MARK
 
-_MARKED = re.compile(f"^.*UnitFailed: {CAUSE_MARK}(.+)$", re.MULTILINE)
+_MARKED = re.compile(f"^.*TaskFailed: {CAUSE_MARK}(.+)$", re.MULTILINE)
 _JAVA = re.compile(r"^: (.+)$", re.MULTILINE)  # py4j puts the exception's own text behind ": "
 
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.errors import InvalidRequest
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 

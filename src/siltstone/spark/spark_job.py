@@ -1,6 +1,6 @@
 """One Spark job: a unit a task, no shuffle, in a job group of its own so that it can be watched and cancelled.
 
-No shuffle, because then a lost executor costs only the units it was running: there is no stage to attempt again.
+No shuffle, because then a lost executor costs only the inputs it was running: there is no stage to attempt again.
 The job is submitted from a thread of its own, so that the thread that wants the results can watch, and hear an
 interrupt.
 """
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.task import Task
 from siltstone.spark.causes import cause_in_one_line
 from siltstone.spark.unit_attempt import attempt_of
 
@@ -26,12 +27,12 @@ _ticket = itertools.count(1)
 class SparkJob:
     """Started by its making; ends by itself or by ``cancel``."""
 
-    def __init__(self, context: "SparkContext", task: Task, units: Sequence[bytes]) -> None:
+    def __init__(self, context: "SparkContext", task: Task, inputs: Sequence[bytes]) -> None:
         from pyspark.util import InheritableThread  # noqa: PLC0415  pyspark loads only when a job runs
 
         self._context = context
         self._task = task
-        self._units = units
+        self._inputs = inputs
         # Notebook servers let several Python processes share one context, hence the process id.
         self._group = f"siltstone-{os.getpid()}-{next(_ticket)}"
         self._tasks_done = 0
@@ -46,10 +47,10 @@ class SparkJob:
         return not self._thread.is_alive()
 
     def results(self) -> list[bytes]:
-        """Of a job that has ended, in the order of the units. Raises RunFailed."""
+        """Of a job that has ended, in the order of the inputs. Raises RunFailed."""
         if self._failure is not None:
             raise RunFailed(f"the Spark job failed: {cause_in_one_line(self._failure)}") from self._failure
-        assert self._results is not None and len(self._results) == len(self._units)
+        assert self._results is not None and len(self._results) == len(self._inputs)
         return self._results
 
     def tasks_done(self) -> int:
@@ -78,7 +79,7 @@ class SparkJob:
         try:
             name = getattr(self._task, "__name__", "task")
             self._context.setJobGroup(self._group, f"siltstone: {name}", interruptOnCancel=True)
-            partitions = self._context.parallelize(self._units, len(self._units))
+            partitions = self._context.parallelize(self._inputs, len(self._inputs))
             self._results = partitions.mapPartitions(attempt_of(self._task)).collect()
         except Exception as failure:  # handed to the thread that asks for the results
             self._failure = failure

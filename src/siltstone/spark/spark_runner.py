@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.task import Task
 from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.spark_job import SparkJob
 
@@ -27,25 +28,25 @@ class SparkRunner:
         self._context = context
         self._on_close = on_close
 
-    def run(self, task: Task, units: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         """As the port says. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels
         the job and goes on."""
-        if not units:
+        if not inputs:
             return []
         try:
-            job = SparkJob(self._context, task, units)
+            job = SparkJob(self._context, task, inputs)
         except OSError as gone:
             raise RunFailed(f"Spark's JVM does not answer: {gone}") from gone
         try:
             while not job.wait(PROGRESS_INTERVAL_SECONDS):
                 if on_progress is not None:
-                    on_progress(job.tasks_done(), len(units))
+                    on_progress(job.tasks_done(), len(inputs))
         except BaseException:
             job.cancel()
             raise
         results = job.results()
         if on_progress is not None:
-            on_progress(len(units), len(units))
+            on_progress(len(inputs), len(inputs))
         return results
 
     @property

@@ -8,23 +8,23 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 
-from siltstone.maintenance.runner import Task, failure_in_one_line
+from siltstone.maintenance.tasks.task import Task, failure_in_one_line
 
-CAUSE_MARK = "unit failed: "
+CAUSE_MARK = "task failed: "
 
 _modules_when_frozen = 0
 
 
-class UnitFailed(Exception):
+class TaskFailed(Exception):
     """Carries the cause to the driver; the worker's log has its traceback."""
 
 
 def attempt_of(task: Task) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
     """The task in the form that ``RDD.mapPartitions`` takes."""
 
-    def attempt(units: Iterator[bytes]) -> Iterator[bytes]:
-        for unit in units:
-            yield _result(task, unit)
+    def attempt(inputs: Iterator[bytes]) -> Iterator[bytes]:
+        for given in inputs:
+            yield _result(task, given)
         freeze_heap()
 
     return attempt
@@ -41,8 +41,8 @@ def freeze_heap() -> None:
         _modules_when_frozen = len(sys.modules)
 
 
-def _result(task: Task, unit: bytes) -> bytes:
+def _result(task: Task, given: bytes) -> bytes:
     try:
-        return task(unit)
+        return task(given)
     except Exception as failure:
-        raise UnitFailed(f"{CAUSE_MARK}{failure_in_one_line(failure)}") from failure
+        raise TaskFailed(f"{CAUSE_MARK}{failure_in_one_line(failure)}") from failure

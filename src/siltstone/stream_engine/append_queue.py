@@ -97,7 +97,7 @@ class AppendQueue:
     # -- out ---------------------------------------------------------------------------------------------
 
     def made_durable(self, position: int) -> None:
-        """The log is durable up to ``position``: cache, confirm, answer; in log order (#3064)."""
+        """The log is durable up to ``position``: cache, confirm, answer; in log order (AutoMQ #3064)."""
         pending = self._pending
         while pending and pending[0].end_position <= position:
             append = pending.popleft()

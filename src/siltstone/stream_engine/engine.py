@@ -1,6 +1,6 @@
 """The stream engine of one node: streams are opened, appended to, read, trimmed and closed here.
 
-An append is answered when the WAL holds it durably and it stands in the tail cache, in WAL order (DESIGN rule 1).
+An append is answered when the WAL holds it durably and it stands in the tail cache, in WAL order (rule 1).
 Everything on this object happens on one event loop; only disk, store and metadata calls leave it. After a failure
 of the WAL, or of a prepare or commit, the engine takes no more appends: opening it again recovers.
 Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipeline``, ``stream_reads``.

@@ -1,6 +1,6 @@
 """Recovery: what the WAL of a former life holds and no object does, is uploaded before anything else happens.
 
-storage-engine.md section 2.7: records of streams that this node had open are accepted from the committed end on, in
+T19, as AutoMQ's ``WALRecovery``: records of streams that this node had open are accepted from the committed end on, in
 order; what is committed already is passed over; what comes after a hole was never acknowledged. A trim beyond the
 committed end moves that end, maybe into a batch: the batch across it is wanted whole (T24, the first crossing).
 """

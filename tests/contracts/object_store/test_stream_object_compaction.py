@@ -4,7 +4,7 @@ it copies by itself, is for the real one to say."""
 import pytest
 
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.model.limits import KIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.port import ObjectStore

@@ -1,4 +1,4 @@
-"""Items 24, 33 and 48 of kafka-protocol.md, section 4: what a broker still knows after it was killed and started again.
+"""Items 24, 33 and 48 of docs/scenarios.md: what a broker still knows after it was killed and started again.
 
 It is killed once, for all tests of this module.
 """

@@ -1,4 +1,4 @@
-"""Items 27 to 32 and 34 of kafka-protocol.md, section 4: fetch. Item 33 is in ``test_after_a_crash``."""
+"""Items 27 to 32 and 34 of docs/scenarios.md: fetch. Item 33 is in ``test_after_a_crash``."""
 
 import time
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest
 from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.record import Record
+from support.kafka_batches import bytes_of_records
 from support.message_oracles import kafka_python_reads, kio_reads
 from support.raw_calls import (
     NOWHERE,
@@ -59,7 +60,7 @@ def sizes(connection: RawConnection, topic: RawTopic, offsets: dict[int, int], *
     """Batches found in each partition, in the order of the answer."""
     rows = fetched_rows(connection.ask(fetch_request(topic, offsets, **more), 11))
     assert {row.error_code for row in rows} == {0}
-    return {row.partition_index: len(batches_in(row)) for row in rows}
+    return {row.index: len(batches_in(row)) for row in rows}
 
 
 # -- 27: the ends of the log ---------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def test_item_28_an_error_in_any_partition_ends_it_at_once(
 
 
 def test_item_28_nothing_asked_for_is_answered_at_once(connection: RawConnection, topic: RawTopic) -> None:
-    assert connection.ask(fetch_request(topic, {}, wait_ms=LONG_MS), 11).responses == []
+    assert connection.ask(fetch_request(topic, {}, wait_ms=LONG_MS), 11).topics == []
 
 
 @pytest.mark.parametrize("bytes_min", [0, -1])
@@ -325,7 +326,7 @@ def test_item_32_aborted_transactions_are_null_or_empty_by_the_isolation_that_wa
 
     assert uncommitted.aborted_transactions is None
     assert committed.aborted_transactions == []
-    assert bytes(committed.records) == bytes(uncommitted.records)
+    assert bytes_of_records(committed) == bytes_of_records(uncommitted)
     assert uncommitted.last_stable_offset == committed.last_stable_offset == committed.high_watermark == 2
 
 
@@ -350,7 +351,7 @@ class Session:
     def found(self, offsets: dict[int, int], **more: Any) -> dict[int, list[tuple[int, int]]]:
         answer = self.ask(offsets, **more)
         assert answer.error_code == 0
-        return {row.partition_index: batches_in(row) for row in fetched_rows(answer)}
+        return {row.index: batches_in(row) for row in fetched_rows(answer)}
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
@@ -394,7 +395,7 @@ def test_item_34_a_long_poll_in_a_session_waits_for_all_its_partitions(
     filled(writer, topic, 0, 1)
 
     (row,) = fetched_rows(reader.receive())
-    assert (row.partition_index, batches_in(row)) == (1, [(0, 0)])
+    assert (row.index, batches_in(row)) == (1, [(0, 0)])
 
 
 def test_item_34_a_request_that_is_not_the_next_of_its_session_is_refused(
@@ -406,7 +407,7 @@ def test_item_34_a_request_that_is_not_the_next_of_its_session_is_refused(
     def error(session_id: int, epoch: int) -> int:
         request = fetch_request(topic, {}, session_id=session_id, session_epoch=epoch, wait_ms=LONG_MS)
         answer = connection.ask(request, 11)
-        assert (answer.responses, answer.session_id) == ([], 0)
+        assert (answer.topics, answer.session_id) == ([], 0)
         return int(answer.error_code)
 
     wrong = {(session.session_id, 2), (session.session_id, 7), (session.session_id, -2)}

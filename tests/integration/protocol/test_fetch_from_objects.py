@@ -58,7 +58,7 @@ def topic(cold: RawConnection) -> RawTopic:
 def sizes(cold: RawConnection, topic: RawTopic, partitions: list[int], bytes_max: int) -> list[int]:
     request = fetch_request(topic, dict.fromkeys(partitions, 0), bytes_max=bytes_max, wait_ms=LONG_MS)
     rows = fetched_rows(cold.ask(request, 12))
-    assert [row.partition_index for row in rows] == partitions
+    assert [row.index for row in rows] == partitions
     assert {row.error_code for row in rows} == {0}
     return [len(batches_in(row)) for row in rows]
 
@@ -98,7 +98,7 @@ def test_item_28_an_error_among_partitions_that_are_read_from_objects(
     offsets = {**dict.fromkeys(range(PARTITIONS), 0), 5: 99}
     rows = fetched_rows(cold.ask(fetch_request(topic, offsets, wait_ms=LONG_MS, bytes_min=1 << 20), 12))
 
-    errors = {row.partition_index: row.error_code for row in rows if row.error_code}
+    errors = {row.index: row.error_code for row in rows if row.error_code}
     assert errors == {5: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 

@@ -1,4 +1,4 @@
-"""Item 39 of kafka-protocol.md, section 4: how long a rebalance takes. Also what a client without any patience does."""
+"""Item 39 of docs/scenarios.md: how long a rebalance takes. Also what a client without any patience does."""
 
 import time
 from collections.abc import Callable

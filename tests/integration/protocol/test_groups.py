@@ -1,4 +1,4 @@
-"""Items 38 and 40 to 47 of kafka-protocol.md, section 4: classic consumer groups, without an initial delay.
+"""Items 38 and 40 to 47 of docs/scenarios.md: classic consumer groups, without an initial delay.
 
 Item 39 is in ``test_group_delays``, item 48 in ``test_after_a_crash``.
 """

@@ -1,4 +1,4 @@
-"""Items 12 to 22 of kafka-protocol.md, section 4: metadata and topics."""
+"""Items 12 to 22 of docs/scenarios.md: metadata and topics."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import siltstone
-from siltstone.kafka_protocol.batch_header import iterate_headers
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -33,6 +32,7 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from siltstone.kafka_protocol.notation import NO_UUID
+from support.kafka_batches import bytes_of_records, iterate_headers
 from support.message_oracles import kio_reads
 from support.raw_calls import (
     NOWHERE,
@@ -275,8 +275,8 @@ def test_item_17_the_answers_of_versions_with_ids_have_no_names(
     produced = connection.ask(produce_request(topic, {0: batch_of()}), 13)
     fetched = connection.ask(fetch_request(topic, {0: 0}), 13)
 
-    assert [(row.name, row.topic_id) for row in produced.responses] == [("", topic.id)]
-    assert [(row.topic, row.topic_id) for row in fetched.responses] == [("", topic.id)]
+    assert [(row.name, row.topic_id) for row in produced.topics] == [("", topic.id)]
+    assert [(row.name, row.topic_id) for row in fetched.topics] == [("", topic.id)]
 
 
 # -- 18, 19, 20: leader epochs -------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_item_18_the_leader_epoch_is_the_same_wherever_it_is_told(
 ) -> None:
     produce_well(connection, topic, batch_of())
     epoch = leader_epoch(connection, topic)
-    (header,) = [header for _, header in iterate_headers(fetch(connection, topic, 0).records)]
+    (header,) = [header for _, header in iterate_headers(bytes_of_records(fetch(connection, topic, 0)))]
     told = {
         header.partition_leader_epoch,
         *(leader_epoch(connection, topic, version) for version in range(7, 14)),
@@ -313,7 +313,7 @@ def test_item_18_it_rises_with_every_opening_and_old_records_keep_theirs(tmp_pat
             epochs.append(told_before)
             stored = [
                 header.partition_leader_epoch
-                for _, header in iterate_headers(fetch(connection, topic, 0).records)
+                for _, header in iterate_headers(bytes_of_records(fetch(connection, topic, 0)))
             ]
             assert stored == epochs
             ends = [epoch_end(connection, topic, epoch) for epoch in epochs]

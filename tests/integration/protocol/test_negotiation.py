@@ -1,4 +1,4 @@
-"""Items 1 to 11 of kafka-protocol.md, section 4: negotiation and framing, byte for byte."""
+"""Items 1 to 11 of docs/scenarios.md: negotiation and framing, byte for byte."""
 
 import time
 from collections.abc import Callable
@@ -422,7 +422,7 @@ def test_item_11_each_partition_has_its_own_error(connection: RawConnection, top
 
     answer = connection.ask(fetch_request(topic, {0: 0, 5: 0}), 11)
     assert answer.error_code == 0
-    assert [(row.partition_index, row.error_code) for row in fetched_rows(answer)] == [(0, 0), (5, 3)]
+    assert [(row.index, row.error_code) for row in fetched_rows(answer)] == [(0, 0), (5, 3)]
 
     (listed,) = connection.ask(list_offsets_request(topic, {0: -1, 5: -1}), 7).topics
     assert [(row.partition_index, row.error_code) for row in listed.partitions] == [(0, 0), (5, 3)]

@@ -1,4 +1,4 @@
-"""Items 35 to 37 of kafka-protocol.md, section 4: offsets by time, and records deleted."""
+"""Items 35 to 37 of docs/scenarios.md: offsets by time, and records deleted."""
 
 from collections.abc import Callable
 from typing import Any

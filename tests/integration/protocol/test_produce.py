@@ -1,4 +1,4 @@
-"""Items 23, 25 and 26 of kafka-protocol.md, section 4: produce. What survives the broker: ``test_after_a_crash``."""
+"""Items 23, 25 and 26 of docs/scenarios.md: produce. What survives the broker: ``test_after_a_crash``."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.kafka_protocol.batch_header import (
-    CONTROL_BIT,
-    LOG_APPEND_TIME_BIT,
-    TRANSACTIONAL_BIT,
-    Codec,
-    iterate_headers,
-)
+from siltstone.kafka_protocol.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, Codec
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -22,7 +16,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.record import Record
-from support.kafka_batches import with_header
+from support.kafka_batches import bytes_of_records, iterate_headers, with_header
 from support.message_oracles import kafka_python_reads, kio_reads
 from support.raw_calls import (
     NOWHERE,
@@ -172,7 +166,7 @@ def test_item_25_the_same_partition_twice_in_one_request_is_appended_in_order(
     twice = type(request)(
         acks=-1,
         timeout_ms=5_000,
-        topic_data=[*request.topic_data, *produce_request(topic, {0: batch_of(3)}).topic_data],
+        topics=[*request.topics, *produce_request(topic, {0: batch_of(3)}).topics],
     )
     rows = produced_rows(connection.ask(twice, 9))
 
@@ -227,7 +221,7 @@ def test_item_26_with_log_append_time_the_time_is_told_and_written(
     topic = new_topic(**{"message.timestamp.type": "LogAppendTime"})
     row = produce(connection, topic, batch_of(3))
     stored = fetch(connection, topic, 0)
-    ((_, header),) = iterate_headers(stored.records)
+    ((_, header),) = iterate_headers(bytes_of_records(stored))
 
     assert row.log_append_time_ms > TIMESTAMP_MS
     assert (header.is_log_append_time, header.max_timestamp_ms) == (True, row.log_append_time_ms)
@@ -240,7 +234,7 @@ def test_item_26_what_is_stored_differs_in_base_offset_and_leader_epoch_only(
     produce_well(connection, topic, batch_of(7))
     sent = batch_of(3, compression=Codec.ZSTD)
     produce_well(connection, topic, sent)
-    stored = bytes(fetch(connection, topic, 7).records)
+    stored = bytes_of_records(fetch(connection, topic, 7))
 
     assert stored[:8] == (7).to_bytes(8, "big")
     assert stored[8:12] + stored[16:] == bytes(sent[8:12] + sent[16:])

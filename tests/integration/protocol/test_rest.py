@@ -1,4 +1,4 @@
-"""Items 55 to 57 of kafka-protocol.md, section 4; and of 11 and 28 what only the inside of a node can show."""
+"""Items 55 to 57 of docs/scenarios.md; and of 11 and 28 what only the inside of a node can show."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.kafka_protocol.fetch import FetchPartition
+from siltstone.kafka_protocol.messages.fetch import FetchPartition
 from support.broker_world import BrokerWorld, in_broker_world
 from support.kafka_requests import batch_of, batches_in, fetch_request, produce_request, rows_of
 
@@ -63,9 +63,9 @@ class Consumer:
         for index in forgotten:
             self.known.pop(index, None)
         for row in rows_of(response):
-            assert row.partition_index in self.positions
-            self.known[row.partition_index] = known_from(row)
-        return {row.partition_index: batches_in(row) for row in rows_of(response) if row.records}
+            assert row.index in self.positions
+            self.known[row.index] = known_from(row)
+        return {row.index: batches_in(row) for row in rows_of(response) if row.records}
 
 
 def wanted(positions: dict[int, int]) -> list[FetchPartition]:
@@ -100,8 +100,8 @@ async def play(world: BrokerWorld, taken: list[tuple[str, int]]) -> None:
             plain = await plain_client.ask(fetch_request(topic, wanted(consumer.positions), wait_ms=0))
             came = await consumer.fetch()
             rows = rows_of(plain)
-            assert consumer.known == {row.partition_index: known_from(row) for row in rows}
-            assert came == {row.partition_index: batches_in(row) for row in rows if row.records}
+            assert consumer.known == {row.index: known_from(row) for row in rows}
+            assert came == {row.index: batches_in(row) for row in rows if row.records}
             for number, batches in came.items():
                 consumer.positions[number] = batches[-1][1] + 1
 

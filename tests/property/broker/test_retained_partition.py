@@ -11,21 +11,21 @@ from random import Random
 
 import pytest
 
-from siltstone.maintenance import compaction
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.running import carry_out
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
-from siltstone.maintenance.rewriting import stores
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.tasks import source_bytes as stores
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_store.buckets import Buckets
+from support import compacting
 from support.broker_world import BrokerWorld, in_broker_world
 from support.engine_world import settled
 from support.kafka_requests import batch_of, produce_request, row_of, sequenced
@@ -132,11 +132,11 @@ class RetainedPartition:
 
     async def compact(self) -> None:
         context = self.another_process()
-        plan = compaction.plan_round(context, SETTINGS)
+        plan = compacting.planned_round(context, SETTINGS)
         for _ in range(self.rng.randint(0, 2)):
             await self.rng.choice(self.others)(self)
         with suppress(Refusal):  # another driver was faster, or what it covers is another thing now
-            compaction.carry_out(context, InProcessRunner(), plan)
+            compacting.carry_out(context, InProcessRunner(), plan)
 
     Act = Callable[["RetainedPartition"], Awaitable[None]]
     others: tuple[Act, ...] = (

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.partitions.time_lookup import offset_for_time, offset_of_newest_time
 from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_batch_header
-from siltstone.kafka_protocol.records.building import encode_batch
 from siltstone.kafka_protocol.records.reading import open_batch, read_records
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import InlineCalls
+from support.kafka_batches import encode_batch
 from support.kafka_requests import timed_batch
 
 CALLS = InlineCalls()

@@ -29,7 +29,7 @@ def test_what_is_announced_is_described() -> None:
         if response.versions == request.versions
     }
     announced = {(key, version) for key, (low, high) in ANNOUNCED.items() for version in range(low, high + 1)}
-    # Announced for the sake of old clients, and refused (item 7 of the table's remarks).
+    # Announced for the sake of old clients, and refused (KAFKA-18659).
     refused = {(0, 0), (0, 1), (0, 2)}
     assert announced - described == refused
 

@@ -14,7 +14,7 @@ from siltstone.kafka_protocol.batch_header import (
     patch_offset_and_epoch,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.building import build_batch, encode_batch
+from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.recompression import recompress
@@ -23,7 +23,7 @@ from siltstone.kafka_protocol.records.validation import first_record_without_key
 from siltstone.kafka_protocol.records.varint import INT32_BITS, INT64_BITS, append_varint, decode_varint
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import MIB
-from support.kafka_batches import as_written, numbered, with_body
+from support.kafka_batches import as_written, encode_batch, numbered, with_body
 from support.record_oracles import (
     BUILDERS,
     READERS,

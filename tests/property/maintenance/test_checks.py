@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState

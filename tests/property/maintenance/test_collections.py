@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.collecting.collection_plan import CollectionPlan
-from siltstone.maintenance.collecting.live_bytes import is_dead
-from siltstone.maintenance.collecting.settings import Level
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.garbage_collection.planning import is_dead
+from siltstone.maintenance.pipeline.kind import Outcome, Plan
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.settings import Level
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
@@ -100,8 +99,8 @@ def kind_of(case: Case):
     return collection(Level.MAJOR, gc, msgspec.structs.replace(YOUNG, split_size_bytes=case.split_size_bytes))
 
 
-def members_of(plan: CollectionPlan, name: str) -> list[int]:
-    work = plan.work[name]
+def members_of(plan: Plan, name: str) -> list[int]:
+    work = plan.work.units[name]
     return [each.object_id for each in (work if isinstance(work, tuple) else work.members)]
 
 
@@ -130,7 +129,7 @@ def test_a_collection_changes_no_record_and_frees_what_it_said(case: Case) -> No
         plan = kind.plan(world.context, Scope(), Watch(kind.name, world.clock))
         shares = {each: live_and_all(world, each) for each in world.ids(SSO) | world.ids(SO)}
         sparse = {each for each, (live, whole) in shares.items() if live < case.threshold * whole}
-        chosen = {each for name in plan.work for each in members_of(plan, name)}
+        chosen = {each for name in plan.work.units for each in members_of(plan, name)}
         assert sparse <= chosen, "none that is worth it is missed"
         for unit in plan.units:
             live = sum(shares[each][0] for each in members_of(plan, unit.name))

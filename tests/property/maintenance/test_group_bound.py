@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.maintenance.group_bound import bound_of, group_bound
-from siltstone.maintenance.group_progress import GroupProgress
 from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.retention.groups import GroupProgress, bound_of, group_bound
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.model.limits import HOUR_MS
 from support.acked_topics import RECORDS, TOPIC_ID, acked_image, data_stream, registered

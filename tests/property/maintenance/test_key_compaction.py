@@ -17,18 +17,15 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome as Ending
-from siltstone.kafka_protocol.records.control import (
-    TransactionMarker,
-    build_control_batch,
-    read_control_batch,
-)
+from siltstone.kafka_protocol.records.control import TransactionMarker, read_control_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
-from siltstone.maintenance.key_compaction.rewriting.kernels import compiled, plain
-from siltstone.maintenance.key_compaction.rewriting.run import compact_keys
+from siltstone.maintenance.key_compaction.kernels import compiled, plain
+from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.model.objects import object_key
 from support import key_compaction_model as model
 from support.compacted_stream import CompactedStream
+from support.kafka_batches import build_control_batch
 
 KEYS = [None, b"", b"a", b"b", b"c", b"d", b"a longer key of some bytes"]
 VALUES = [None, b"", b"v", b"value " * 9]
@@ -135,7 +132,7 @@ class History:
             stream.store.get_range(object_key(e.object_id), 0, e.size_bytes) for e in result.objects
         ] == written
 
-        assert result.failure == ""
+        assert result.failure is None
         stream.commit(result)
         assert result.cleaned_offset == expected.cleaned
         assert result.null_keys == expected.null_keys

@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.unit import decode_unit
+from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.maintenance.key_compaction.task_input import CODEC
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.runner import Task
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import (
     CloseStream,
     Command,
@@ -136,7 +136,7 @@ def test_others_at_work(keyed: KeyedWorld, name: str, seed: int) -> None:
             acts.pop()()
 
     def task(unit: bytes) -> bytes:
-        is_victim = decode_unit(unit).name == victim
+        is_victim = CODEC.decode_input(unit).name == victim
         if is_victim and moment == "before":
             act()
         answer = run_key_compaction(unit)
@@ -184,7 +184,7 @@ def test_k30_the_other_streams_of_the_job_are_committed(keyed: KeyedWorld) -> No
 
     def task(unit: bytes) -> bytes:
         answer = run_key_compaction(unit)
-        if decode_unit(unit).name == "doomed-0":
+        if CODEC.decode_input(unit).name == "doomed-0":
             keyed.delete_topic("doomed")
         return answer
 

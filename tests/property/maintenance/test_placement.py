@@ -4,10 +4,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.planning.candidates import choose_candidates
-from siltstone.maintenance.planning.plan import CompactionPlan
-from siltstone.maintenance.planning.planner import plan_compaction
-from siltstone.maintenance.planning.retention_class import RetentionClass
+from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
+from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
 from support.compaction_sources import NOW_MS, SMALL, Spec, sources_of, streams_of
 
 K = RetentionClass

@@ -1,4 +1,5 @@
-"""Plans of random sources against a slow, plain model of storage-engine.md 4.2, and the properties every plan has."""
+"""Plans of random sources against a slow, plain model of the algorithm of AutoMQ (T01 to T07), and the
+properties every plan has."""
 
 from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
@@ -8,12 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.planning.candidates import choose_candidates
-from siltstone.maintenance.planning.columns import ENTRY
-from siltstone.maintenance.planning.plan import CompactionPlan
-from siltstone.maintenance.planning.planner import plan_compaction
-from siltstone.maintenance.planning.sources import Source
+from siltstone.maintenance.blocks.columns import ENTRY, Source
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.objects import ObjectKind
 from support.compaction_sources import NOW_MS, SMALL, Spec, source, streams_of

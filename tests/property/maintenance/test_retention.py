@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.broker.partitions.segments import PartitionSegments
-from siltstone.maintenance.retention.walk import walk
+from siltstone.maintenance.retention.planning import walk
 from siltstone.model.limits import MIB
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs

@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from support.compacting import compact
 from support.compaction_world import CompactionWorld, compaction_world
 
 

@@ -8,16 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siltstone.maintenance.blocks.columns import ENTRY
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.planning.columns import ENTRY
-from siltstone.maintenance.planning.stream_objects.groups import groups_of
-from siltstone.maintenance.planning.stream_objects.parts import CopiedPart, lay_out
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, lay_out
+from siltstone.maintenance.stream_object_compaction.planning import groups_of
 from siltstone.metadata.entities import ObjectMetadata, StreamState
 from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectKind
-from siltstone.object_formats.block_join import join_blocks
 from siltstone.object_formats.object_layout import trailer_bytes
+from support.block_join import join_blocks
 from support.compaction_world import CompactionWorld, compaction_world
 from support.objects import index_of
 from support.stream_object_world import add_stream_object, joined_up, member

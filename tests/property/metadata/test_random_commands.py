@@ -12,8 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.checking.topic_check import check_topics
-from siltstone.metadata.applying import next_image
+from siltstone.maintenance.checking.image_check import check_topics
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
@@ -43,7 +42,7 @@ from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from siltstone.metadata.stream_ranges import joined
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld, new_object
+from support.metadata_world import MetadataWorld, new_object, next_image
 
 NOT_IDEMPOTENT = (
     CreateStream, PrepareObjects, StartJob, ExpireObjects, AddPartitions, DeleteTopic, TakeNumbers,

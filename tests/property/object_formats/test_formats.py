@@ -12,7 +12,6 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame, decode_frame, decode_frames, frame_bytes
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_index
-from siltstone.object_formats.block_join import join_blocks
 from siltstone.object_formats.footer import FOOTER_BYTES, DamagedFooter, Footer, decode_footer, encode_footer
 from siltstone.object_formats.identity import (
     DamagedIdentity,
@@ -32,6 +31,7 @@ from siltstone.object_formats.wal_segment import (
     encode_segment_header,
 )
 from support.batches import build_object, frame, frames, object_bytes
+from support.block_join import join_blocks
 from support.objects import index_of, read_object
 from support.wal_bytes import groups_bytes
 

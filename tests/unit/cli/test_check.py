@@ -49,7 +49,7 @@ def test_a_flipped_bit_in_a_block_is_found_when_blocks_are_read(
 def test_many_notes_of_a_kind_are_one_row_and_json_lists_each(store: StoreSettings) -> None:
     replaced = len(object_files(store.folder))
     assert replaced > NOTES_SHOWN_MAX
-    run("compact", "--runner", "in-process", "--store", store.folder)
+    run("maintain", "run", "--kind", "sso-compaction", "--runner", "in-process", "--store", store.folder)
     outcome = run("check", "--store", store.folder)
     assert outcome.status == 0
     (note,) = [line for line in outcome.out.splitlines() if line.startswith("note ")]
@@ -67,7 +67,7 @@ def orphan(store: StoreSettings, *, age_days: float) -> Path:
     """A copy under an id that was given out and is not known any more: compaction replaced it, a sweep deleted it."""
     first = object_files(store.folder)[0]
     content = first.read_bytes()
-    run("compact", "--runner", "in-process", "--store", store.folder)
+    run("maintain", "run", "--kind", "sso-compaction", "--runner", "in-process", "--store", store.folder)
     run("maintain", "sweep", "--grace-period", "0s", "--store", store.folder)
     assert not first.exists()
     first.parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,16 @@ def test_t35_wrong_input_is_one_line_and_exit_status_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("streams",), ("inspect", "0"), ("check",), ("maintain", "sweep"), ("compact", "--dry-run")]
+    "arguments",
+    [
+        ("streams",),
+        ("inspect", "0"),
+        ("check",),
+        ("maintain", "sweep"),
+        ("maintain", "plan"),
+        ("maintain", "run", "--dry-run"),
+        ("maintain", "run", "--runner", "in-process"),
+    ],
 )
 def test_t35_a_store_that_does_not_exist_is_named_and_not_made(arguments, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)

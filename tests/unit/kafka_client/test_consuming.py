@@ -9,11 +9,12 @@ from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from siltstone.kafka_protocol.messages.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.record import Record
 from support.fake_cluster import FakeCluster
+from support.kafka_batches import build_control_batch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -22,8 +23,8 @@ def batch(base_offset: int, count: int = 2) -> bytes:
     return bytes(build_batch([Record(value=b"v", timestamp_ms=1)] * count, base_offset=base_offset))
 
 
-def fetcher(positions: dict[TopicPartition, int], *partitions: PartitionData) -> Fetcher:
-    answer = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=list(partitions))])
+def fetcher(positions: dict[TopicPartition, int], *partitions: FetchedPartition) -> Fetcher:
+    answer = FetchResponse(topics=[FetchedTopic(name="t", partitions=list(partitions))])
     return Fetcher(FakeCluster(2, fetched=lambda _: answer), positions)
 
 
@@ -34,26 +35,26 @@ def offsets(fetching: Fetcher) -> list[tuple[int, int]]:
 def test_records_come_in_order_and_positions_move() -> None:
     fetching = fetcher(
         {T0: 0, T1: 5},
-        PartitionData(partition_index=0, records=batch(0) + batch(2, 3)),
-        PartitionData(partition_index=1, records=batch(5, 1)),
+        FetchedPartition(index=0, records=[batch(0) + batch(2, 3)]),
+        FetchedPartition(index=1, records=[batch(5, 1)]),
     )
     assert offsets(fetching) == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 5)]
     assert fetching.positions == {T0: 5, T1: 6}
     request = fetching._cluster.sent[0]
-    asked = {part.partition: part.fetch_offset for part in request.topics[0].partitions}
+    asked = {part.index: part.fetch_offset for part in request.topics[0].partitions}
     assert asked == {0: 0, 1: 5}
 
 
 def test_positions_move_with_the_records_taken_out() -> None:
     """Whoever stops in the middle goes on there."""
-    fetching = fetcher({T0: 0}, PartitionData(partition_index=0, records=batch(0, 5)))
+    fetching = fetcher({T0: 0}, FetchedPartition(index=0, records=[batch(0, 5)]))
     taken = fetching.fetch(0)
     assert [next(taken)[1].offset, next(taken)[1].offset] == [0, 1]
     assert fetching.positions == {T0: 2}
 
 
 def test_what_lies_before_the_offset_asked_for_is_left_out() -> None:
-    fetching = fetcher({T0: 4}, PartitionData(partition_index=0, records=batch(0, 3) + batch(3, 3)))
+    fetching = fetcher({T0: 4}, FetchedPartition(index=0, records=[batch(0, 3) + batch(3, 3)]))
     assert offsets(fetching) == [(0, 4), (0, 5)]
 
 
@@ -61,16 +62,14 @@ def test_control_batches_and_gaps_are_passed_over() -> None:
     marker = build_control_batch(
         TransactionMarker(Outcome.COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=1, base_offset=2
     )
-    fetching = fetcher(
-        {T0: 0}, PartitionData(partition_index=0, records=batch(0) + bytes(marker) + batch(10, 1))
-    )
+    fetching = fetcher({T0: 0}, FetchedPartition(index=0, records=[batch(0) + bytes(marker) + batch(10, 1)]))
     assert offsets(fetching) == [(0, 0), (0, 1), (0, 10)]
     assert fetching.positions == {T0: 11}
 
 
 @pytest.mark.parametrize("cut", [1, 40, 61, 70])
 def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch(cut: int) -> None:
-    fetching = fetcher({T0: 0}, PartitionData(partition_index=0, records=batch(0) + batch(2)[:cut]))
+    fetching = fetcher({T0: 0}, FetchedPartition(index=0, records=[batch(0) + batch(2)[:cut]]))
     assert offsets(fetching) == [(0, 0), (0, 1)]
     assert fetching.positions == {T0: 2}
 
@@ -79,7 +78,7 @@ def test_damaged_bytes_are_no_records() -> None:
     damaged = bytearray(batch(0))
     damaged[-1] ^= 1
     with pytest.raises(BatchChecksumWrong, match="offset 0"):
-        offsets(fetcher({T0: 0}, PartitionData(partition_index=0, records=bytes(damaged))))
+        offsets(fetcher({T0: 0}, FetchedPartition(index=0, records=[bytes(damaged)])))
 
 
 @pytest.mark.parametrize(
@@ -88,15 +87,13 @@ def test_damaged_bytes_are_no_records() -> None:
 )
 def test_errors_of_a_partition_are_raised(code: ErrorCode, raised: type[Exception]) -> None:
     with pytest.raises(raised, match="t-0"):
-        offsets(fetcher({T0: 0}, PartitionData(partition_index=0, error_code=code)))
+        offsets(fetcher({T0: 0}, FetchedPartition(index=0, error_code=code)))
 
 
 @pytest.mark.parametrize(("position", "resumed"), [(3, 10), (99, 20)])
 def test_what_is_gone_is_passed_over_and_told(position: int, resumed: int, monkeypatch) -> None:
     monkeypatch.setattr(consuming, "ends_of", lambda _, keys: dict.fromkeys(keys, Ends(10, 20)))
-    fetching = fetcher(
-        {T0: position}, PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    )
+    fetching = fetcher({T0: position}, FetchedPartition(index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     told: list[object] = []
     fetching._on_gap = lambda *gap: told.append(gap)
     assert offsets(fetching) == []

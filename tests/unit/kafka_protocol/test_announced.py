@@ -43,7 +43,7 @@ def test_kafka_has_no_later_version() -> None:
 
 
 def test_what_old_librdkafka_looks_for_is_there() -> None:
-    """Before 2.11.1 it tests features by these very versions (kafka-protocol.md, section 3.2)."""
+    """Before 2.11.1 it tests features by these very versions (rdkafka_feature.c)."""
     looked_for = {
         ApiKey.PRODUCE: (0, 3, 7),
         ApiKey.FETCH: (4, 10),

@@ -13,14 +13,13 @@ from siltstone.kafka_protocol.batch_header import (
     BatchHeader,
     Codec,
     checksum_of,
-    iterate_headers,
     patch_log_append_time,
     patch_max_timestamp,
     patch_offset_and_epoch,
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from support.kafka_batches import RECORDS, with_header
+from support.kafka_batches import RECORDS, iterate_headers, with_header
 
 INT64_MAX, INT32_MAX, INT16_MAX = 2**63 - 1, 2**31 - 1, 2**15 - 1
 
@@ -122,11 +121,6 @@ def test_offsets_and_size():
 )
 def test_sequence_numbers_begin_again(base, delta, last):
     assert header_of(base_sequence=base, last_offset_delta=delta).last_sequence == last
-
-
-@pytest.mark.parametrize(("producer_id", "has"), [(-1, False), (0, True), (INT64_MAX, True)])
-def test_producer_id(producer_id, has):
-    assert header_of(producer_id=producer_id).has_producer_id is has
 
 
 def test_checksum_is_that_of_another_library():

@@ -8,7 +8,6 @@ import pytest
 from siltstone.kafka_protocol.codec import decode, decode_in_place, encode, encode_pieces
 from siltstone.kafka_protocol.compiling.layout import Group
 from siltstone.kafka_protocol.compiling.primitives import varint
-from siltstone.kafka_protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnencodableMessage, UnknownVersion
 from siltstone.kafka_protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -17,7 +16,12 @@ from siltstone.kafka_protocol.messages.api_versions import (
 )
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
-from siltstone.kafka_protocol.messages.fetch import FetchRequest
+from siltstone.kafka_protocol.messages.fetch import (
+    FetchedPartition,
+    FetchedTopic,
+    FetchRequest,
+    FetchResponse,
+)
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from siltstone.kafka_protocol.messages.metadata import (
     MetadataRequest,
@@ -217,7 +221,7 @@ def test_all_arrays_of_a_message_together_have_so_many_elements() -> None:
         decode(FetchRequest, 12, full)
     fewer = b"\x02t" + varint(partitions - 1) + bytes(4 * (partitions - 2)) + b"\x00"
     fitting = before + b"\x03" + topic + fewer + b"\x01" + b"\x00"
-    assert len(decode(FetchRequest, 12, fitting).forgotten_topics_data) == 2
+    assert len(decode(FetchRequest, 12, fitting).forgotten_topics) == 2
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.store.opening import open_log

@@ -57,8 +57,9 @@ def test_gc18_forced_at_full_deletes_then_the_lowest_ratio_if_space_allows(world
     full = measure(world.metadata.image, {}, _Disks({}), quota_bytes=_total(world) + 150)
     assert full.pressure is Pressure.FULL and full.room_bytes == 150
     assert all_dead_destroyed(world.context, is_forced=True).units[0].outcome is Outcome.DONE
-    kind = collection(settings=settings(round_bytes=1), room_bytes=lambda context: full.room_bytes)
-    (done,) = collected(world.context, kind, is_forced=True).units
+    limited = msgspec.structs.replace(world.context, quota_bytes=_total(world) + 150)
+    assert limited.space() == full, "destroyed objects are not deleted yet"
+    (done,) = collected(limited, collection(settings=settings(round_bytes=1)), is_forced=True).units
     assert (done.name, done.bytes_read) == ("objects from 0", 100)
 
 

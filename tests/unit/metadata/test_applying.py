@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.metadata.applying import RecordContradictsImage, apply_records, next_image
+from siltstone.metadata.applying import RecordContradictsImage, apply_records
 from siltstone.metadata.commands import CreateTopic, TakeNumbers, TrimStream
 from siltstone.metadata.entities import PartitionMetadata
 from siltstone.metadata.image import ImageDraft, MetadataImage
@@ -25,7 +25,7 @@ from siltstone.metadata.records import (
 )
 from siltstone.model.objects import ObjectKind
 from support.metadata_records import TOPIC_ID
-from support.metadata_world import MetadataWorld, object_range
+from support.metadata_world import MetadataWorld, next_image, object_range
 
 OTHER_ID = "f" * 32
 
@@ -49,7 +49,7 @@ def test_the_version_counts_entries_not_records() -> None:
 
 
 def test_offsets_never_move_back(world) -> None:
-    """Whatever stands in the log: #2040."""
+    """Whatever stands in the log (AutoMQ #2040)."""
     back = next_image(world.image, [StreamTrimmed(0, 10), StreamsAdvanced(((0, 45),))])
     stream = back.streams[0]
     assert (stream.start_offset, stream.end_offset) == (20, 50)

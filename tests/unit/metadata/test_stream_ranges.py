@@ -36,7 +36,7 @@ def test_the_range_that_holds_an_offset() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=8))
 def test_joining_keeps_exactly_the_offsets(pieces) -> None:
-    """A piece inside another does not shorten it (storage-engine.md 4.3: AutoMQ's sortAndMerge did)."""
+    """A piece inside another does not shorten it (in AutoMQ's ``sortAndMerge`` it did)."""
     held = [object_range(0, 0, start, start + length) for start, length in sorted(pieces)]
     runs = joined(held)
     offsets = {offset for one in held for offset in range(one.start_offset, one.end_offset)}

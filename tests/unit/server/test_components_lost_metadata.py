@@ -10,7 +10,7 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import DeleteStream
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.object_store.folder import FolderStore

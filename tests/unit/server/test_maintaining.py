@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.kinds.table import FREEING, KIND_NAMES
+from siltstone.maintenance.kinds import FREEING, KIND_NAMES
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.server.maintaining import open_service
 from siltstone.server.settings import load_settings
 from support.small_store import small_store

@@ -12,7 +12,7 @@ is damaged
 
 The above exception was the direct cause of the following exception:
 
-siltstone.spark.unit_attempt.UnitFailed: unit failed: ValueError: at 4096 is damaged
+siltstone.spark.unit_attempt.TaskFailed: task failed: ValueError: at 4096 is damaged
 
 \tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:600)
 Driver stacktrace:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from siltstone.spark import unit_attempt
-from siltstone.spark.unit_attempt import UnitFailed, attempt_of, freeze_heap
+from siltstone.spark.unit_attempt import TaskFailed, attempt_of, freeze_heap
 
 
 def test_each_unit_gives_its_result() -> None:
@@ -17,9 +17,9 @@ def test_a_failure_is_told_in_one_marked_line() -> None:
     def task(unit: bytes) -> bytes:
         raise ValueError("at 4096\nis damaged")
 
-    with pytest.raises(UnitFailed) as raised:
+    with pytest.raises(TaskFailed) as raised:
         list(attempt_of(task)(iter([b"a"])))
-    assert str(raised.value) == "unit failed: ValueError: at 4096 is damaged"
+    assert str(raised.value) == "task failed: ValueError: at 4096 is damaged"
     assert isinstance(raised.value.__cause__, ValueError)
 
 

@@ -1,29 +1,54 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: the order of checks, and the change of one topic.
+"""AlterConfigs and IncrementalAlterConfigs: the first replaces the whole configuration of a topic, the second changes
+single values.
 
-A topic's new configuration is judged whole before anything is written, so that a request that is partly wrong changes
-nothing of that topic.
+A topic's new configuration is validated as a whole before anything is written, so that a request that is partly wrong
+changes nothing of that topic.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import IntEnum
+from typing import Any, TypeVar
 
 import msgspec
 
 from siltstone.broker.apis.config_resources import ResourceType, no_such_resource, topic_of
+from siltstone.broker.context import RequestContext
+from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.messages import alter_configs as whole
+from siltstone.kafka_protocol.messages import incremental_alter_configs as incremental
+from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.metadata.refusals import TopicConfiguredOtherwise
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.turns import one_by_one
+from siltstone.topic_configs.rows import TABLE
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
+from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, written
 
 ATTEMPTS_MAX = 100
-"""Each time somebody else came first: so many at once alter one topic in no program that is well."""
+"""How often a change is tried again because another client altered the topic at the same moment."""
+
+NamedResource = tuple[int, str]
+"""Type and name."""
+
+AnyResource = TypeVar("AnyResource", whole.AlterConfigsResource, incremental.AlterConfigsResource)
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with one value, in the protocol's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one topic. ``replace``: what is not put is removed."""
+    """A change of one topic. With ``replace``, every value that is not put is removed."""
 
     topic: Topic
     put: Mapping[str, str]
@@ -31,32 +56,59 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     replace: bool = False
 
 
-def repeated_resources(named: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    return {one for one, times in Counter(named).items() if times > 1}
+Changer = Callable[[BrokerParts, AnyResource, set[NamedResource]], Change]
+"""Makes the change that a resource of a request asks for, or raises why nothing can be altered."""
 
 
-def alterable_topic(
-    parts: BrokerParts, resource: tuple[int, str], repeated: set[tuple[int, str]], keys: Sequence[str]
-) -> Topic:
-    """Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
-    resource_type, name = resource
-    if resource in repeated:
-        raise InvalidRequest("Each resource must appear at most once.")
-    if len(set(keys)) < len(keys):
-        raise InvalidRequest("Error due to duplicate config keys")
-    if resource_type == ResourceType.BROKER:
-        raise InvalidRequest(
-            "brokers are not configured through the protocol: change the node's settings file and restart it"
-        )
-    if resource_type != ResourceType.TOPIC:
-        raise no_such_resource(resource_type)
-    return topic_of(parts, name)
+async def handle_alter_configs(
+    parts: BrokerParts, context: RequestContext, request: whole.AlterConfigsRequest
+) -> whole.AlterConfigsResponse:
+    outcomes = await _outcomes(parts, request.resources, _replacement, validate_only=request.validate_only)
+    return whole.AlterConfigsResponse(
+        responses=[whole.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    )
+
+
+async def handle_incremental_alter_configs(
+    parts: BrokerParts, context: RequestContext, request: incremental.IncrementalAlterConfigsRequest
+) -> incremental.IncrementalAlterConfigsResponse:
+    outcomes = await _outcomes(parts, request.resources, _increment, validate_only=request.validate_only)
+    return incremental.IncrementalAlterConfigsResponse(
+        responses=[incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    )
+
+
+async def _outcomes(
+    parts: BrokerParts,
+    resources: Sequence[AnyResource],
+    changer: Changer[AnyResource],
+    *,
+    validate_only: bool,
+) -> list[dict[str, Any]]:
+    """The fields of the response of each resource: both APIs have the same."""
+    counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    repeated = {named for named, times in counted.items() if times > 1}
+
+    async def outcome(resource: AnyResource) -> dict[str, Any]:
+        code, message = 0, None
+        try:
+            await alter(parts, lambda: changer(parts, resource, repeated), validate_only=validate_only)
+        except SiltstoneError as failure:
+            code, message = error_code(failure), error_message(failure)
+        return {
+            "error_code": code,
+            "error_message": message,
+            "resource_type": resource.resource_type,
+            "resource_name": resource.resource_name,
+        }
+
+    return await one_by_one(outcome, resources)
 
 
 async def alter(parts: BrokerParts, make: Callable[[], Change], *, validate_only: bool) -> None:
-    """``make`` is called again when the topic was altered by somebody else meanwhile: nobody's change is lost. Raises
-    what it raises, InvalidTopicConfig, TopicNotExist, Unavailable, and TopicConfiguredOtherwise when there is no end to
-    the others."""
+    """Applies the change that ``make`` returns. ``make`` is called again when another client altered the topic at the
+    same moment, so no change is lost. Raises what ``make`` raises, InvalidTopicConfig, TopicNotExist, Unavailable, and
+    TopicConfiguredOtherwise after too many attempts."""
     for _ in range(ATTEMPTS_MAX - 1):
         with suppress(TopicConfiguredOtherwise):
             await _alter(parts, make(), validate_only=validate_only)
@@ -74,3 +126,80 @@ async def _alter(parts: BrokerParts, change: Change, *, validate_only: bool) -> 
         await parts.metadata.execute(
             AlterTopicConfigs(change.topic.id, put, change.remove, change.replace, expected)
         )
+
+
+def alterable_topic(
+    parts: BrokerParts, resource: NamedResource, repeated: set[NamedResource], keys: Sequence[str]
+) -> Topic:
+    """Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    resource_type, name = resource
+    if resource in repeated:
+        raise InvalidRequest("Each resource must appear at most once.")
+    if len(set(keys)) < len(keys):
+        raise InvalidRequest("Error due to duplicate config keys")
+    if resource_type == ResourceType.BROKER:
+        raise InvalidRequest(
+            "brokers are not configured through the protocol: change the node's settings file and restart it"
+        )
+    if resource_type != ResourceType.TOPIC:
+        raise no_such_resource(resource_type)
+    return topic_of(parts, name)
+
+
+def _replacement(
+    parts: BrokerParts, resource: whole.AlterConfigsResource, repeated: set[NamedResource]
+) -> Change:
+    """Raises as ``alterable_topic``."""
+    named = (resource.resource_type, resource.resource_name)
+    topic = alterable_topic(parts, named, repeated, [config.name for config in resource.configs])
+    if nulls := [config.name for config in resource.configs if config.value is None]:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+    put = {config.name: config.value for config in resource.configs if config.value is not None}
+    return Change(topic=topic, put=put, replace=True)
+
+
+def _increment(
+    parts: BrokerParts, resource: incremental.AlterConfigsResource, repeated: set[NamedResource]
+) -> Change:
+    """Raises as ``alterable_topic``, and InvalidTopicConfig."""
+    named = (resource.resource_type, resource.resource_name)
+    topic = alterable_topic(parts, named, repeated, [config.name for config in resource.configs])
+    put: dict[str, str] = {}
+    remove: list[str] = []
+    for config in resource.configs:
+        if config.config_operation == Operation.DELETE:
+            remove.append(config.name)
+        else:
+            put[config.name] = _new_value(parts, topic, config)
+    return Change(topic=topic, put=put, remove=tuple(remove))
+
+
+def _new_value(parts: BrokerParts, topic: Topic, config: incremental.AlterableConfig) -> str:
+    if config.value is None:
+        raise InvalidRequest(f"Null value not supported for : {config.name}")
+    if config.config_operation == Operation.SET:
+        return config.value
+    if config.config_operation not in (Operation.APPEND, Operation.SUBTRACT):
+        raise InvalidRequest(f"Unknown operations type {config.config_operation}")
+    operation = Operation(config.config_operation)
+    row = TABLE.get(config.name)
+    if row is None or row.kind is not ConfigType.LIST:
+        raise InvalidTopicConfig(
+            f"Can't {operation.name} to key {config.name[:200]} because its type is not LIST."
+        )
+    default = parts.topics.defaults.get(row.name, row.default)
+    value = _list_after(operation, topic.metadata.configs.get(row.name, default), config.value)
+    if len(value.encode()) > TEXT_BYTES_MAX:
+        raise InvalidTopicConfig(
+            f"{row.name} would have more than {TEXT_BYTES_MAX} bytes, which nobody could read"
+        )
+    return value
+
+
+def _list_after(operation: Operation, current: str, value: str) -> str:
+    """``current`` is a list in its canonical form. Repeated items are read as one."""
+    standing = [item for item in current.split(",") if item]
+    named = [item.strip() for item in value.split(",")]
+    if operation is Operation.APPEND:
+        return written((*standing, *named))
+    return written(tuple(item for item in standing if item not in named))

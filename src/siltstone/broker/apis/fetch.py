@@ -1,7 +1,7 @@
 """Fetch: batches from partitions, as bytes that are never joined; with sessions (KIP-227) for many partitions.
 
 A request names partitions, or only the changes since the last one; the answer holds all of them, or only those with
-news. Items 27 to 34 of kafka-protocol.md.
+news. Items 27 to 34 of docs/scenarios.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,9 @@ from siltstone.broker.fetching.sessions import (
 from siltstone.broker.fetching.waiting import OpenWaits
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.codec import decode, encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.fetch import (
+from siltstone.kafka_protocol.messages.fetch import (
     CurrentLeader,
     EpochEndOffset,
     FetchedPartition,
@@ -31,8 +32,6 @@ from siltstone.kafka_protocol.fetch import (
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
-    decode_fetch_request,
-    encode_fetch_response,
 )
 from siltstone.model.buffers import Buffer
 
@@ -51,11 +50,11 @@ class FetchApi:
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
         """The body of the response."""
-        request = decode_fetch_request(context.api_version, body)
+        request = decode(FetchRequest, context.api_version, body)
         try:
             session, asked = self._asked(context.api_version, request)
         except SessionRefused as refused:
-            return encode_fetch_response(context.api_version, FetchResponse(error_code=refused.code))
+            return encode_pieces(FetchResponse(error_code=refused.code), context.api_version)
         found = await long_poll(
             self._parts.partitions,
             self._parts.clock,
@@ -73,7 +72,7 @@ class FetchApi:
             topics=self._topics(found, request.isolation_level == READ_COMMITTED, leads),
             node_endpoints=[self._endpoint(context)] if leads else [],
         )
-        return encode_fetch_response(context.api_version, response)
+        return encode_pieces(response, context.api_version)
 
     def end_waits(self) -> None:
         """Whoever waits is answered with what there is, and nobody waits any more."""

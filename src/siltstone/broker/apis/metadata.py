@@ -1,5 +1,5 @@
 """Metadata: this broker at the address its client came to, and the topics it leads; clients begin with it and return to
-it. Semantics: kafka-protocol.md section 4, items 12 to 18."""
+it. Semantics: items 12 to 18 of docs/scenarios.md."""
 
 from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS

@@ -3,7 +3,7 @@
 The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call
 and answered by the futures of its appends. Only when a partition has to be opened first, or records have to be read
 that take long, does it become a coroutine, and the connection's next request waits for it: offsets are given in arrival
-order (item 24 of kafka-protocol.md).
+order (item 24).
 """
 
 import asyncio
@@ -20,16 +20,15 @@ from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection
 from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.codec import decode_in_place, encode
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.produce import (
+from siltstone.kafka_protocol.messages.produce import (
     ProducedPartition,
     ProducedTopic,
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
     RecordError,
-    decode_produce_request,
-    encode_produce_response,
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX, PRODUCE_TIMEOUT_SWEEP_MS
@@ -113,7 +112,7 @@ class ProduceUnderWay:
             self._end_silently()
             return
         response = ProduceResponse(topics=[self._topic_row(i) for i in range(len(self._targets))])
-        body = encode_produce_response(self._context.api_version, response)
+        body = encode(response, self._context.api_version)
         self.answer.set_result(frame_of(self._context, body))
 
     def _end_silently(self) -> None:
@@ -173,7 +172,7 @@ class ProduceApi:
     ) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
         """A future when it has been begun, a coroutine when partitions have to be opened or many records read first."""
         context.connection.sends_records = True
-        request = decode_produce_request(context.api_version, body)
+        request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
             context.connection.is_held = True

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from siltstone.broker.answering import EncodedBody
-from siltstone.broker.apis.alter_configs import handle_alter_configs
+from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
 from siltstone.broker.apis.create_topics import handle_create_topics
@@ -15,7 +15,6 @@ from siltstone.broker.apis.delete_topics import handle_delete_topics
 from siltstone.broker.apis.describe_cluster import handle_describe_cluster
 from siltstone.broker.apis.describe_configs import handle_describe_configs
 from siltstone.broker.apis.describe_topic_partitions import handle_describe_topic_partitions
-from siltstone.broker.apis.incremental_alter_configs import handle_incremental_alter_configs
 from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.list_offsets import handle_list_offsets
 from siltstone.broker.apis.metadata import handle_metadata

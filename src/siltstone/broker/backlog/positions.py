@@ -9,7 +9,7 @@ from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.maintenance.group_progress import NO_OFFSET
+from siltstone.maintenance.retention.groups import NO_OFFSET
 
 
 class GroupPosition(msgspec.Struct, frozen=True):

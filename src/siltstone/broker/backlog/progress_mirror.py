@@ -24,7 +24,7 @@ from siltstone.broker.groups.rules.requests import TopicPartition
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.maintenance.group_progress import (
+from siltstone.maintenance.retention.groups import (
     KEY_PREFIX,
     DamagedGroupProgress,
     GroupProgress,

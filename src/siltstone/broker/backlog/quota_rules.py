@@ -9,7 +9,7 @@ consumer_backlog_      every group with more than 90 % of the quota is moved for
 eviction               those with less stay where they are
 ====================== =====================================================================
 
-Source: Pulsar's backlog quotas; reference/key-compaction-retention-gc.md, sections 3.3 and 5.3.
+Source: Pulsar's backlog quotas (``BacklogQuota.RetentionPolicy``); R12, R13.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What can be wrong with one partition of a fetch before anything is read (items 13, 19, 27 of kafka-protocol.md)."""
+"""What can be wrong with one partition of a fetch before anything is read (items 13, 19 and 27)."""
 
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.partitions.leader_epochs import UNKNOWN_EPOCH

@@ -1,7 +1,8 @@
 """What a partition asks of a batch before it takes it, beyond the batch's own consistency; and what it rewrites.
 
-Source: kafka-protocol.md sections 2.2 and 2.3 (Apache Kafka's LogValidator). Batches stay as they are but for the
-fields that the broker owns; only a topic with another ``compression.type`` has them compressed again.
+Source: Apache Kafka's ``LogValidator``, ``UnifiedLog.analyzeAndValidateRecords`` and ``ProducerAppendInfo``. Batches
+stay as they are but for the fields that the broker owns; only a topic with another ``compression.type`` has them
+compressed again.
 """
 
 from typing import TypeAlias

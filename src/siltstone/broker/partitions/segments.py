@@ -6,16 +6,16 @@ Nothing here waits for anything: an append costs a few comparisons. That the met
 
 from collections.abc import Iterable
 
-from siltstone.maintenance.retention.rolling import (
+from siltstone.model.limits import SEGMENT_REST_MS, SEGMENTS_UNWRITTEN_MAX
+from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.runtime.randomness import seeded_randomness
+from siltstone.topic_configs.rolling import (
     RollLimits,
     holds_up_retention,
     is_full_for,
     is_too_old,
-    rng_of_segment,
     roll_limits,
 )
-from siltstone.model.limits import SEGMENT_REST_MS, SEGMENTS_UNWRITTEN_MAX
-from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.topic_configs.table import TopicConfig
 
 
@@ -94,4 +94,9 @@ class PartitionSegments:
         self._limits = self._limits_of_active()
 
     def _limits_of_active(self) -> RollLimits:
-        return roll_limits(self._config, rng_of_segment(self.stream_id, self._active.start_offset))
+        return roll_limits(self._config, chance_of_segment(self.stream_id, self._active.start_offset))
+
+
+def chance_of_segment(stream_id: int, start_offset: int) -> float:
+    """A number in [0, 1) that is the same for a segment in every life of its node."""
+    return seeded_randomness(stream_id << 63 | start_offset).random()

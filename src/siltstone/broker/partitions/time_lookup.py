@@ -1,4 +1,4 @@
-"""Offsets by time: exact to the record (item 35 of kafka-protocol.md). The time index says where to begin, the batches'
+"""Offsets by time: exact to the record (item 35). The time index says where to begin, the batches'
 own timestamps which batch it is, and one batch is decoded; in a thread when that takes long."""
 
 from collections.abc import AsyncIterator, Callable

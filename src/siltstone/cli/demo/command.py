@@ -12,14 +12,6 @@ from pathlib import Path
 
 import click
 
-from siltstone.cli.compacting.runners import (
-    IN_PROCESS,
-    LOCAL_MASTER,
-    RUNNERS,
-    SPARK,
-    check_runner,
-    start_runner,
-)
 from siltstone.cli.demo.choosing import busiest_and_quiet
 from siltstone.cli.demo.figures import Figures, Held, held, measure
 from siltstone.cli.demo.flights import (
@@ -35,7 +27,7 @@ from siltstone.cli.demo.kafka_client import (
     create_topics,
     refuse_without_client,
 )
-from siltstone.cli.demo.maintaining import collect, drop_old, keep_newest
+from siltstone.cli.demo.maintaining import collect, drop_old, keep_newest, maintain
 from siltstone.cli.demo.place import demo_folder
 from siltstone.cli.demo.report import chart, figures_table, steps_chart
 from siltstone.cli.demo.stage import Stage
@@ -45,10 +37,19 @@ from siltstone.cli.demo.trickle import Trickle
 from siltstone.cli.demo.verifying import verify
 from siltstone.cli.failures import Failure
 from siltstone.cli.output import results
+from siltstone.cli.runner_options import (
+    IN_PROCESS,
+    LOCAL_MASTER,
+    RUNNERS,
+    SPARK,
+    check_runner,
+    start_runner,
+)
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.compaction import compact
-from siltstone.maintenance.pipeline.late_runner import LateRunner
+from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
@@ -144,8 +145,8 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
 
 
 def _with_broker(stage: Stage, steps: list[Held], runner: str, master: str) -> bool:
-    before, after = _produce_and_compact(stage, steps, runner, master)
-    is_right = _consume(stage)
+    before, after, is_right = _produce_and_compact(stage, steps, runner, master)
+    is_right &= _consume(stage)
     stage.story.show(figures_table(before, after))
     stage.story.show(chart(before, after))
     is_right &= keep_newest(stage)
@@ -157,7 +158,7 @@ def _with_broker(stage: Stage, steps: list[Held], runner: str, master: str) -> b
 
 def _produce_and_compact(
     stage: Stage, steps: list[Held], runner: str, master: str
-) -> tuple[Figures, Figures]:
+) -> tuple[Figures, Figures, bool]:
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])
     stage.broker.flush()
@@ -170,7 +171,7 @@ def _produce_and_compact(
     producing = threading.Thread(target=trickle.run)
     producing.start()
     try:
-        _compact(stage, runner, master)
+        is_right = _compact(stage, runner, master)
     finally:
         trickle.hurry()
         producing.join()
@@ -180,7 +181,7 @@ def _produce_and_compact(
     stage.broker.flush()
     after = _count(stage, watched, "After compaction: the same reads, cold again, December included")
     steps.append(held(stage.settings, "Spark's compaction"))
-    return before, after
+    return before, after, is_right
 
 
 def _produce(stage: Stage, flights: list[Flight]) -> None:
@@ -211,31 +212,31 @@ def _count(stage: Stage, watched: Mapping[str, int], text: str) -> Figures:
     return figures
 
 
-def _compact(stage: Stage, runner_name: str, master: str) -> None:
+def _compact(stage: Stage, runner_name: str, master: str) -> bool:
     story = stage.story
     where = "Spark" if runner_name == SPARK else "threads of this process"
     story.step(f"Compact on {where}, while December is produced")
     began_ms = stage.clock.monotonic_ms()
     if runner_name != IN_PROCESS:
         story.note(f"starting Spark, {master}: the JVM takes some seconds")
-    runner = stage.start_runner()
+    stage.start_runner()
     if runner_name != IN_PROCESS:
         story.done(f"Spark is up after {seconds_words((stage.clock.monotonic_ms() - began_ms) / 1000)}")
-    with open_store(stage.settings) as store, story.progress("compacting") as on_progress:
-        report = compact(
-            store.context,
-            runner,
-            stage.settings.compaction,
-            on_progress=lambda told: on_progress(told.done, told.total),
-        )
-    if not report.iterations:
+    began_ms = stage.clock.monotonic_ms()
+    reports, is_well = maintain(stage, ["sso-compaction"], Scope(), "compacting")
+    seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
+    if not reports and is_well:
         story.done("nothing to compact: so few flights make no large objects")
-        return
-    story.done(f"{counted(report.objects_before, 'object')} became {report.objects_after:,} in "
-               f"{counted(report.iterations, 'task')}, {seconds_words(report.seconds)}")  # fmt: skip
-    story.done(f"{size_words(report.bytes_read)} read in {counted(report.read_requests, 'request')}, "
-               f"{size_words(report.bytes_written)} written in {report.write_requests:,}")  # fmt: skip
-    story.done(f"peak memory of a process that ran a task: {size_words(report.peak_memory_bytes)}")
+    for report in reports:
+        if report.outcome is not Outcome.DONE:
+            continue
+        detail = report.detail
+        story.done(f"{counted(report.objects_before, 'object')} became {report.objects_after:,} in "
+                   f"{counted(int(detail['tasks']), 'task')}, {seconds_words(seconds)}")  # fmt: skip
+        story.done(f"{size_words(report.bytes_read)} read in {counted(int(detail['read requests']), 'request')}, "
+                   f"{size_words(report.bytes_written)} written in {int(detail['write requests']):,}")  # fmt: skip
+        story.done(f"peak memory of a process that ran a task: {size_words(report.peak_memory_bytes)}")
+    return is_well
 
 
 def _consume(stage: Stage) -> bool:

@@ -12,11 +12,11 @@ from siltstone.cli.demo.flights import FLIGHTS_TOPIC, LATE_TOPIC
 from siltstone.cli.demo.kafka_client import begin_of, configure
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
-from siltstone.maintenance.kinds.table import chosen_kinds
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.kind import UnitReport
-from siltstone.maintenance.pipeline.rounds import Rounds
 from siltstone.maintenance.pipeline.scope import Budget, Scope
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.server.components import open_store
 
 EVERYTHING = 2**63 - 1
@@ -34,8 +34,8 @@ def keep_newest(stage: Stage) -> bool:
     stage.broker.flush()
     scope = Scope(topics=frozenset([FLIGHTS_TOPIC]), is_forced=True, up_to=EVERYTHING)
     began_ms = stage.clock.monotonic_ms()
-    _, is_split = _maintain(stage, ["sso-compaction"], Scope())  # into objects of single streams
-    reports, is_compacted = _maintain(stage, ["key-compaction"], scope)
+    _, is_split = maintain(stage, ["sso-compaction"], Scope())  # into objects of single streams
+    reports, is_compacted = maintain(stage, ["key-compaction"], scope)
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
     removed = sum(report.records_removed for report in reports)
     left = len(stage.flights) - removed
@@ -59,7 +59,7 @@ def drop_old(stage: Stage) -> bool:
     configure(
         stage.broker.bootstrap_servers, LATE_TOPIC, {"retention.ms": str(stage.clock.now_ms() - since_ms)}
     )
-    reports, is_right = _maintain(stage, ["retention"], Scope(topics=frozenset([LATE_TOPIC])))
+    reports, is_right = maintain(stage, ["retention"], Scope(topics=frozenset([LATE_TOPIC])))
     late = [flight for flight in stage.flights if flight.is_late]
     trimmed = sum(report.offsets_trimmed for report in reports)
     begins = _begin_when_heard(stage, trimmed)
@@ -89,7 +89,7 @@ def collect(stage: Stage) -> bool:
     with open_store(stage.settings) as store:
         before = sum(1 for _ in listed(store))
     kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
-    _, is_right = _maintain(stage, kinds, Scope(is_forced=True))
+    _, is_right = maintain(stage, kinds, Scope(is_forced=True))
     with open_store(stage.settings) as store:
         swept = sweep(store.context, grace_period_ms=0)
     story.done(f"{swept.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(swept.bytes_deleted)} "
@@ -97,18 +97,21 @@ def collect(stage: Stage) -> bool:
     return is_right
 
 
-def _maintain(stage: Stage, kinds: Iterable[str], scope: Scope) -> tuple[Sequence[UnitReport], bool]:
+def maintain(
+    stage: Stage, kinds: Iterable[str], scope: Scope, title: str = "at work"
+) -> tuple[Sequence[UnitReport], bool]:
+    """The reports of all units, and whether nothing failed."""
     done: list[UnitReport] = []
     is_right = True
-    with open_store(stage.settings) as store, stage.story.progress("at work") as on_progress:
-        rounds = Rounds(
+    with open_store(stage.settings) as store, stage.story.progress(title) as on_progress:
+        driver = Driver(
             store.context,
             stage.start_runner,
             scope,
             Budget(),
             on_told=lambda told: on_progress(told.done, told.total),
         )
-        for report in rounds.run(chosen_kinds(store.kind_settings, kinds)):
+        for report in driver.run(chosen_kinds(store.kind_settings, kinds)):
             done += report.units
             if report.trouble:
                 is_right = False

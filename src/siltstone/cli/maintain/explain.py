@@ -7,8 +7,8 @@ from siltstone.cli.maintain.progress import Progress
 from siltstone.cli.maintain.tables import explanation_rows, explanation_shown
 from siltstone.cli.output import print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.maintenance.kinds.overview import overview
-from siltstone.maintenance.kinds.table import chosen_kinds
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.overview import overview
 
 
 @click.command()

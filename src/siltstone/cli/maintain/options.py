@@ -5,9 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from siltstone.maintenance.kinds.named_topics import topics_named
-from siltstone.maintenance.kinds.table import KIND_NAMES
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.kinds import KIND_NAMES
+from siltstone.maintenance.pipeline.scope import Scope, topics_named
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.setting_values import Unit, written_quantity

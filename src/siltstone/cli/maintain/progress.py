@@ -10,8 +10,7 @@ from rich.progress import Progress as Bars
 from siltstone.cli.maintain.tables import left_words
 from siltstone.cli.output import remarks
 from siltstone.cli.words import size_words
-from siltstone.maintenance.pipeline.pace import Pace
-from siltstone.maintenance.pipeline.watch import Told
+from siltstone.maintenance.pipeline.watch import Pace, Told
 from siltstone.runtime.clock import Clock
 
 

@@ -1,21 +1,11 @@
 """``siltstone maintain run``: everything, or some of it, once, now."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from types import FrameType
+from contextlib import closing
 
 import click
 
-from siltstone.cli.compacting.runners import (
-    LOCAL_MASTER,
-    RUNNERS,
-    SPARK,
-    check_runner,
-    spark_settings,
-    start_runner,
-)
 from siltstone.cli.failures import INTERRUPTED, Failure
+from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.maintain.options import (
     force_option,
     kind_option,
@@ -28,13 +18,13 @@ from siltstone.cli.maintain.plan import show_plan
 from siltstone.cli.maintain.progress import Progress
 from siltstone.cli.maintain.tables import report_lines
 from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.maintenance.kinds.table import chosen_kinds
-from siltstone.maintenance.pipeline.late_runner import LateRunner
-from siltstone.maintenance.pipeline.rounds import Rounds
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.scope import Budget
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 
@@ -60,14 +50,7 @@ class UpToOffsetUnclear(InvalidRequest):
     metavar="OFFSET",
     help="Key compaction of one topic: up to this offset, whatever its ratio and lag.",
 )
-@click.option(
-    "--runner",
-    type=click.Choice(RUNNERS),
-    default=SPARK,
-    help="Who does the work: Spark (the default), or this process.",
-)
-@click.option("--master", metavar="URL", default=LOCAL_MASTER, help=f"The Spark master [{LOCAL_MASTER}].")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own; repeatable.")
+@runner_options
 @json_option
 @store_options
 def run(
@@ -79,9 +62,7 @@ def run(
     max_seconds: str | None,
     force: bool,
     up_to: int | None,
-    runner: str,
-    master: str,
-    conf: tuple[str, ...],
+    runner: RunnerChoice,
     as_json: bool,
 ) -> None:
     """Do what is to be done now: all kinds, in the order that frees space first.
@@ -97,27 +78,41 @@ def run(
     budget = Budget(
         bytes_max=size_of("--max-bytes", max_bytes), seconds_max=seconds_of("--max-seconds", max_seconds)
     )
-    settings = spark_settings(conf)
-    check_runner(runner)
+    carry_out(choice, kinds, topics, runner, budget=budget, force=force, up_to=up_to, as_json=as_json)
+
+
+def carry_out(
+    choice: StoreChoice,
+    kinds: tuple[str, ...],
+    topics: tuple[str, ...],
+    runner: RunnerChoice,
+    *,
+    budget: Budget,
+    as_json: bool,
+    force: bool = False,
+    up_to: int | None = None,
+) -> None:
+    """Raises Failure when something failed or the run was interrupted."""
+    runner.check()
     with choice.open() as store, Progress(store.context.clock) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
 
         def open_runner() -> Runner:
-            if runner == SPARK:
-                shown.say(f"starting Spark, {master} …")
-            opened = start_runner(runner, master, settings)
+            if runner.is_spark:
+                shown.say(f"starting Spark, {runner.master} …")
+            opened = runner.start()
             hear()  # Spark's driver takes Ctrl-C for itself
             return opened
 
         with closing(LateRunner(open_runner)) as late:
-            rounds = Rounds(store.context, late.start, scope, budget, on_told=shown.tell)
-            with cancelled_by_signals(rounds.cancel) as hear:
-                reports = _carry_out(rounds, store, kinds, as_json=as_json)
+            driver = Driver(store.context, late.start, scope, budget, on_told=shown.tell)
+            with cancelled_by_signals(driver.cancel) as hear:
+                reports = _reports(driver, store, kinds, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
     elif (kinds or topics) and not any(_has_content(report) for report in reports):
         remarks().print("siltstone maintain explain says why", style="dim")
-    if rounds.is_cancelled:
+    if driver.is_cancelled:
         raise Failure(INTERRUPTED)
     if not all(report.is_well for report in reports):
         raise Failure
@@ -130,9 +125,9 @@ def _check_up_to(up_to: int | None, kinds: tuple[str, ...], topics: tuple[str, .
         )
 
 
-def _carry_out(rounds: Rounds, store: Store, kinds: tuple[str, ...], *, as_json: bool) -> list[RunReport]:
+def _reports(driver: Driver, store: Store, kinds: tuple[str, ...], *, as_json: bool) -> list[RunReport]:
     reports = []
-    for report in rounds.run(chosen_kinds(store.kind_settings, kinds)):
+    for report in driver.run(chosen_kinds(store.kind_settings, kinds)):
         reports.append(report)
         if not as_json:
             for line in report_lines(report):
@@ -155,29 +150,3 @@ def _as_document(report: RunReport) -> dict[str, object]:
         "units": report.units,
         "postponed": report.postponed,
     }
-
-
-@contextmanager
-def cancelled_by_signals(cancel: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Ctrl-C and SIGTERM cancel; a second one ends the program at once. Yields what makes us hear them again when
-    somebody else has taken them."""
-    heard: list[int] = []
-
-    def hear(number: int, _frame: FrameType | None) -> None:
-        if heard:
-            raise KeyboardInterrupt
-        heard.append(number)
-        remarks().print("stopping: what is not committed is given up; once more to end at once", style="dim")
-        cancel("Ctrl-C" if number == signal.SIGINT else "SIGTERM")
-
-    def listen() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, hear)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    listen()
-    try:
-        yield listen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

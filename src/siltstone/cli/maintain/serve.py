@@ -5,23 +5,15 @@ from threading import Event, Thread
 
 import click
 
-from siltstone.cli.compacting.runners import (
-    LOCAL_MASTER,
-    RUNNERS,
-    SPARK,
-    check_runner,
-    spark_settings,
-    start_runner,
-)
 from siltstone.cli.failures import Failure
+from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.logs import LEVELS, log_to_stderr
-from siltstone.cli.maintain.run import cancelled_by_signals
 from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.maintenance.pipeline.late_runner import LateRunner
-from siltstone.maintenance.runner import Runner
 from siltstone.maintenance.service.service import MaintenanceService
 from siltstone.maintenance.service.statistics import ServiceStatistics
+from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.server.maintaining import open_service
 
 SERVE_LEVEL = "info"
@@ -30,14 +22,7 @@ SERVE_LEVEL = "info"
 
 @click.command()
 @click.option("--once", is_flag=True, help="Every kind once, whatever its schedule, then end.")
-@click.option(
-    "--runner",
-    type=click.Choice(RUNNERS),
-    default=SPARK,
-    help="Who does the work: Spark (the default), or this process.",
-)
-@click.option("--master", metavar="URL", default=LOCAL_MASTER, help=f"The Spark master [{LOCAL_MASTER}].")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own; repeatable.")
+@runner_options
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
@@ -49,9 +34,7 @@ SERVE_LEVEL = "info"
 def serve(
     choice: StoreChoice,
     once: bool,
-    runner: str,
-    master: str,
-    conf: tuple[str, ...],
+    runner: RunnerChoice,
     log_level: str,
     as_json: bool,
 ) -> None:
@@ -66,14 +49,9 @@ def serve(
     report says what was done. A second one ends it at once.
     """
     settings = choice.settings()
-    spark = spark_settings(conf)
-    check_runner(runner)
+    runner.check()
     log_to_stderr(log_level)
-
-    def open_runner() -> Runner:
-        return start_runner(runner, master, spark)
-
-    with closing(LateRunner(open_runner)) as late, open_service(settings, late.start) as service:
+    with closing(LateRunner(runner.start)) as late, open_service(settings, late.start) as service:
         say = remarks() if as_json else results()
         say.print(
             f"Maintenance is at work (store {settings.folder}, {_words(runner)})",
@@ -114,8 +92,8 @@ def _run(service: MaintenanceService, *, is_once: bool) -> bool:
     return bool(stopped)
 
 
-def _words(runner: str) -> str:
-    return "Spark is started when it is needed" if runner == SPARK else "in this process"
+def _words(runner: RunnerChoice) -> str:
+    return "Spark is started when it is needed" if runner.is_spark else "in this process"
 
 
 def _report(done: ServiceStatistics, *, as_json: bool) -> None:

@@ -9,13 +9,11 @@ from rich.console import Group, RenderableType
 from siltstone.cli.output import print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import count_words, seconds_words, size_words, time_words
-from siltstone.maintenance.kinds.table import KIND_NAMES
-from siltstone.maintenance.pipeline.last_runs import LastRun, last_runs
-from siltstone.maintenance.pipeline.set_aside import SetAside, all_set_aside
-from siltstone.maintenance.pressure import Pressure, Space, measure
+from siltstone.maintenance.kinds import KIND_NAMES
+from siltstone.maintenance.pipeline.set_aside import LastRun, SetAside, all_set_aside, last_runs
+from siltstone.maintenance.pressure import Pressure, Space
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
-from siltstone.runtime.disks import SystemDisks
 
 FINISHED_SHOWN_MAX = 15
 """--json has all that are kept."""
@@ -33,8 +31,7 @@ def status(choice: StoreChoice, as_json: bool) -> None:
     """
     with choice.open() as store:
         image, now_ms = store.metadata.image, store.context.clock.now_ms()
-        quota_bytes = store.settings.maintenance.gc.quota_bytes
-        spaces = measure(image, store.buckets.urls, SystemDisks(), quota_bytes).spaces
+        spaces = store.context.space().spaces
     if as_json:
         print_json(_as_document(image, spaces, now_ms))
     else:

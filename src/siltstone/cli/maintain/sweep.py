@@ -6,8 +6,8 @@ from siltstone.cli.failures import Failure
 from siltstone.cli.output import facts, print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import counted, size_words
-from siltstone.maintenance.sweep import SweepReport
-from siltstone.maintenance.sweep import sweep as sweep_store
+from siltstone.maintenance.sweep.sweeping import SweepReport
+from siltstone.maintenance.sweep.sweeping import sweep as sweep_store
 
 
 @click.command()

@@ -1,5 +1,6 @@
 """Plans and reports, for people."""
 
+from collections.abc import Sequence
 from itertools import islice
 
 from rich.console import Group, RenderableType
@@ -7,13 +8,14 @@ from rich.table import Table
 
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
-from siltstone.maintenance.kinds.overview import KindOverview, Overview
-from siltstone.maintenance.kinds.plan_text import objects_words
+from siltstone.maintenance.overview import KindOverview, Overview, objects_words
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.running import RunReport
 
 ROWS_SHOWN_MAX = 60
 """Of one kind; --json has all."""
+
+ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
 
 
 def plan_shown(planned: Overview) -> RenderableType:
@@ -26,6 +28,9 @@ def plan_shown(planned: Overview) -> RenderableType:
         parts += [shown, "", _totals(planned)]
     else:
         parts.append("Nothing to do. (siltstone maintain explain says why)")
+    making = [unit for each in planned.kinds for unit in each.units if unit.outputs]
+    if making and len(planned.kinds) == 1:
+        parts += ["", _outputs_shown(making), ABBREVIATIONS]
     for each in planned.kinds:
         parts += [f"{each.kind}: no plan could be made: {each.trouble}"] if each.trouble else []
         parts += [_waiting_line(each)] if each.waiting else []
@@ -37,6 +42,28 @@ def _add_units(shown: Table, planned: KindOverview) -> None:
         shown.add_row(planned.kind, *unit_cells(unit), unit.reason)
     if (more := len(planned.units) - ROWS_SHOWN_MAX) > 0:
         shown.add_row(planned.kind, "…", "", "", "", f"and {count_words(more)} more (--json has all)")
+
+
+def _outputs_shown(units: Sequence[PlannedUnit]) -> Table:
+    shown = table("makes", ">stream", ">start", ">end", ">bytes", ">from", ">task", "because")
+    outputs = [output for unit in units for output in unit.outputs]
+    for each in outputs[:ROWS_SHOWN_MAX]:
+        is_one_task = each.first_task == each.last_task
+        shown.add_row(
+            each.makes,
+            count_words(each.streams) + " str." if each.stream_id is None else str(each.stream_id),
+            "" if each.start_offset is None else count_words(each.start_offset),
+            "" if each.end_offset is None else count_words(each.end_offset),
+            size_words(each.size_bytes),
+            count_words(len(each.sources)),
+            str(each.first_task) if is_one_task else f"{each.first_task}-{each.last_task}",
+            each.reason,
+        )
+    # A unit does not list all that a large plan makes.
+    if (more := sum(unit.objects_after for unit in units) - ROWS_SHOWN_MAX) > 0:
+        listed = "all" if more + ROWS_SHOWN_MAX <= len(outputs) else f"the first {len(outputs):,}"
+        shown.add_row("…", *[""] * 6, f"and {count_words(more)} more (--json has {listed})")
+    return shown
 
 
 def unit_cells(unit: PlannedUnit) -> tuple[str, ...]:

@@ -19,11 +19,11 @@ from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
+    ProducedPartition,
+    ProducePartition,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
+    ProduceTopic,
 )
 from siltstone.model.errors import Unavailable
 
@@ -109,8 +109,8 @@ class Delivery:
         batches = {batch.partition: batch for batch in self._under_way[connection].popleft()}
         answer = connection.receive(ProduceResponse, ANSWER_TIME_LIMIT_MS)
         failures: list[KafkaNotReady | RecordsRefused] = []
-        for topic in answer.responses:
-            for result in topic.partition_responses:
+        for topic in answer.topics:
+            for result in topic.partitions:
                 batch = batches[TopicPartition(topic.name, result.index)]
                 if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledge(batch, result)
@@ -128,7 +128,7 @@ class Delivery:
                 while under_way:
                     self._receive(connection)
 
-    def _acknowledge(self, batch: OutgoingBatch, result: PartitionProduceResponse) -> None:
+    def _acknowledge(self, batch: OutgoingBatch, result: ProducedPartition) -> None:
         del self._unacknowledged[batch.number]
         self._untested.discard(batch.partition)
         self._tested.add(batch.partition)
@@ -136,7 +136,7 @@ class Delivery:
         self._on_delivered(batch, offset)
 
     def _failure(
-        self, batch: OutgoingBatch, result: PartitionProduceResponse, is_alone: bool
+        self, batch: OutgoingBatch, result: ProducedPartition, is_alone: bool
     ) -> KafkaNotReady | RecordsRefused:
         """Out of order may mean that the batch before it was refused, and comes again too."""
         code = ErrorCode(result.error_code)
@@ -177,20 +177,20 @@ class Delivery:
 
 
 def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
-    topics: dict[str, list[PartitionProduceData]] = {}
+    topics: dict[str, list[ProducePartition]] = {}
     for batch in batches:
-        data = PartitionProduceData(index=batch.partition.partition, records=batch.data)
+        data = ProducePartition(index=batch.partition.partition, records=batch.data)
         topics.setdefault(batch.partition.topic, []).append(data)
     return ProduceRequest(
         acks=ALL_REPLICAS,
         timeout_ms=BROKER_TIME_LIMIT_MS,
-        topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        topics=[ProduceTopic(name=name, partitions=data) for name, data in topics.items()],
     )
 
 
-def _refused(batch: OutgoingBatch, code: ErrorCode, result: PartitionProduceResponse) -> RecordsRefused:
+def _refused(batch: OutgoingBatch, code: ErrorCode, result: ProducedPartition) -> RecordsRefused:
     line, message = batch.lines[0], result.error_message
     for wrong in result.record_errors[:1]:
         line = batch.lines[wrong.batch_index] if wrong.batch_index < len(batch.lines) else line
-        message = wrong.batch_index_error_message or message
+        message = wrong.message or message
     return RecordsRefused(code, f"line {line}: {words_of(code, message)}")

@@ -122,11 +122,12 @@ def _field(name: str, plain: Any, notes: tuple[Any, ...], version: int) -> Field
 
 
 def _wire_type(members: list[Any], notes: tuple[Any, ...], version: int) -> WireType:
-    gathered = any(isinstance(note, Gathered) for note in notes)
-    if gathered or memoryview in members:
-        return Blob(gathered)
+    if memoryview in members:
+        return Blob(_is_gathered(notes))
     (plain,) = members
     plain, inner_notes = _apart(plain)
+    if _is_gathered((*inner_notes, *notes)):
+        return Blob(gathered=True)
     numbers = [note for note in (*inner_notes, *notes) if isinstance(note, Number)]
     if numbers or plain is bool:
         return numbers[0] if numbers else BOOLEAN
@@ -136,3 +137,7 @@ def _wire_type(members: list[Any], notes: tuple[Any, ...], version: int) -> Wire
         return ArrayOf(_wire_type([get_args(plain)[0]], (), version))
     assert issubclass(plain, Structure), f"{plain} is no type of the notation"
     return _group(plain, version)
+
+
+def _is_gathered(notes: tuple[Any, ...]) -> bool:
+    return any(isinstance(note, Gathered) for note in notes)

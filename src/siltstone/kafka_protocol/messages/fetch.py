@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.notation import (
     Int32,
     Int64,
     Message,
-    Records,
+    RecordPieces,
     Structure,
     Tag,
     Uuid,
@@ -21,30 +21,30 @@ from siltstone.kafka_protocol.notation import (
 )
 
 
-class ReplicaState(Structure, frozen=True, kw_only=True):
+class FetchReplica(Structure, frozen=True, kw_only=True):
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
 class FetchPartition(Structure, frozen=True, kw_only=True):
-    partition: Int32 = 0
+    index: Int32 = 0
     current_leader_epoch: Annotated[Int32, Versions(9)] = -1
     fetch_offset: Int64 = 0
     last_fetched_epoch: Annotated[Int32, Versions(12)] = -1
     log_start_offset: Annotated[Int64, Versions(5)] = -1
-    partition_max_bytes: Int32 = 0
+    bytes_max: Int32 = 0
     replica_directory_id: Annotated[Uuid, Versions(17), Tag(0)] = NO_UUID
     high_watermark: Annotated[Int64, Versions(18), Tag(1)] = 0x7FFFFFFFFFFFFFFF
 
 
 class FetchTopic(Structure, frozen=True, kw_only=True):
-    topic: Annotated[str, Versions(4, 12)] = ""
+    name: Annotated[str, Versions(4, 12)] = ""
     topic_id: Annotated[Uuid, Versions(13)] = NO_UUID
     partitions: list[FetchPartition] = []
 
 
 class ForgottenTopic(Structure, frozen=True, kw_only=True):
-    topic: Annotated[str, Versions(7, 12)] = ""
+    name: Annotated[str, Versions(7, 12)] = ""
     topic_id: Annotated[Uuid, Versions(13)] = NO_UUID
     partitions: list[Int32] = []
 
@@ -56,7 +56,7 @@ class FetchRequest(Message, frozen=True, kw_only=True):
 
     cluster_id: Annotated[str | None, Versions(12), Tag(0)] = None
     replica_id: Annotated[Int32, Versions(4, 14)] = -1
-    replica_state: Annotated[ReplicaState, Versions(15), Tag(1)] = ReplicaState()
+    replica: Annotated[FetchReplica, Versions(15), Tag(1)] = FetchReplica()
     max_wait_ms: Int32 = 0
     min_bytes: Int32 = 0
     max_bytes: Int32 = 0x7FFFFFFF
@@ -64,7 +64,7 @@ class FetchRequest(Message, frozen=True, kw_only=True):
     session_id: Annotated[Int32, Versions(7)] = 0
     session_epoch: Annotated[Int32, Versions(7)] = -1
     topics: list[FetchTopic] = []
-    forgotten_topics_data: Annotated[list[ForgottenTopic], Versions(7)] = []
+    forgotten_topics: Annotated[list[ForgottenTopic], Versions(7)] = []
     rack_id: Annotated[str, Versions(11)] = ""
 
 
@@ -73,7 +73,7 @@ class EpochEndOffset(Structure, frozen=True, kw_only=True):
     end_offset: Int64 = -1
 
 
-class LeaderIdAndEpoch(Structure, frozen=True, kw_only=True):
+class CurrentLeader(Structure, frozen=True, kw_only=True):
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
@@ -88,24 +88,24 @@ class AbortedTransaction(Structure, frozen=True, kw_only=True):
     first_offset: Int64 = 0
 
 
-class PartitionData(Structure, frozen=True, kw_only=True):
-    partition_index: Int32 = 0
+class FetchedPartition(Structure, frozen=True, kw_only=True):
+    index: Int32 = 0
     error_code: Int16 = 0
-    high_watermark: Int64 = 0
+    high_watermark: Int64 = -1
     last_stable_offset: Int64 = -1
     log_start_offset: Annotated[Int64, Versions(5)] = -1
     diverging_epoch: Annotated[EpochEndOffset, Versions(12), Tag(0)] = EpochEndOffset()
-    current_leader: Annotated[LeaderIdAndEpoch, Versions(12), Tag(1)] = LeaderIdAndEpoch()
+    current_leader: Annotated[CurrentLeader, Versions(12), Tag(1)] = CurrentLeader()
     snapshot_id: Annotated[SnapshotId, Versions(12), Tag(2)] = SnapshotId()
-    aborted_transactions: list[AbortedTransaction] | None = []
+    aborted_transactions: list[AbortedTransaction] | None = None
     preferred_read_replica: Annotated[Int32, Versions(11)] = -1
-    records: Records | None = b""
+    records: RecordPieces | None = []
 
 
-class FetchableTopicResponse(Structure, frozen=True, kw_only=True):
-    topic: Annotated[str, Versions(4, 12)] = ""
+class FetchedTopic(Structure, frozen=True, kw_only=True):
+    name: Annotated[str, Versions(4, 12)] = ""
     topic_id: Annotated[Uuid, Versions(13)] = NO_UUID
-    partitions: list[PartitionData] = []
+    partitions: list[FetchedPartition] = []
 
 
 class NodeEndpoint(Structure, frozen=True, kw_only=True):
@@ -123,5 +123,5 @@ class FetchResponse(Message, frozen=True, kw_only=True):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Versions(7)] = 0
     session_id: Annotated[Int32, Versions(7)] = 0
-    responses: list[FetchableTopicResponse] = []
+    topics: list[FetchedTopic] = []
     node_endpoints: Annotated[list[NodeEndpoint], Versions(16), Tag(0)] = []

@@ -20,15 +20,15 @@ from siltstone.kafka_protocol.notation import (
 )
 
 
-class PartitionProduceData(Structure, frozen=True, kw_only=True):
+class ProducePartition(Structure, frozen=True, kw_only=True):
     index: Int32 = 0
-    records: Records | None = b""
+    records: Records | None = None
 
 
-class TopicProduceData(Structure, frozen=True, kw_only=True):
+class ProduceTopic(Structure, frozen=True, kw_only=True):
     name: Annotated[str, Versions(3, 12)] = ""
     topic_id: Annotated[Uuid, Versions(13)] = NO_UUID
-    partition_data: list[PartitionProduceData] = []
+    partitions: list[ProducePartition] = []
 
 
 class ProduceRequest(Message, frozen=True, kw_only=True):
@@ -39,34 +39,34 @@ class ProduceRequest(Message, frozen=True, kw_only=True):
     transactional_id: str | None = None
     acks: Int16 = 0
     timeout_ms: Int32 = 0
-    topic_data: list[TopicProduceData] = []
+    topics: list[ProduceTopic] = []
 
 
-class BatchIndexAndErrorMessage(Structure, frozen=True, kw_only=True):
+class RecordError(Structure, frozen=True, kw_only=True):
     batch_index: Int32 = 0
-    batch_index_error_message: str | None = None
+    message: str | None = None
 
 
-class LeaderIdAndEpoch(Structure, frozen=True, kw_only=True):
+class CurrentLeader(Structure, frozen=True, kw_only=True):
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-class PartitionProduceResponse(Structure, frozen=True, kw_only=True):
+class ProducedPartition(Structure, frozen=True, kw_only=True):
     index: Int32 = 0
     error_code: Int16 = 0
-    base_offset: Int64 = 0
+    base_offset: Int64 = -1
     log_append_time_ms: Int64 = -1
     log_start_offset: Annotated[Int64, Versions(5)] = -1
-    record_errors: Annotated[list[BatchIndexAndErrorMessage], Versions(8)] = []
+    record_errors: Annotated[list[RecordError], Versions(8)] = []
     error_message: Annotated[str | None, Versions(8)] = None
-    current_leader: Annotated[LeaderIdAndEpoch, Versions(10), Tag(0)] = LeaderIdAndEpoch()
+    current_leader: Annotated[CurrentLeader, Versions(10), Tag(0)] = CurrentLeader()
 
 
-class TopicProduceResponse(Structure, frozen=True, kw_only=True):
+class ProducedTopic(Structure, frozen=True, kw_only=True):
     name: Annotated[str, Versions(3, 12)] = ""
     topic_id: Annotated[Uuid, Versions(13)] = NO_UUID
-    partition_responses: list[PartitionProduceResponse] = []
+    partitions: list[ProducedPartition] = []
 
 
 class NodeEndpoint(Structure, frozen=True, kw_only=True):
@@ -81,6 +81,6 @@ class ProduceResponse(Message, frozen=True, kw_only=True):
     versions: ClassVar[tuple[int, int]] = (3, 13)
     flexible_since: ClassVar[int | None] = 9
 
-    responses: list[TopicProduceResponse] = []
+    topics: list[ProducedTopic] = []
     throttle_time_ms: Int32 = 0
     node_endpoints: Annotated[list[NodeEndpoint], Versions(10), Tag(0)] = []

@@ -1,10 +1,10 @@
 """A batch from its records: what the group coordinator, the tools and the tests write.
 
-``build_batch`` gives the records consecutive offsets, as a producer does. ``encode_batch`` is for those who have a
-header and keep its offsets and timestamps, which is what a rewritten batch needs. Read next: ``reading``.
+``build_batch`` gives the records consecutive offsets, as a producer does. ``seal_batch`` puts a header before encoded
+records whose offsets and timestamps stay as they are, which a rewritten batch needs. Read next: ``reading``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from siltstone.kafka_protocol.batch_errors import RecordCountWrong
 from siltstone.kafka_protocol.batch_header import (
@@ -64,18 +64,6 @@ def build_batch(
     for offset_delta, record in enumerate(records):
         append_record(body, record, offset_delta, header.base_timestamp_ms)
     return seal_batch(header, body, len(records))
-
-
-def encode_batch(header: BatchHeader, records: Iterable[Record]) -> bytearray:
-    """The records at their own offsets under this header, whose length, CRC and record count are made anew."""
-    body = bytearray()
-    count = 0
-    for record in records:
-        offset_delta = record.offset - header.base_offset
-        assert 0 <= offset_delta <= header.last_offset_delta
-        append_record(body, record, offset_delta, header.base_timestamp_ms)
-        count += 1
-    return seal_batch(header, body, count)
 
 
 def seal_batch(header: BatchHeader, body: Buffer, record_count: int) -> bytearray:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sweep import is_forsaken
+from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
+from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_identity import store_id_of
 from siltstone.model.errors import SiltstoneError

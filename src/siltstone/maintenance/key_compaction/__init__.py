@@ -1,8 +1,6 @@
-"""Key compaction: of each key only the newest record stays (RocketMQ's compaction topic, Kafka's log cleaner).
+"""Key compaction: of each key of a compacted topic only the latest record stays; offsets do not change.
 
-``unit`` (what a task is given, and what it answers), ``planning`` (which streams, how far: pure), ``rewriting`` (the
-task: decode, map, filter, write), ``kind`` (plan, job, commit for each stream).
-
-The only part of maintenance that looks into record batches. Rules G1 to G34 are those of
-reference/key-compaction-retention-gc.md, section 2.2.
+``planning`` (which streams, and how far: pure), ``kind``, ``carrying_out`` (waves of streams, a commit for each),
+``task_input`` and ``task`` (one stream), ``passes`` (the two scans of a task), ``kernels`` (the inner loops, plain and
+compiled).
 """

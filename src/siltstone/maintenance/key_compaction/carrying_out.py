@@ -1,7 +1,8 @@
-"""One wave: ids, tasks, and a commit for each stream (rule 5: done, refused or unknown).
+"""Carrying out key compaction wave by wave: ids, tasks, and a commit for each stream (rule 5: done, refused or
+unknown).
 
-A wave whose run failed does not say whose fault it was, so its streams are run again one by one, under new ids:
-attempts of the first run may still be writing.
+A runner that gave up does not say which stream was at fault. The streams of the wave are then compacted one by one,
+under new ids, because attempts of the first run may still be writing.
 """
 
 import logging
@@ -9,23 +10,20 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from siltstone.maintenance.bucket_owner import refuse_bucket_of_another_store
+from siltstone.foundation.quantity_words import count_words, counted, size_words
 from siltstone.maintenance.committing import commit
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.key_compaction.planning.binding import Attempt, outputs_max, unit_of
-from siltstone.maintenance.key_compaction.planning.staleness import why_stale
+from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.key_compaction.planning.binding import Binding, input_of, outputs_max, why_stale
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
-from siltstone.maintenance.key_compaction.reporting import done, failed, not_needed
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
-from siltstone.maintenance.key_compaction.unit import (
+from siltstone.maintenance.key_compaction.task_input import (
+    CODEC,
+    KeyCompactionInput,
     KeyCompactionResult,
-    KeyCompactionUnit,
-    decode_result,
-    encode_unit,
 )
-from siltstone.maintenance.pipeline.kind import StartRunner, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import RunFailed, Task
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
+from siltstone.maintenance.settings import KeyCompactionSettings
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import (
@@ -47,36 +45,24 @@ COMMIT_MARGIN_MS = 1 * HOUR_MS
 
 
 class _Bound(msgspec.Struct, frozen=True):
-    """A plan with what was prepared for it."""
+    """A plan, and the task input made of it and of what was prepared for it."""
 
     plan: StreamPlan
-    unit: KeyCompactionUnit
+    given: KeyCompactionInput
     latest_ms: int
 
 
 class CarryingOut:
-    """Of one job. ``has_remaining``: a map was full."""
-
-    def __init__(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        settings: KeyCompactionSettings,
-        task: Task,
-        watch: Watch,
-    ) -> None:
-        self._context = context
-        self._start_runner = start_runner
-        self._job_id = job_id
+    def __init__(self, attempt: Attempt, settings: KeyCompactionSettings, task: Task) -> None:
+        self._attempt = attempt
+        self._context = attempt.context
+        self._watch = attempt.watch
         self._settings = settings
         self._task = task
-        self._watch = watch
-        self._bucket_id = context.buckets.default_bucket_id
-        self.has_remaining = False
+        self._bucket_id = attempt.context.buckets.default_bucket_id
 
     def carry_out(self, wave: Sequence[StreamPlan]) -> Iterator[UnitReport]:
-        """Raises as ``KindPlan.carry_out``."""
+        """Raises as ``Kind.carry_out``."""
         self._watch.check()
         image = self._context.metadata.refresh()
         refuse_bucket_of_another_store(self._context, self._bucket_id)
@@ -111,10 +97,10 @@ class CarryingOut:
         """The outcome of the task follows from what is fixed here."""
         count = outputs_max(plan, self._settings.object_bytes)
         time_limit_ms = self._settings.allowance_ms + COMMIT_MARGIN_MS
-        prepare = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._job_id)
+        prepare = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
         first_object_id = self._context.metadata.execute(prepare)
         now_ms = self._context.clock.now_ms()
-        attempt = Attempt(
+        binding = Binding(
             start_offset=image.streams[plan.stream_id].start_offset,
             now_ms=now_ms,
             latest_ms=now_ms + self._settings.allowance_ms,
@@ -124,19 +110,20 @@ class CarryingOut:
             bucket_urls=self._context.buckets.urls,
             hash_key=self._context.rng.getrandbits(128).to_bytes(16, "big"),
         )
-        return _Bound(plan, unit_of(plan, attempt, self._settings), attempt.latest_ms)
+        return _Bound(plan, input_of(plan, binding, self._settings), binding.latest_ms)
 
     def _run(self, bound: Sequence[_Bound]) -> list[KeyCompactionResult]:
         told = self._watch.steps("compact keys", sum(each.plan.bytes_read for each in bound))
-        units = [encode_unit(each.unit) for each in bound]
-        return [decode_result(each) for each in self._start_runner().run(self._task, units, told)]
+        inputs = [CODEC.encode_input(each.given) for each in bound]
+        results = self._attempt.start_runner().run(self._task, inputs, told)
+        return [CODEC.decode_result(each) for each in results]
 
     def _settle(self, bound: _Bound, result: KeyCompactionResult) -> UnitReport:
-        """What a task of a failure wrote is left to the sweep: an attempt that still runs could write it again."""
-        if result.failure:
-            return failed(bound.plan, result.failure)
-        unit = bound.unit
-        assert unit.dirty_offset <= result.cleaned_offset <= unit.bound, f"{result} of {unit.name}"
+        """Outputs of a task that failed are left to the sweep: an attempt that still runs could write them again."""
+        if result.failure is not None:
+            return failed(bound.plan, result.failure.reason)
+        given = bound.given
+        assert given.dirty_offset <= result.cleaned_offset <= given.bound, f"{result} of {given.name}"
         try:
             commit(self._context, self._command(bound, result), self._context.buckets.store(self._bucket_id))
         except JobNotRunning:
@@ -145,16 +132,15 @@ class CarryingOut:
             return not_needed(bound.plan, str(refusal))
         except Refusal as refusal:
             return failed(bound.plan, str(refusal))
-        self.has_remaining |= result.map_was_full
         return done(bound.plan, result)
 
     def _command(self, bound: _Bound, result: KeyCompactionResult) -> CommitKeyCompaction:
-        unit, plan = bound.unit, bound.plan
+        given, plan = bound.given, bound.plan
         new = () if result.is_unchanged else result.objects
         used = {each.object_id for each in new}
-        prepared = range(unit.first_object_id, unit.first_object_id + unit.object_count_max)
+        prepared = range(given.first_object_id, given.first_object_id + given.object_count_max)
         return CommitKeyCompaction(
-            job_id=self._job_id,
+            job_id=self._attempt.job_id,
             stream_id=plan.stream_id,
             topic_id=plan.topic_id,
             configs=plan.configs,
@@ -164,3 +150,51 @@ class CarryingOut:
             latest_ms=bound.latest_ms,
             released=tuple(object_id for object_id in prepared if object_id not in used),
         )
+
+
+def done(plan: StreamPlan, result: KeyCompactionResult) -> UnitReport:
+    is_unchanged = result.is_unchanged
+    written = sum(each.size_bytes for each in result.objects)
+    return UnitReport(
+        name=plan.name,
+        outcome=Outcome.DONE,
+        text=_text(plan, result),
+        bytes_read=result.bytes_read,
+        bytes_written=result.bytes_written,
+        bytes_freed=0 if is_unchanged else max(0, plan.source_bytes - written),
+        objects_before=len(plan.sources),
+        objects_after=len(plan.sources) if is_unchanged else len(result.objects),
+        records_removed=result.records_read - result.records_kept,
+        peak_memory_bytes=result.peak_memory_bytes,
+        has_remaining=result.map_was_full,
+    )
+
+
+def not_needed(plan: StreamPlan, reason: str) -> UnitReport:
+    return UnitReport(name=plan.name, outcome=Outcome.NOT_NEEDED, text=reason)
+
+
+def failed(plan: StreamPlan, reason: str) -> UnitReport:
+    return UnitReport(name=plan.name, outcome=Outcome.FAILED, text=reason)
+
+
+def _text(plan: StreamPlan, result: KeyCompactionResult) -> str:
+    facts = [
+        f"clean up to offset {count_words(result.cleaned_offset)}",
+        f"{count_words(result.records_kept)} of {counted(result.records_read, 'record')} left",
+        "nothing could be removed" if result.is_unchanged else _sizes(plan, result),
+        f"{counted(result.tombstones_kept, 'tombstone')} kept" if result.tombstones_kept else "",
+        f"{counted(result.null_keys, 'record')} without key removed" if result.null_keys else "",
+        f"{counted(result.batches_grown, 'batch', 'batches')} larger than before"
+        if result.batches_grown
+        else "",
+        f"the map was full with {counted(result.keys_mapped, 'key')}: the next run goes on"
+        if result.map_was_full
+        else "",
+    ]
+    return "; ".join(filter(None, facts))
+
+
+def _sizes(plan: StreamPlan, result: KeyCompactionResult) -> str:
+    written = sum(each.size_bytes for each in result.objects)
+    return f"{size_words(plan.source_bytes)} became {size_words(written)}"

@@ -2,29 +2,27 @@
 
     image → plan → job → waves: ids → tasks on the runner → a commit for each stream
 
-What one stream costs, it costs itself: a task that answers a failure, or a commit that is refused, leaves the others of
-its wave as they are.
+A task that fails, or a commit that is refused, concerns one stream; the other streams of its wave are not affected.
 """
 
 from collections.abc import Iterator, Sequence
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
-from siltstone.maintenance.key_compaction.planning.planner import plan_streams
-from siltstone.maintenance.key_compaction.planning.stream_plan import PlannedStreams, planned_unit
-from siltstone.maintenance.key_compaction.planning.waves import waves
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
-from siltstone.maintenance.pipeline.kind import PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
+from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
+from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, UnitReport
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import Task
+from siltstone.maintenance.settings import KeyCompactionSettings
+from siltstone.maintenance.tasks.task import Task
 
 KEY_COMPACTION = "key-compaction"
 
 
 class KeyCompaction:
-    """``task``: another one for tests."""
+    """``task`` is replaced by tests."""
 
     name = KEY_COMPACTION
 
@@ -38,41 +36,21 @@ class KeyCompaction:
     def lease_ms(self) -> int:
         return self._settings.lease_ms
 
-    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> "KeyCompactionPlan":
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         """Reads the image, nothing else. Raises Unavailable."""
         planned = plan_streams(context.metadata.refresh(), scope, context.clock.now_ms())
-        return KeyCompactionPlan(planned, self._settings, self._task)
-
-
-class KeyCompactionPlan:
-    """``has_remaining``: maps were full, so the next run goes on at once."""
-
-    kind = KEY_COMPACTION
-
-    def __init__(self, planned: PlannedStreams, settings: KeyCompactionSettings, task: Task) -> None:
-        self._settings = settings
-        self._task = task
-        self._plans = {plan.name: plan for plan in planned.chosen}
-        self.units: tuple[PlannedUnit, ...] = tuple(
-            planned_unit(plan, settings.object_bytes) for plan in planned.chosen
+        return Plan(
+            kind=self.name,
+            units=[planned_unit(plan, self._settings.object_bytes) for plan in planned.chosen],
+            unplanned=planned.unplanned,
+            work={plan.name: plan for plan in planned.chosen},
         )
-        self.unplanned: tuple[Unplanned, ...] = planned.unplanned
-        self.has_remaining = False
 
-    def carry_out(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        names: Sequence[str],
-        watch: Watch,
-    ) -> Iterator[UnitReport]:
-        """As the port says. What could not be committed is as it was; what was uploaded for it is swept away."""
-        carrying = CarryingOut(context, start_runner, job_id, self._settings, self._task, watch)
-        chosen = [self._plans[name] for name in names]
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        """A stream that could not be committed is as it was; the sweep deletes what was uploaded for it."""
+        carrying = CarryingOut(attempt, self._settings, self._task)
+        chosen = [plan.work[name] for name in names]
         for wave in waves(chosen, self._settings.wave_bytes_max, self._settings.wave_streams_max):
-            if watch.is_over:
+            if attempt.watch.is_over:
                 return
-            for report in carrying.carry_out(wave):
-                self.has_remaining = carrying.has_remaining
-                yield report
+            yield from carrying.carry_out(wave)

@@ -1,6 +1,6 @@
 """One pipeline for every kind of maintenance: image → plan → job → tasks → a commit for each unit → report.
 
-``kind`` (what a kind of maintenance is), ``scope`` (what is asked for), ``watch`` (progress, cancelling, time),
-``running`` (carrying a plan out), ``set_aside`` (units that failed, and when they are tried again), ``kinds`` (the
-table of them).
+``kind`` (the words and the ports), ``scope`` (what is asked for, and how much a run may take), ``watch`` (progress,
+cancelling, time), ``running`` (one run of one kind), ``driver`` (several kinds, one after another), ``set_aside``
+(units that failed, when they are tried again, and when each kind last ran), ``schedule`` (when a kind is due).
 """

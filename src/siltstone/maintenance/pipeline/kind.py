@@ -1,20 +1,21 @@
-"""What a kind of maintenance is to the pipeline.
+"""What a kind of maintenance is to the pipeline, in the words that all kinds share.
 
-A *plan* is made from the image and the objects' indexes, writes nothing, and has a reason for each of its *units*. A
-unit is what is committed by itself: a stream, a batch of streams, a round of stream set objects. One that fails costs
-the others nothing.
+*Unit*: what is committed by itself, such as a stream, a batch of streams or a round of stream set objects. A unit
+that fails does not affect the others. *Plan*: the units that a kind would carry out now, each with a reason; making a
+plan writes nothing. *Job*: a durable decision to carry a plan out, with an id and a lease. *Attempt*: a plan being
+carried out now. *Task input*: what one task is given; a unit has any number of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import Runner
+from siltstone.maintenance.tasks.runner import Runner
 from siltstone.model.limits import SET_ASIDE_MS_MAX
 
 StartRunner = Callable[[], Runner]
@@ -22,11 +23,37 @@ StartRunner = Callable[[], Runner]
 
 NO_JOB = 0
 
+OUTPUTS_MAX = 1_000
+"""Most outputs that a planned unit lists. A plan may have ten thousand; people look at the first."""
+
+
+def object_name(object_id: int) -> str:
+    """The name of a unit, or of a part of a unit, that is one object."""
+    return f"object {object_id}"
+
+
+class PlannedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """One object that a unit would write. ``stream_id`` and the offsets are None for a stream set object. ``sources``
+    are object ids. The tasks [``first_task``, ``last_task``], counted from 1, write it."""
+
+    makes: str
+    stream_id: int | None
+    start_offset: int | None
+    end_offset: int | None
+    streams: int
+    blocks: int
+    size_bytes: int
+    sources: tuple[int, ...]
+    first_task: int
+    last_task: int
+    reason: str
+
 
 class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """``name`` is the same in every plan, so that what failed is found again: ``flights-0``, ``objects``. ``reason``:
-    in a sentence, why it is to be done. Bytes and objects are expected ones; ``detail`` is what else a person may
-    want to know, by name. ``set_aside_ms_max``: the longest it waits after failures."""
+    """``name`` is the same in every plan, such as ``flights-0`` or ``objects``, so that a failed unit is found again.
+    ``reason`` says in a sentence why the unit is worth doing. Bytes and objects are estimates. ``detail`` holds further
+    facts by name; ``outputs`` the first objects the unit would write, where the kind knows them. ``set_aside_ms_max``
+    is the longest time the unit waits after failures."""
 
     name: str
     reason: str
@@ -38,6 +65,7 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     objects_before: int = 0
     objects_after: int = 0
     detail: dict[str, str] = {}
+    outputs: tuple[PlannedOutput, ...] = ()
     set_aside_ms_max: int = SET_ASIDE_MS_MAX
 
 
@@ -70,45 +98,52 @@ class UnitReport(msgspec.Struct, frozen=True, kw_only=True):
     offsets_trimmed: int = 0
     records_removed: int = 0
     peak_memory_bytes: int = 0
+    has_remaining: bool = False
+    """The unit has more work, for the next run: a limit was reached."""
+    detail: dict[str, str] = {}
 
 
-class KindPlan(Protocol):
-    """``units`` in the order in which they are worth doing. ``has_remaining``: another run has work at once."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a kind would do. ``units`` are in the order in which they are worth doing. ``work`` is what the
+    kind needs to carry the units out; nothing but the kind reads it."""
 
-    @property
-    def kind(self) -> str: ...
-    @property
-    def units(self) -> Sequence[PlannedUnit]: ...
-    @property
-    def unplanned(self) -> Sequence[Unplanned]: ...
-    @property
-    def has_remaining(self) -> bool: ...
+    kind: str
+    units: Sequence[PlannedUnit] = ()
+    unplanned: Sequence[Unplanned] = ()
+    has_remaining: bool = False
+    """Another run would find work at once."""
+    work: Any = None
 
-    def carry_out(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        names: Sequence[str],
-        watch: Watch,
-    ) -> Iterator[UnitReport]:
-        """The units named, each reported when it is committed, or has failed; what failed may be a part that only the
-        work has shown, such as a damaged object. Raises Cancelled (what is not reported is
-        not done), JobNotRunning, and Unavailable when the metadata cannot be reached: no unit's fault."""
-        ...
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A plan being carried out now. ``job_id`` is NO_JOB for a kind without a lease."""
+
+    context: MaintenanceContext
+    start_runner: StartRunner
+    job_id: int
+    watch: Watch
 
 
 class Kind(Protocol):
+    """A kind of maintenance: it makes plans, and carries them out."""
+
     @property
     def name(self) -> str:
-        """Also that of its jobs: one driver at a time."""
+        """Also the name of its jobs: one driver at a time."""
         ...
 
     @property
-    def lease_ms(self) -> int:
-        """NO_JOB: two drivers at once do no harm, and none has to wait for the other."""
+    def lease_ms(self) -> int | None:
+        """How long a job of this kind lives without a sign of its driver. None: the kind takes no job, because two
+        drivers at once do no harm."""
         ...
 
-    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> KindPlan:
-        """Raises Unavailable; what is wrong with one unit is an Unplanned."""
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        """Writes nothing. What is wrong with one unit becomes an Unplanned. Raises Unavailable."""
+        ...
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        """Yields a report for each named unit as soon as it is committed or has failed. A report may also name a part
+        of a unit that only the work has shown to be at fault, such as a damaged object. Raises Cancelled (units
+        without a report are not done), JobNotRunning, and Unavailable when the metadata cannot be reached."""
         ...

@@ -11,17 +11,26 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.jobs import RunningJob, running_job
 from siltstone.maintenance.pipeline.kind import (
     NO_JOB,
+    Attempt,
     Kind,
-    KindPlan,
     Outcome,
+    Plan,
     PlannedUnit,
     StartRunner,
     UnitReport,
+    Unplanned,
 )
-from siltstone.maintenance.pipeline.last_runs import note_run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
-from siltstone.maintenance.pipeline.set_aside import SetAside, forget_gone, put_aside, set_aside, take_back
+from siltstone.maintenance.pipeline.set_aside import (
+    SetAside,
+    forget_gone,
+    note_run,
+    put_aside,
+    set_aside,
+    take_back,
+)
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
+from siltstone.maintenance.pressure import COPYING
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import SiltstoneError
 
@@ -88,13 +97,23 @@ def run(
     watch: Watch,
 ) -> RunReport:
     """Plans, and carries the plan out. Raises JobRunning, and Unavailable when the metadata cannot be reached."""
-    return carry_out(context, kind, kind.plan(context, scope, watch), start_runner, budget, watch, scope)
+    return carry_out(context, kind, plan_of(context, kind, scope, watch), start_runner, budget, watch, scope)
+
+
+def plan_of(context: MaintenanceContext, kind: Kind, scope: Scope, watch: Watch) -> Plan:
+    """The plan of a kind. A kind that copies plans nothing while there is no room for copies (GC17); for other kinds no
+    disk is asked, so that a disk which hangs cannot keep space from being freed. Raises as ``Kind.plan``."""
+    if kind.name in COPYING:
+        context.metadata.refresh()
+        if reason := context.space().why_waits(kind.name, is_forced=scope.is_forced):
+            return Plan(kind=kind.name, unplanned=(Unplanned("all", reason),))
+    return kind.plan(context, scope, watch)
 
 
 def carry_out(
     context: MaintenanceContext,
     kind: Kind,
-    plan: KindPlan,
+    plan: Plan,
     start_runner: StartRunner,
     budget: Budget,
     watch: Watch,
@@ -102,7 +121,7 @@ def carry_out(
 ) -> RunReport:
     """A plan that somebody may have looked at first. Raises JobRunning, and what StartJob does; what goes wrong later
     is in the report."""
-    carrying = _Carrying(context, kind, plan, watch)
+    carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
     if names:
         carrying.carry_out(names, start_runner)
@@ -122,8 +141,8 @@ def waiting(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> SetAsi
     return aside if is_waiting else None
 
 
-class _Carrying:
-    def __init__(self, context: MaintenanceContext, kind: Kind, plan: KindPlan, watch: Watch) -> None:
+class _CarryingOut:
+    def __init__(self, context: MaintenanceContext, kind: Kind, plan: Plan, watch: Watch) -> None:
         self._context = context
         self._kind = kind
         self._plan = plan
@@ -138,9 +157,8 @@ class _Carrying:
     def carry_out(self, names: Sequence[str], start_runner: StartRunner) -> None:
         with self._job(names) as job:
             try:
-                for report in self._plan.carry_out(
-                    self._context, start_runner, job.job_id, names, self._watch
-                ):
+                attempt = Attempt(self._context, start_runner, job.job_id, self._watch)
+                for report in self._kind.carry_out(self._plan, names, attempt):
                     self._reports.append(report)
                     self._remember(report)
             except Cancelled as stopped:
@@ -159,7 +177,7 @@ class _Carrying:
             job_id=self._job_id,
             units=tuple(self._reports),
             postponed=(*postponed, *(name for name in names if name not in reported)),
-            has_remaining=self._plan.has_remaining,
+            has_remaining=self._plan.has_remaining or any(each.has_remaining for each in self._reports),
             is_cancelled=self._is_cancelled,
             seconds=(self._context.clock.monotonic_ms() - self._started_ms) / 1000,
             trouble=self._trouble,
@@ -172,13 +190,12 @@ class _Carrying:
 
     @contextmanager
     def _job(self, names: Sequence[str]) -> Iterator[RunningJob]:
-        if self._kind.lease_ms == NO_JOB:
+        lease_ms = self._kind.lease_ms
+        if lease_ms is None:
             yield RunningJob(NO_JOB)
             return
         description = _description([self._units[name] for name in names])
-        with running_job(
-            self._context, self._kind.name, self._kind.lease_ms, description, self._watch.cancel
-        ) as job:
+        with running_job(self._context, self._kind.name, lease_ms, description, self._watch.cancel) as job:
             self._job_id = job.job_id
             yield job
 
@@ -194,7 +211,7 @@ class _Carrying:
 
 
 def _chosen(
-    context: MaintenanceContext, plan: KindPlan, budget: Budget, scope: Scope
+    context: MaintenanceContext, plan: Plan, budget: Budget, scope: Scope
 ) -> tuple[list[str], list[str]]:
     names: list[str] = []
     postponed: list[str] = []
@@ -210,7 +227,7 @@ def _chosen(
     return names, postponed
 
 
-def _names(plan: KindPlan) -> frozenset[str]:
+def _names(plan: Plan) -> frozenset[str]:
     return frozenset([*(each.name for each in plan.units), *(each.name for each in plan.unplanned)])
 
 

@@ -2,6 +2,9 @@
 
 It stands in the metadata, so every driver knows it, and a restart forgets nothing. A unit that succeeds begins
 anew, and so does one whose topic was configured otherwise meanwhile: that may have been the cure.
+
+When each kind last looked at everything and did what it found, whoever drove it: the schedule goes by it, so that
+a service that starts again, or a run by hand, does not make a daily run an hourly one.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,7 +16,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.metadata.commands import PutKey, RemoveKey
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.limits import SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
+from siltstone.model.limits import LAST_RUN_NOTED_MS, SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
 
 _PREFIX = "set-aside/"
 _TEXT_CHARACTERS_MAX = 500
@@ -92,3 +95,37 @@ def _fingerprint(image: MetadataImage, name: str | None) -> int:
 
 def _key(kind: str, name: str) -> str:
     return f"{_PREFIX}{kind}/{name}"
+
+
+_LAST_RUN_PREFIX = "last-run/"
+
+
+class LastRun(msgspec.Struct, frozen=True):
+    kind: str
+    ended_ms: int
+    report: str
+
+
+def last_runs(image: MetadataImage) -> dict[str, LastRun]:
+    """By kind."""
+    return {each.kind: each for each in _all(image)}
+
+
+def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
+    """Kinds that run every minute are noted now and then: the metadata need not know more."""
+    now_ms = context.clock.now_ms()
+    standing = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
+    # One in the future was noted by a clock that is or was ahead.
+    if standing is None or not 0 <= now_ms - _decoded(standing).ended_ms < LAST_RUN_NOTED_MS:
+        value = msgspec.json.encode(LastRun(kind, now_ms, report))
+        context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
+
+
+def _all(image: MetadataImage) -> Iterator[LastRun]:
+    for key, value in image.keys.items():
+        if key.startswith(_LAST_RUN_PREFIX):
+            yield _decoded(value)
+
+
+def _decoded(value: bytes) -> LastRun:
+    return msgspec.json.decode(value, type=LastRun)

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Outcome, PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, UnitReport
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.retention.planning import BoundOf, RetentionPlanned, TopicRetention, plan_retention
+from siltstone.maintenance.retention.planning import BoundOf, TopicRetention, plan_retention
 from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.commands import RollSegments, TrimStreams
 from siltstone.metadata.image import ImageView
@@ -41,49 +39,21 @@ class Retention:
     def lease_ms(self) -> int:
         return JOB_LEASE_MS
 
-    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> "RetentionPlan":
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         watch.check()
         image = context.metadata.refresh()
-        return RetentionPlan(plan_retention(image, scope, context.clock.now_ms(), self._bounds(image)))
+        planned = plan_retention(image, scope, context.clock.now_ms(), self._bounds(image))
+        return Plan(kind=RETENTION, units=planned.units, unplanned=planned.unplanned, work=planned.topics)
 
-
-class RetentionPlan(msgspec.Struct, frozen=True):
-    planned: RetentionPlanned
-
-    @property
-    def kind(self) -> str:
-        return RETENTION
-
-    @property
-    def units(self) -> Sequence[PlannedUnit]:
-        return self.planned.units
-
-    @property
-    def unplanned(self) -> Sequence[Unplanned]:
-        return self.planned.unplanned
-
-    @property
-    def has_remaining(self) -> bool:
-        return False
-
-    def carry_out(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        names: Sequence[str],
-        watch: Watch,
-    ) -> Iterator[UnitReport]:
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         for done, name in enumerate(names):
-            watch.tell("trim", done, len(names))
-            if watch.is_over:
+            attempt.watch.tell("trim", done, len(names))
+            if attempt.watch.is_over:
                 return
-            yield _carried_out(context, job_id, name, self.planned.topics[name])
+            yield _trimmed(attempt.context, attempt.job_id, name, plan.work[name])
 
 
-def _carried_out(
-    context: MaintenanceContext, job_id: int, name: str, retention: TopicRetention
-) -> UnitReport:
+def _trimmed(context: MaintenanceContext, job_id: int, name: str, retention: TopicRetention) -> UnitReport:
     """Raises JobNotRunning, Unavailable. Closing a segment and then not trimming it does no harm; a second trim changes
     nothing."""
     try:

@@ -1,13 +1,148 @@
-"""The lanes side by side: what frees space has a thread of its own, so that no long run keeps it waiting (GC14)."""
+"""The lanes side by side: what frees space has a thread of its own, so that no long run keeps it waiting (GC14).
+
+Kinds that take turns in one thread, with a metadata client of their own.
+
+Nothing a kind does ends a lane: what fails is logged, counted and tried again.
+"""
 
 import logging
-from collections.abc import Sequence
-from threading import Event, Thread
+from collections.abc import Mapping, Sequence
+from threading import Event, RLock, Thread
 
-from siltstone.maintenance.service.lane import Lane
+from siltstone.foundation.quantity_words import seconds_words
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.driver import nothing_done
+from siltstone.maintenance.pipeline.kind import Kind, StartRunner
+from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.schedule import Schedule
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
+from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.service.statistics import Counters, ServiceStatistics
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
 
 log = logging.getLogger(__name__)
+
+TROUBLE_MS = 60 * SECOND_MS
+"""What ended with trouble, another driver at work included, is tried again after that, or after its interval if that is
+shorter."""
+
+
+class Lane:
+    """``seconds_max``: units of a run are begun for that long; then the other kinds have their turn first."""
+
+    def __init__(
+        self,
+        name: str,
+        context: MaintenanceContext,
+        kinds: Sequence[Kind],
+        intervals_ms: Mapping[str, int],
+        start_runner: StartRunner,
+        counters: Counters,
+        *,
+        seconds_max: float,
+    ) -> None:
+        self.name = name
+        self._context = context
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._start_runner = start_runner
+        self._counters = counters
+        self._seconds_max = seconds_max
+        self._schedule = Schedule({kind.name: intervals_ms[kind.name] for kind in kinds})
+        self._metadata_failures = 0
+        self._changing = RLock()
+        self._reason = ""
+        self._watch: Watch | None = None
+
+    def cancel(self, reason: str) -> None:
+        """What is under way ends soon, and the turn with it. Any thread may call it."""
+        with self._changing:
+            self._reason = self._reason or reason
+            if self._watch is not None:
+                self._watch.cancel(reason)
+
+    def turn(self, *, is_everything_due: bool = False) -> float:
+        """Does what is due, each kind at most once. → Milliseconds until something is due again."""
+        if (wait_ms := self._find_metadata()) is not None:
+            return wait_ms
+        done: list[str] = []
+        while not self._reason and (kind := self._next(done, is_everything_due)) is not None:
+            done.append(kind)
+            self._run(self._kinds[kind])
+        now_ms = self._context.clock.now_ms()
+        return max(0, self._schedule.next_due_ms(now_ms) - now_ms)
+
+    def _next(self, done: Sequence[str], is_everything_due: bool) -> str | None:
+        if is_everything_due:
+            return next((kind for kind in self._kinds if kind not in done), None)
+        return self._schedule.due(self._context.clock.now_ms(), done)
+
+    def _find_metadata(self) -> float | None:
+        """None when it was found, and what others ran is seen; else the time to wait before it is looked for again."""
+        try:
+            image = self._context.metadata.refresh()
+        except SiltstoneError as trouble:
+            self._counters.metadata_lost(self.name)
+            wait_ms: int = min(METADATA_BACKOFF_MS_MAX, SECOND_MS << min(self._metadata_failures, 20))
+            self._metadata_failures += 1
+            log.warning(
+                "the metadata cannot be reached, maintenance waits (%s): asked again in %s: %s",
+                self.name,
+                seconds_words(wait_ms / 1000),
+                trouble,
+            )
+            return wait_ms
+        if self._metadata_failures:
+            log.warning("the metadata can be reached again (%s)", self.name)
+        self._metadata_failures = 0
+        self._counters.metadata_found(self.name)
+        ended_ms = {kind: ran.ended_ms for kind, ran in last_runs(image).items() if kind in self._kinds}
+        self._schedule = self._schedule.seen(ended_ms, self._context.clock.now_ms())
+        return None
+
+    def _run(self, kind: Kind) -> None:
+        self._counters.began(kind.name)
+        watch = self._watched(kind)
+        report = self._reported(kind, watch)
+        is_cut_short = watch.is_over and bool(report.postponed)
+        self._say(report)
+        self._counters.ended(report, self._count_set_aside(kind))
+        now_ms, chance = self._context.clock.now_ms(), self._context.rng.random()
+        if report.trouble:
+            self._schedule = self._schedule.postponed(kind.name, now_ms, TROUBLE_MS)
+        else:
+            has_remaining = bool(report.done) and (report.has_remaining or is_cut_short)
+            self._schedule = self._schedule.ended(kind.name, now_ms, chance, has_remaining=has_remaining)
+
+    def _reported(self, kind: Kind, watch: Watch) -> RunReport:
+        clock = self._context.clock
+        started_ms = clock.monotonic_ms()
+        try:
+            return run(self._context, kind, self._start_runner, Scope(), Budget(), watch)
+        except SiltstoneError as failure:
+            trouble: Exception = failure
+        except Exception as failure:  # a bug of one kind is no reason to stop the others
+            log.exception("%s failed", kind.name)
+            trouble = failure
+        return nothing_done(kind.name, trouble, (clock.monotonic_ms() - started_ms) / 1000)
+
+    def _watched(self, kind: Kind) -> Watch:
+        watch = Watch(kind.name, self._context.clock, seconds_max=self._seconds_max)
+        with self._changing:
+            self._watch = watch
+            if self._reason:
+                watch.cancel(self._reason)
+        return watch
+
+    def _say(self, report: RunReport) -> None:
+        is_bad = not (report.is_well or report.is_busy)
+        level = logging.WARNING if is_bad else logging.INFO if report.units else logging.DEBUG
+        log.log(level, "%s: %s", report.kind, report.in_one_line)
+
+    def _count_set_aside(self, kind: Kind) -> int:
+        return sum(aside.kind == kind.name for aside in all_set_aside(self._context.metadata.image))
+
 
 STATISTICS_LOGGED_SECONDS = 600.0
 BROKEN_MS = 60_000

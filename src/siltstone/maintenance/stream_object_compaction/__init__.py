@@ -1,6 +1,6 @@
-"""Stream object compaction: contiguous stream objects of a stream become one, copied inside the store.
+"""Stream object compaction: contiguous stream objects of one stream become one, mostly copied inside the store.
 
-``unit`` (what a task is given, and what it answers), ``copying`` (the task), ``wave`` (several groups at once: ids,
-uploads, tasks, a commit for each), ``kind`` (plan and units). What is worth it, and how an object is put together, is
-decided in ``planning.stream_objects``.
+``planning`` (which neighbours are worth merging: a *merge group*; pure), ``merge`` (how one object is put together from
+copied and rewritten parts; pure), ``carrying_out`` (a *wave* of merge groups in one run of tasks, a commit for each),
+``task_input`` and ``task``, ``kind``.
 """

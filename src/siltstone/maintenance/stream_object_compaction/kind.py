@@ -7,13 +7,12 @@ import msgspec
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import PlannedUnit, StartRunner, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.choice import choose_groups
-from siltstone.maintenance.planning.stream_objects.groups import Group, Level
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.stream_object_compaction.wave import Wave
+from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
+from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, choose_groups
 from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 
 JOB_KIND = "so-compaction"
@@ -39,8 +38,8 @@ class StreamObjectCompaction:
     def lease_ms(self) -> int:
         return self._settings.lease_ms
 
-    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> "StreamObjectPlan":
-        """From the image alone: indexes are read when a group's turn comes."""
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        """From the image alone: the indexes of a group are read when it is carried out."""
         watch.check()
         image = context.metadata.refresh()
         settings = self._settings.forced if scope.is_forced else self._settings
@@ -51,52 +50,43 @@ class StreamObjectCompaction:
             if scope.includes(_topic_name(topics, stream.stream_id))
         )
         choice = choose_groups(streams, image.objects, settings, context.clock.now_ms())
-        return StreamObjectPlan(
-            groups=choice.groups,
-            units=tuple(_unit(group, topics.get(group.stream_id), settings) for group in choice.groups),
-            unplanned=tuple(Unplanned(f"stream-{each.stream_id}", each.reason) for each in choice.left),
+        return Plan(
+            kind=JOB_KIND,
+            units=[_unit(group, topics.get(group.stream_id), settings) for group in choice.groups],
+            unplanned=[Unplanned(f"stream-{each.stream_id}", each.reason) for each in choice.left],
             has_remaining=choice.has_remaining,
-            settings=settings,
+            work=_Work({group.name: group for group in choice.groups}, settings),
         )
 
-
-class StreamObjectPlan(msgspec.Struct, frozen=True, kw_only=True):
-    groups: tuple[Group, ...]
-    units: Sequence[PlannedUnit]
-    unplanned: Sequence[Unplanned]
-    has_remaining: bool
-    settings: StreamObjectCompactionSettings
-
-    @property
-    def kind(self) -> str:
-        return JOB_KIND
-
-    def carry_out(
-        self,
-        context: MaintenanceContext,
-        start_runner: StartRunner,
-        job_id: int,
-        names: Sequence[str],
-        watch: Watch,
-    ) -> Iterator[UnitReport]:
-        """Wave by wave. When the watch's time is over no further one is begun."""
-        by_name = {group.name: group for group in self.groups}
-        wave = Wave(context, start_runner, self.settings, job_id, watch)
-        for number, groups in enumerate(self._waves([by_name[name] for name in names])):
-            watch.check()
-            if number and watch.is_over:
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        """Wave by wave. No further wave is begun when the time of the watch is over."""
+        work: _Work = plan.work
+        wave = Wave(attempt, work.settings)
+        for number, groups in enumerate(waves([work.groups[name] for name in names], work.settings)):
+            attempt.watch.check()
+            if number and attempt.watch.is_over:
                 return
             yield from wave.carry_out(groups)
 
-    def _waves(self, groups: Sequence[Group]) -> Iterator[Sequence[Group]]:
-        """Few enough that what was copied is soon committed, and that their indexes fit into memory: together no more
-        than the largest group may have."""
-        return portions(
-            groups,
-            GROUPS_PER_WAVE,
-            lambda group: (group.size_bytes, len(group.members)),
-            (self.settings.group_bytes_max, self.settings.group_objects_max),
-        )
+
+class _Work(msgspec.Struct, frozen=True):
+    """``groups`` by the names of their units. ``settings`` are those of a forced run where the run is forced."""
+
+    groups: dict[str, MergeGroup]
+    settings: StreamObjectCompactionSettings
+
+
+def waves(
+    groups: Sequence[MergeGroup], settings: StreamObjectCompactionSettings
+) -> Iterator[Sequence[MergeGroup]]:
+    """Portions small enough that what was copied is soon committed and that the indexes fit into memory: together no
+    more than the largest group may have."""
+    return portions(
+        groups,
+        GROUPS_PER_WAVE,
+        lambda group: (group.size_bytes, len(group.members)),
+        (settings.group_bytes_max, settings.group_objects_max),
+    )
 
 
 def _is_compacted(topics: Mapping[int, TopicStream], stream_id: int) -> bool:
@@ -110,7 +100,9 @@ def _topic_name(topics: Mapping[int, TopicStream], stream_id: int) -> str | None
     return None if stream is None else stream.topic.name
 
 
-def _unit(group: Group, stream: TopicStream | None, settings: StreamObjectCompactionSettings) -> PlannedUnit:
+def _unit(
+    group: MergeGroup, stream: TopicStream | None, settings: StreamObjectCompactionSettings
+) -> PlannedUnit:
     """Bytes read and written are those that pass through a process; the others stay inside the store."""
     small_bytes = group.small_bytes(settings.part_bytes_min)
     reason = _REASONS[group.level].format(

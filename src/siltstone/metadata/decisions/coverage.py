@@ -1,4 +1,4 @@
-"""DESIGN rule 4, judged from the image: a compaction removes no live offset and invents none.
+"""Rule 4, judged from the image: a compaction removes no live offset and invents none.
 
 For each stream the compacted objects hold, with *runs* meaning ranges that touch joined:
 

@@ -1,4 +1,4 @@
-"""Who may write: the checks of node epoch, stream owner and running job (storage-engine.md section 3.3, rule 7)."""
+"""Who may write: the checks of node epoch, stream owner and running job (rule 7; T23)."""
 
 from siltstone.metadata.entities import JobMetadata, JobState, NodeMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView

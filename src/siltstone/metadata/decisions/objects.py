@@ -1,4 +1,4 @@
-"""Objects without their ranges: prepare, expire, forget (storage-engine.md section 3.4; T27)."""
+"""Objects without their ranges: prepare, expire, forget (T27)."""
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects

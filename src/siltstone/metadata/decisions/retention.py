@@ -1,5 +1,4 @@
-"""Rolling segments, and moving start offsets forward: retention only trims, it deletes nothing itself (DESIGN
-section 2)."""
+"""Rolling segments, and moving start offsets forward: retention only trims, it deletes nothing itself."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Streams: create, open, close, trim, delete (storage-engine.md section 3.3; T23, T26)."""
+"""Streams: create, open, close, trim, delete (T23, T26)."""
 
 from siltstone.metadata import stream_life
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream

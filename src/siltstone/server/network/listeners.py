@@ -79,11 +79,6 @@ class Listeners:
             self._servers.append(await loop.create_server(factory, sock=bound, backlog=BACKLOG))
             log.info("%s listens on %s", listener.name, bound.getsockname()[:2])
 
-    def store_has_room(self) -> None:
-        """``handler.wants_pause`` has just been cleared. Without this it is noticed with the next answer, and within a
-        second."""
-        self._parts.store_line.room_made()
-
     async def close(self, time_limit_ms: float | None = None) -> None:
         """Finish what was begun, then abort; who is cancelled here aborts at once. May be called more than once."""
         for server in self._servers:

@@ -1,7 +1,7 @@
 """What objects a sealed cache block becomes (pure).
 
 A stream whose bytes in the block reach the split size gets a stream object of its own, all others share one
-stream set object [S000]. A block of a single stream never makes a stream set object (T14).
+stream set object. A block of a single stream never makes a stream set object (T14).
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,11 +9,12 @@ from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
 from support.broker_world import READ, WRITE, in_broker_world
 from support.engine_world import settled
+from support.kafka_batches import bytes_of_records
 from support.kafka_requests import (
     TOPIC_IDS,
     batch_of,
@@ -49,14 +50,14 @@ def test_in_every_version(version):
         await world.parts.partitions.trim(world.opened(topic, 1), 3)
         response = await world.client().ask(fetch_request(topic, {0: 0, 1: 3}), version)
         assert (response.error_code, response.session_id, response.throttle_time_ms) == (0, 0, 0)
-        (answered,) = response.responses
+        (answered,) = response.topics
         if version >= TOPIC_IDS:
-            assert (answered.topic, answered.topic_id) == ("", topic.topic_id)
+            assert (answered.name, answered.topic_id) == ("", topic.topic_id)
         else:
-            assert answered.topic == "t"
+            assert answered.name == "t"
         first, second = answered.partitions
-        assert (first.partition_index, batches_in(first)) == (0, [(0, 2), (3, 5)])
-        assert (second.partition_index, batches_in(second)) == (1, [(3, 5)])
+        assert (first.index, batches_in(first)) == (0, [(0, 2), (3, 5)])
+        assert (second.index, batches_in(second)) == (1, [(3, 5)])
         for row, start in ((first, 0), (second, 3)):
             assert (row.error_code, row.high_watermark, row.last_stable_offset) == (0, 6, 6)
             assert row.log_start_offset == (start if version >= 5 else -1)
@@ -87,7 +88,7 @@ def test_items_13_and_17_topics_and_partitions_that_there_are_not(version):
         no_topic = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS else no_partition
         assert codes(response) == [no_topic, ErrorCode.NONE, no_partition, no_partition]
         if version >= TOPIC_IDS:
-            assert [answered.topic_id for answered in response.responses] == [b"\7" * 16, topic.topic_id]
+            assert [answered.topic_id for answered in response.topics] == [b"\7" * 16, topic.topic_id]
 
     in_broker_world(scenario)
 
@@ -165,7 +166,7 @@ def test_the_epoch_of_what_was_read_last():
 
         row = await ask(2, 0)
         assert (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 1)
-        assert (row.error_code, bytes(row.records)) == (0, b"")
+        assert (row.error_code, bytes_of_records(row)) == (0, b"")
         row = await ask(1, 0)
         assert (row.diverging_epoch.epoch, batches_in(row)) == (-1, [(1, 1)])
         assert (await ask(1, 9)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -185,7 +186,7 @@ def test_item_27_offsets_out_of_range(version):
             row = row_of(await world.client().ask(fetch_request(topic, {0: offset}), version))
             assert (row.error_code, row.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, 4)
             assert row.log_start_offset == (2 if version >= 5 else -1)
-            assert (bytes(row.records), row.preferred_read_replica) == (b"", -1)
+            assert (bytes_of_records(row), row.preferred_read_replica) == (b"", -1)
         for offset, given in ((2, [(2, 2), (3, 3)]), (3, [(3, 3)])):
             assert batches_in(row_of(await world.client().ask(fetch_request(topic, {0: offset})))) == given
 
@@ -201,7 +202,7 @@ def test_items_27_and_28_at_the_end_of_the_log_one_waits():
         assert not asked.done()
         await world.pass_ms(1)
         row = row_of(await asked)
-        assert (row.error_code, row.high_watermark, bytes(row.records)) == (0, 1, b"")
+        assert (row.error_code, row.high_watermark, bytes_of_records(row)) == (0, 1, b"")
 
     in_broker_world(scenario)
 
@@ -315,7 +316,7 @@ def test_item_29_partitions_in_the_order_of_the_request():
         topic = await filled(world, partitions=3)
         partitions = [FetchPartition(index=index, bytes_max=10_000) for index in (2, 0, 1)]
         rows = rows_of(await world.client().ask(fetch_request(topic, partitions, max_bytes=2 * SIZE)))
-        assert [(row.partition_index, len(batches_in(row))) for row in rows] == [(2, 1), (0, 1), (1, 0)]
+        assert [(row.index, len(batches_in(row))) for row in rows] == [(2, 1), (0, 1), (1, 0)]
 
     in_broker_world(scenario)
 
@@ -350,7 +351,7 @@ def test_item_31_nothing_is_empty_and_not_null(version):
         topic = await filled(world)
         request = fetch_request(topic, {0: 1, 5: 0}, wait_ms=0)
         rows = rows_of(await world.client().ask(request, version))
-        assert [row.records is not None and bytes(row.records) for row in rows] == [b"", b""]
+        assert [row.records is not None and bytes_of_records(row) for row in rows] == [b"", b""]
         assert (rows[1].high_watermark, rows[1].last_stable_offset, rows[1].log_start_offset) == (-1, -1, -1)
 
     in_broker_world(scenario)
@@ -404,11 +405,11 @@ def test_item_33_after_a_crash_what_was_read_is_still_there():
         before = row_of(await world.client().ask(fetch_request(topic, {0: 0})))
         await world.crash()
         after = row_of(await world.client().ask(fetch_request(topic, {0: 0})))
-        assert bytes(after.records) == bytes(before.records)
+        assert bytes_of_records(after) == bytes_of_records(before)
         assert after.high_watermark == before.high_watermark == 6
         await world.client().ask(produce_request(topic, batch_of()))
         row = row_of(await world.client().ask(fetch_request(topic, {0: 6})))
-        header = read_batch_header(row.records)
+        header = read_batch_header(bytes_of_records(row))
         assert (header.base_offset, header.partition_leader_epoch) == (6, 1)
 
     in_broker_world(scenario)
@@ -423,7 +424,7 @@ def in_session(session_id, epoch, **fields):
 
 def told(response):
     """Partition → batches."""
-    return {row.partition_index: batches_in(row) for row in rows_of(response)}
+    return {row.index: batches_in(row) for row in rows_of(response)}
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -442,7 +443,7 @@ def test_item_34_only_changes_go_over_the_wire(version):
         assert session_id > 0
         assert told(full) == {0: [(0, 0)], 1: [(0, 0)], 2: []}
         response = await fetch(session_id, 1, {0: 1, 1: 1})
-        assert (response.session_id, response.responses) == (session_id, [])
+        assert (response.session_id, response.topics) == (session_id, [])
         await client.ask(produce_request(topic, batch_of()))
         assert told(await fetch(session_id, 2, {})) == {0: [(1, 1)]}
         assert told(await fetch(session_id, 3, {0: 2, 1: 0})) == {1: [(0, 0)]}
@@ -471,7 +472,7 @@ def test_item_34_requests_out_of_order_are_refused(session_id_plus, epoch, code)
         session_id = (await client.ask(fetch_request(topic, {0: 0}, **in_session(0, 0)))).session_id
         request = fetch_request(topic, {0: 0}, **in_session(session_id + session_id_plus, epoch))
         refused = await client.ask(request)
-        assert (ErrorCode(refused.error_code), refused.session_id, refused.responses) == (code, 0, [])
+        assert (ErrorCode(refused.error_code), refused.session_id, refused.topics) == (code, 0, [])
         assert (await client.ask(fetch_request(topic, {}, **in_session(session_id, 1)))).error_code == 0
 
     in_broker_world(scenario)
@@ -523,7 +524,7 @@ def test_item_34_a_session_left_without_partitions_ends():
         last = await client.ask(
             fetch_request(topic, {}, **in_session(session_id, 1, wait_ms=500, forgotten=[0]))
         )
-        assert (last.error_code, last.session_id, last.responses) == (0, 0, [])
+        assert (last.error_code, last.session_id, last.topics) == (0, 0, [])
 
     in_broker_world(scenario)
 
@@ -547,14 +548,14 @@ def test_item_34_errors_are_told_until_they_are_mended():
         full = await client.ask(fetch_request(topic, {0: 1, 1: 9}, **in_session(0, 0)))
         for epoch in (1, 2):
             response = await client.ask(fetch_request(topic, {}, **in_session(full.session_id, epoch)))
-            assert [(row.partition_index, row.error_code) for row in rows_of(response)] == [(1, 1)]
+            assert [(row.index, row.error_code) for row in rows_of(response)] == [(1, 1)]
         mended = await client.ask(fetch_request(topic, {1: 1}, **in_session(full.session_id, 3)))
-        assert [(row.partition_index, row.error_code) for row in rows_of(mended)] == [(1, 0)]
+        assert [(row.index, row.error_code) for row in rows_of(mended)] == [(1, 0)]
         assert rows_of(await client.ask(fetch_request(topic, {}, **in_session(full.session_id, 4)))) == []
         broken = await client.ask(fetch_request(topic, {0: 9}, **in_session(full.session_id, 5)))
-        assert [(row.partition_index, row.error_code) for row in rows_of(broken)] == [(0, 1)]
+        assert [(row.index, row.error_code) for row in rows_of(broken)] == [(0, 1)]
         mended = await client.ask(fetch_request(topic, {0: 1}, **in_session(full.session_id, 6)))
-        assert [(row.partition_index, row.error_code) for row in rows_of(mended)] == [(0, 0)]
+        assert [(row.index, row.error_code) for row in rows_of(mended)] == [(0, 0)]
 
     in_broker_world(scenario)
 
@@ -568,7 +569,7 @@ def test_item_34_who_had_data_comes_last_the_next_time():
         session_id, turns = response.session_id, []
         for epoch in range(1, 5):
             response = await client.ask(fetch_request(topic, {}, **in_session(session_id, epoch, **limits)))
-            turns += [row.partition_index for row in rows_of(response)]
+            turns += [row.index for row in rows_of(response)]
         assert turns == [1, 2, 0, 1]
 
     in_broker_world(scenario)
@@ -592,7 +593,7 @@ def test_nothing_to_fetch_is_answered_at_once(epoch):
     async def scenario(world):
         topic = await filled(world)
         response = await world.client().ask(fetch_request(topic, {}, session_epoch=epoch))
-        assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
+        assert (response.error_code, response.session_id, response.topics) == (0, 0, [])
 
     in_broker_world(scenario)
 
@@ -607,7 +608,7 @@ def test_a_partition_named_twice_is_answered_once_as_named_last(epoch):
         ]
         request = fetch_request(topic, partitions, session_epoch=epoch)
         rows = rows_of(await world.client().ask(request))
-        assert [(row.partition_index, batches_in(row)) for row in rows] == [
+        assert [(row.index, batches_in(row)) for row in rows] == [
             (0, [(1, 1)]),
             (1, [(0, 0), (1, 1)]),
         ]

@@ -15,11 +15,11 @@ from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
-from siltstone.kafka_protocol.produce import ProducePartition, ProduceRequest, ProduceTopic
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.model.errors import Unavailable
 from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
 from support.engine_world import settled
-from support.kafka_batches import with_header
+from support.kafka_batches import bytes_of_records, with_header
 from support.kafka_requests import (
     NOW_MS,
     TOPIC_IDS,
@@ -788,7 +788,7 @@ def test_what_was_produced_is_what_is_fetched():
         for batch in sent:
             await client.ask(produce_request(topic, bytes(batch)))
         row = row_of(await client.ask(fetch_request(topic, {0: 0})))
-        received = bytes(row.records)
+        received = bytes_of_records(row)
         for batch in sent:  # but for base offset and leader epoch
             assert received[8:12] == batch[8:12] and received[16 : len(batch)] == batch[16:]
             received = received[len(batch) :]

@@ -4,8 +4,7 @@ import pytest
 
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.maintenance.group_bound import group_bound
-from siltstone.maintenance.group_progress import GroupProgress, encode_progress, key_of
+from siltstone.maintenance.retention.groups import GroupProgress, encode_progress, group_bound, key_of
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.commands import AlterTopicConfigs, PutKey
 from siltstone.metadata.store.port import LogUnavailable

@@ -15,7 +15,7 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.rewriting import stores
+from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.object_store.buckets import Buckets

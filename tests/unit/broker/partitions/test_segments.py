@@ -1,9 +1,17 @@
 import pytest
 
-from siltstone.broker.partitions.segments import PartitionSegments
-from siltstone.maintenance.retention.rolling import rng_of_segment, roll_limits
-from siltstone.model.limits import DAY_MS, HOUR_MS, MIB, SEGMENT_REST_MS, SEGMENTS_UNWRITTEN_MAX
+from siltstone.broker.partitions.segments import PartitionSegments, chance_of_segment
+from siltstone.model.limits import (
+    DAY_MS,
+    HOUR_MS,
+    MIB,
+    MINUTE_MS,
+    SECOND_MS,
+    SEGMENT_REST_MS,
+    SEGMENTS_UNWRITTEN_MAX,
+)
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.topic_configs.rolling import roll_limits
 from siltstone.topic_configs.table import parse_topic_configs
 
 NOW_MS = 1_700_000_000_000
@@ -65,10 +73,12 @@ def test_jitter_is_that_of_the_active_segment():
         {"segment.bytes": str(MIB), "segment.ms": str(DAY_MS), "segment.jitter.ms": str(HOUR_MS)}
     )
     held = segments(config)
-    assert held.limits == roll_limits(config, rng_of_segment(5, 0))
+    assert held.limits == roll_limits(config, chance_of_segment(5, 0))
     grown(held, 10, 20, 30)
     assert (
-        held.limits == roll_limits(config, rng_of_segment(5, 20)) != roll_limits(config, rng_of_segment(5, 0))
+        held.limits
+        == roll_limits(config, chance_of_segment(5, 20))
+        != roll_limits(config, chance_of_segment(5, 0))
     )
 
 
@@ -109,3 +119,26 @@ def test_of_what_is_read_again_the_age_is_what_its_records_say():
     held = segments()
     held.appended(1, 10, NOW_MS - 500, NOW_MS, opened_ms=NOW_MS - 500)
     assert held.active.opened_ms == NOW_MS - 500
+
+
+def test_o7_jitter_spreads_what_was_created_together():
+    config = parse_topic_configs({"segment.ms": str(HOUR_MS), "segment.jitter.ms": str(10 * MINUTE_MS)})
+    ages = [roll_limits(config, chance_of_segment(stream, 0)).age_ms_max for stream in range(10_000)]
+    assert min(ages) >= HOUR_MS - 10 * MINUTE_MS and max(ages) <= HOUR_MS
+    in_each_second = [0] * 601
+    for age_ms in ages:
+        in_each_second[(HOUR_MS - age_ms) // SECOND_MS] += 1
+    assert max(in_each_second) < 50  # of 17 on average
+
+
+def test_jitter_is_that_of_the_segment_in_every_life():
+    config = parse_topic_configs({"segment.jitter.ms": str(DAY_MS)})
+    drawn = {
+        (stream, start): roll_limits(config, chance_of_segment(stream, start)).age_ms_max
+        for stream in (1, 2)
+        for start in (0, 1, 2**62)
+    }
+    assert len(set(drawn.values())) == 6
+    assert all(
+        roll_limits(config, chance_of_segment(*which)).age_ms_max == age for which, age in drawn.items()
+    )

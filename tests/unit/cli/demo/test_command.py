@@ -1,13 +1,21 @@
 """What the demo refuses before it begins, and paths as it shows them. The whole of it: tests/integration, make demo."""
 
 import shlex
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from siltstone.cli.compacting import runners
-from siltstone.cli.demo import flights, kafka_client
+from siltstone.cli import runner_options
+from siltstone.cli.demo import command, flights, kafka_client
 from siltstone.cli.demo.command import shown_path
+from siltstone.cli.demo.stage import Stage
+from siltstone.cli.demo.story import Story
+from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.runtime.clock import ManualClock
+from siltstone.server.settings import load_settings
 from support.cli import assert_one_line, run
 
 
@@ -16,7 +24,7 @@ def test_without_what_it_needs_nothing_is_made(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, attribute, value, extra = {
-        "Spark": (runners, "find_spec", lambda _: None, "spark"),
+        "Spark": (runner_options, "find_spec", lambda _: None, "spark"),
         "the client": (kafka_client, "Producer", None, "demo"),
         "the data": (flights, "find_spec", lambda _: None, "demo"),
     }[missing]
@@ -24,6 +32,25 @@ def test_without_what_it_needs_nothing_is_made(
     outcome = run("demo", "--store", tmp_path / "store", "--flights", "100")
     assert_one_line(outcome, 2, f"pip install 'siltstone[{extra}]'")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("failed", "is_right"), [((), True), (("object 3",), False)])
+def test_a_compaction_that_fails_in_part_is_told_and_is_the_end_of_the_demo(
+    failed: tuple[str, ...], is_right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports of units that failed have no detail."""
+    detail = {"tasks": "2", "read requests": "5", "write requests": "4"}
+    done = UnitReport(name="objects", outcome=Outcome.DONE, text="", objects_before=9, detail=detail)
+    wrong = [UnitReport(name=name, outcome=Outcome.FAILED, text="damaged") for name in failed]
+    monkeypatch.setattr(command, "maintain", lambda *_: ([*wrong, done], not failed))
+    written = StringIO()
+    stage = Stage(
+        settings=load_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
+        clock=ManualClock(), broker=None, producer=None, flights=[], start_runner=InProcessRunner,
+    )  # fmt: skip
+    assert command._compact(stage, "in-process", "") is is_right
+    assert written.getvalue().count("9 objects became 0 in 2 tasks") == 1
+    assert "read in 5 requests" in written.getvalue()
 
 
 @pytest.mark.parametrize("path", ["a store", "siltstone-data", "-x", "/tmp/it's"])

@@ -1,22 +1,25 @@
-from siltstone.cli.compacting import runners
+from siltstone.cli import runner_options
 from siltstone.metadata.commands import CreateTopic
 from siltstone.server.components import open_store
 from siltstone.server.settings import StoreSettings
 from support.cli import assert_one_line, run
 from support.fake_kind import FakeKind, nothing
-from support.small_store import object_files
+from support.small_store import STREAMS, object_files, object_ids
 
 ONLY_SSO = ("--kind", "sso-compaction")
+SPLIT = ("--set", "compaction.split_size_bytes=5KiB")
 
 
 def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: StoreSettings, monkeypatch) -> None:
-    monkeypatch.setattr(runners, "find_spec", lambda _: None)  # no Spark
+    monkeypatch.setattr(runner_options, "find_spec", lambda _: None)  # no Spark
     before = object_files(store.folder)
     outcome = run("maintain", "plan", *ONLY_SSO, "--store", store.folder)
     assert outcome.status == 0
     assert "kind unit reads writes objects because" in outcome.words
     assert f"sso-compaction objects 31.9 KiB 31.9 KiB {len(before)} → 1" in outcome.words
-    assert f"{len(before)} stream set objects: what they hold of a stream is put together" in outcome.words
+    assert (
+        f"{len(before)} stream set objects: their blocks of the same stream are put together" in outcome.words
+    )
     assert "1 unit, 31.9 KiB to read, 31.9 KiB to write" in outcome.words
     assert object_files(store.folder) == before
     with open_store(store) as opened:
@@ -29,6 +32,39 @@ def test_the_plan_as_json(store: StoreSettings) -> None:
     (unit,) = kinds[0]["units"]
     assert unit["name"] == "objects" and unit["bytes_read"] > 30_000 and unit["reason"]
     assert kinds[0]["waiting"] == [] and kinds[0]["trouble"] == ""
+
+
+def test_of_one_kind_the_objects_it_would_make_are_shown_with_their_reasons(store: StoreSettings) -> None:
+    before = object_files(store.folder)
+    outcome = run("maintain", "plan", *ONLY_SSO, *SPLIT, "--store", store.folder)
+    assert outcome.status == 0
+    rows = [line for line in outcome.out.splitlines() if line.startswith("SO ")]
+    assert len(rows) == STREAMS
+    assert all("bytes of one stream, more than 5,120" in row for row in rows)
+    assert f"sso-compaction objects 31.9 KiB 31.9 KiB {len(before)} → {STREAMS}" in outcome.words
+    assert (
+        outcome.words.count(
+            "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
+        )
+        == 1
+    )
+    assert object_files(store.folder) == before
+    with open_store(store) as opened:
+        assert not opened.metadata.image.jobs
+    of_all = run("maintain", "plan", *SPLIT, "--store", store.folder)
+    assert "sso-compaction objects" in of_all.words and "bytes of one stream" not in of_all.words
+
+
+def test_these_objects_as_json(store: StoreSettings) -> None:
+    before = object_ids(store)
+    arguments = (*ONLY_SSO, *SPLIT, "--json", "--store", store.folder)
+    (planned,) = run("maintain", "plan", *arguments).json["kinds"]
+    (unit,) = planned["units"]
+    assert unit["objects_before"] == len(before)
+    assert [row["makes"] for row in unit["outputs"]] == ["SO"] * STREAMS
+    assert sum(row["size_bytes"] for row in unit["outputs"]) == unit["bytes_read"] == unit["bytes_written"]
+    assert sorted({source for row in unit["outputs"] for source in row["sources"]}) == before
+    assert unit["detail"]["tasks"] == "1"
 
 
 def test_kinds_are_chosen_and_stay_in_their_order(store: StoreSettings) -> None:

@@ -5,14 +5,14 @@ import signal
 
 import pytest
 
-from siltstone.cli.compacting import runners
-from siltstone.cli.maintain import run as command
-from siltstone.maintenance.kinds.table import KIND_NAMES
+from siltstone.cli import runner_options
+from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
 from siltstone.server.components import open_store
 from siltstone.server.settings import StoreSettings
+from siltstone.spark.java import JavaNotFound
 from support.cli import assert_one_line, run
 from support.fake_kind import FakeKind, nothing
 from support.small_store import STREAMS, object_files
@@ -57,8 +57,26 @@ def test_as_json(store: StoreSettings) -> None:
     assert unit["bytes_read"] > 0 and unit["bytes_written"] > 0
 
 
+def test_the_report_as_json_has_the_facts_of_a_compaction(store: StoreSettings) -> None:
+    before = len(object_files(store.folder))
+    arguments = ("--json", "--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
+    (report,) = maintained(store, *arguments).json
+    (unit,) = report["units"]
+    assert (unit["objects_before"], unit["objects_after"]) == (before, STREAMS)
+    assert unit["bytes_read"] > 0 and unit["peak_memory_bytes"] > 0 and report["seconds"] > 0
+    detail = unit["detail"]
+    assert set(detail) == {"tasks", "index entries", "read requests", "write requests"}
+    assert (detail["tasks"], detail["write requests"]) == ("1", str(STREAMS))
+    assert int(detail["read requests"]) > 0
+    entries_before, entries_after = map(int, detail["index entries"].split(" → "))
+    assert entries_before > entries_after >= STREAMS
+    assert len(run("check", "--store", store.folder, "--json").json["findings"]) == before, "await deletion"
+    (again,) = maintained(store, *arguments).json
+    assert (again["units"], again["job_id"], again["is_well"]) == ([], None, True)
+
+
 def test_a_dry_run_is_the_plan(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runners, "find_spec", lambda _: None)
+    monkeypatch.setattr(runner_options, "find_spec", lambda _: None)
     dry = run("maintain", "run", "--dry-run", "--store", store.folder)
     assert dry.status == 0 and dry.out == run("maintain", "plan", "--store", store.folder).out
 
@@ -71,6 +89,23 @@ def test_what_fails_is_told_and_is_the_exit_status(store: StoreSettings, tidy: F
     again = maintained(store)
     assert again.status == 0 and "1 postponed" in again.out
     assert maintained(store, "--force").status == 1
+
+
+def test_a_damaged_source_is_named_and_the_old_data_stay(store: StoreSettings) -> None:
+    file = object_files(store.folder)[0]
+    raw = bytearray(file.read_bytes())
+    raw[100] ^= 1
+    file.write_bytes(raw)
+    before = run("check", "--store", store.folder, "--json").json["objects_checked"]
+    outcome = maintained(store, "--json", "--kind", "sso-compaction")
+    assert outcome.status == 1
+    (unit,) = outcome.json[0]["units"]
+    assert (unit["name"], unit["outcome"]) == ("object 0", "failed") and "DamagedBlock" in unit["text"]
+    assert run("check", "--store", store.folder, "--json").json["objects_checked"] == before
+    status = run("maintain", "status", "--json", "--store", store.folder).json
+    assert [each["name"] for each in status["set_aside"]] == ["object 0"]
+    (job,) = status["jobs"]
+    assert "0 of 1 done; 1 failed" in job["report"]
 
 
 def test_the_budget(store: StoreSettings, tidy: FakeKind) -> None:
@@ -123,8 +158,8 @@ def test_spark_is_not_started_for_nothing(
     def started(*_: object) -> None:
         pytest.fail("a run without tasks started Spark")
 
-    monkeypatch.setattr(command, "start_runner", started)
-    monkeypatch.setattr(command, "check_runner", lambda name: None)
+    monkeypatch.setattr(runner_options, "start_runner", started)
+    monkeypatch.setattr(runner_options, "check_runner", lambda name: None)
     assert run("maintain", "run", "--store", store.folder).status == 0
 
 
@@ -134,17 +169,36 @@ def test_a_spark_that_does_not_start_is_no_units_fault(
     def failing(*_: object) -> None:
         raise Unavailable("spark://nowhere:7077 does not answer")
 
-    monkeypatch.setattr(command, "start_runner", failing)
-    monkeypatch.setattr(command, "check_runner", lambda name: None)
+    monkeypatch.setattr(runner_options, "start_runner", failing)
+    monkeypatch.setattr(runner_options, "check_runner", lambda name: None)
     outcome = run("maintain", "run", "--kind", "sso-compaction", "--store", store.folder)
     assert outcome.status == 1 and "spark://nowhere:7077 does not answer" in outcome.out
     status = run("maintain", "status", "--json", "--store", store.folder).json
     assert status["set_aside"] == [] and status["jobs"][0]["state"] == "FAILED"
 
 
+def test_t35_without_pyspark_the_extra_is_named(store: StoreSettings, monkeypatch) -> None:
+    monkeypatch.setattr(runner_options, "find_spec", lambda _: None)
+    outcome = run("maintain", "run", "--store", store.folder)
+    assert_one_line(outcome, 2, "pyspark is not installed: pip install 'siltstone[spark]'")
+
+
+def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkeypatch) -> None:
+    def none() -> None:
+        raise JavaNotFound("Spark needs Java 17 or newer: pip install 'siltstone[java]'")
+
+    monkeypatch.setattr(runner_options, "find_java", none)
+    outcome = run("maintain", "run", "--store", store.folder)
+    assert_one_line(outcome, 2, "Java 17", "siltstone[java]")
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (("--set", "compaction.split_size_bytes=big"), ("compaction.split_size_bytes", '"big"')),
+        (("--set", "compaction.memory_bytes=5GiB"), ("memory_bytes", "at most")),
+        (("--runner", "hadoop"), ("'hadoop'", "spark", "in-process")),
+        (("--conf", "spark.x"), ("write spark.some.setting=VALUE",)),
         (("--max-bytes", "much"), ("--max-bytes much", "10GiB")),
         (("--max-seconds", "soon"), ("--max-seconds soon", "600 (seconds)")),
         (("--max-seconds", "0"), ("a time above 0",)),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from siltstone.maintenance.kinds.stream_set_objects import StreamSetObjectCompaction
+from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.server.settings import StoreSettings
 from support.cli import assert_one_line, run
 

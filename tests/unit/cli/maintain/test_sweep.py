@@ -21,6 +21,18 @@ def test_nothing_is_due_in_a_fresh_store(store: StoreSettings) -> None:
     assert document["objects_deleted"] == document["objects_waiting"] == 0
 
 
+def test_what_compaction_replaced_is_swept_when_its_grace_period_is_over(store: StoreSettings) -> None:
+    before = len(object_files(store.folder))
+    arguments = ("--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
+    run("maintain", "run", "--runner", "in-process", *arguments, "--store", store.folder)
+    first = run("maintain", "sweep", "--store", store.folder)
+    assert f"still waiting {before} destroyed objects" in first.words
+    assert len(object_files(store.folder)) == before + STREAMS
+    second = run("maintain", "sweep", "--store", store.folder, "--grace-period", "0").words
+    assert f"deleted {before} objects" in second
+    assert len(object_files(store.folder)) == STREAMS
+
+
 def test_a_grace_period_that_is_none_is_refused(store: StoreSettings) -> None:
     assert_one_line(
         run("maintain", "sweep", "--store", store.folder, "--grace-period", "soon"),

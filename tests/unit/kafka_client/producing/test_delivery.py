@@ -12,7 +12,7 @@ from siltstone.kafka_client.producing.delivery import (
 from siltstone.kafka_client.producing.outgoing import OutgoingBatch
 from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from siltstone.kafka_protocol.messages.produce import ProducedPartition, RecordError
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.record import Record
 from support.fake_cluster import LOST_AFTER, LOST_BEFORE, FakeCluster
@@ -121,11 +121,11 @@ def test_an_answer_that_the_broker_has_forgotten_is_an_acknowledgement_without_a
 
 def test_records_that_are_refused_are_named_by_their_line() -> None:
     sender = Sender()
-    sender.cluster.refusals[TopicPartition("t", 1)] = PartitionProduceResponse(
+    sender.cluster.refusals[TopicPartition("t", 1)] = ProducedPartition(
         index=1,
         error_code=ErrorCode.INVALID_RECORD,
         error_message="of the batch",
-        record_errors=[BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")],
+        record_errors=[RecordError(batch_index=1, message="no key")],
     )
     with pytest.raises(RecordsRefused, match=r"line 21: no key \(INVALID_RECORD\)"):
         sender.send(2)

@@ -18,8 +18,8 @@ def headers(cluster: FakeCluster) -> list[tuple[int, object]]:
     return [
         (data.index, read_batch_header(data.records))
         for request in cluster.requests
-        for topic in request.topic_data
-        for data in topic.partition_data
+        for topic in request.topics
+        for data in topic.partitions
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_record_keeps_its_time_and_gets_the_clocks_otherwise() -> None:
     producer.add(OutgoingRecord(line=1, value=b"a", timestamp_ms=5, headers=(("h", b"1"),)))
     producer.add(OutgoingRecord(line=2, key=None, value=None))
     producer.flush()
-    (batch,) = [data.records for topic in cluster.requests[0].topic_data for data in topic.partition_data]
+    (batch,) = [data.records for topic in cluster.requests[0].topics for data in topic.partitions]
     assert read_batch_header(batch).codec == Codec.GZIP
     first, second = iterate_records(batch)
     assert (first.timestamp_ms, first.headers) == (5, (("h", b"1"),))
@@ -106,9 +106,6 @@ def test_open_batches_of_many_partitions_are_bounded_together() -> None:
     sent = len(headers(cluster))
     assert (200 - sent) * BATCH_BYTES <= OPEN_BYTES_MAX
     producer.flush()
-    sizes = [
-        sum(len(data.records) for data in request.topic_data[0].partition_data)
-        for request in cluster.requests
-    ]
+    sizes = [sum(len(data.records) for data in request.topics[0].partitions) for request in cluster.requests]
     assert max(sizes) <= REQUEST_BYTES + BATCH_BYTES
     assert producer.records == 200

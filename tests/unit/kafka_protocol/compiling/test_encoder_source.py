@@ -2,10 +2,10 @@
 
 from siltstone.kafka_protocol.compiling.encoder_source import encoder_source
 from siltstone.kafka_protocol.compiling.layout import layout_of
-from siltstone.kafka_protocol.fetch import FetchResponse
-from siltstone.kafka_protocol.messages.fetch import FetchResponse as JoinedFetchResponse
+from siltstone.kafka_protocol.messages.fetch import FetchResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
+from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.notation import Message
 
 
@@ -35,7 +35,7 @@ def test_one_loop_for_each_array() -> None:
 
 def test_only_records_in_pieces_begin_a_new_buffer() -> None:
     assert text_of(FetchResponse, 4, flexible=False).count("out = bytearray()") == 2
-    assert text_of(JoinedFetchResponse, 4, flexible=False).count("out = bytearray()") == 1
+    assert text_of(ProduceRequest, 4, flexible=False).count("out = bytearray()") == 1
 
 
 def test_constants_are_all_that_the_text_needs() -> None:

@@ -9,10 +9,10 @@ from siltstone.kafka_protocol.batch_header import (
     checksum_of,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.building import build_batch, encode_batch, seal_batch
+from siltstone.kafka_protocol.records.building import build_batch, seal_batch
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.kafka_protocol.records.record import Record
-from support.kafka_batches import RECORDS, as_written, numbered
+from support.kafka_batches import RECORDS, as_written, encode_batch, numbered
 
 
 def test_every_field_of_the_header():

@@ -16,11 +16,19 @@ from siltstone.kafka_protocol.batch_header import (
     patch_log_append_time,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.building import build_batch, encode_batch
+from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import iterate_records, open_batch
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import RECORDS, as_written, numbered, of_one_record, with_body, with_header
+from support.kafka_batches import (
+    RECORDS,
+    as_written,
+    encode_batch,
+    numbered,
+    of_one_record,
+    with_body,
+    with_header,
+)
 
 
 def records_of(batch):

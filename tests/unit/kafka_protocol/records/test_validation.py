@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords, OffsetDeltaWrong, RecordCountWrong
 from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
-from siltstone.kafka_protocol.records.building import append_record, build_batch, encode_batch
+from siltstone.kafka_protocol.records.building import append_record, build_batch
 from siltstone.kafka_protocol.records.record import Record
 from siltstone.kafka_protocol.records.validation import (
     RecordsSummary,
@@ -10,7 +10,7 @@ from siltstone.kafka_protocol.records.validation import (
     validate_records,
 )
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import RECORDS, of_one_record, with_body, with_header
+from support.kafka_batches import RECORDS, encode_batch, of_one_record, with_body, with_header
 
 KEYED = [Record(timestamp_ms=5, key=key, value=b"v" * 300) for key in (b"a", b"", b"c" * 9_000)]
 

@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import Finding, FindingKind
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import CommitUpload
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.metadata.store_identity import put_store_id

@@ -12,7 +12,7 @@ from siltstone.maintenance.checking import check as check_module
 from siltstone.maintenance.checking.check import THREADS_MAX, check
 from siltstone.maintenance.checking.findings import CheckReport, FindingKind, Severity
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store.port import LogUnavailable

@@ -14,7 +14,7 @@ from siltstone.maintenance.checking.repairing import (
     repair,
     unrepaired,
 )
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import CommitUpload
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.metadata.store_identity import put_store_id

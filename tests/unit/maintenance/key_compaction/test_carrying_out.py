@@ -5,21 +5,15 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
-from siltstone.maintenance.key_compaction.rewriting.run import run_key_compaction
-from siltstone.maintenance.key_compaction.unit import (
-    KeyCompactionResult,
-    KeyCompactionUnit,
-    decode_result,
-    decode_unit,
-    encode_result,
-)
+from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.runner import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.maintenance.tasks.task import Task, TaskFailure
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, Command, CommitKeyCompaction
 from siltstone.model.limits import HOUR_MS
@@ -47,12 +41,12 @@ def text_of(report: RunReport, name: str) -> str:
     return next(unit.text for unit in report.units if unit.name == name)
 
 
-def before(act: Callable[[KeyCompactionUnit], object]) -> Task:
-    """The task, once ``act`` has heard of its unit."""
+def before(act: Callable[[KeyCompactionInput], object]) -> Task:
+    """The task, once ``act`` has heard of its input."""
 
-    def task(unit: bytes) -> bytes:
-        act(decode_unit(unit))
-        return run_key_compaction(unit)
+    def task(given: bytes) -> bytes:
+        act(CODEC.decode_input(given))
+        return run_key_compaction(given)
 
     return task
 
@@ -60,10 +54,10 @@ def before(act: Callable[[KeyCompactionUnit], object]) -> Task:
 def after(act: Callable[[KeyCompactionResult], object], name: str = "t-1") -> Task:
     """The task, and then ``act`` once it is done with one of the streams."""
 
-    def task(unit: bytes) -> bytes:
-        answer = run_key_compaction(unit)
-        if decode_result(answer).name == name:
-            act(decode_result(answer))
+    def task(given: bytes) -> bytes:
+        answer = run_key_compaction(given)
+        if CODEC.decode_result(answer).name == name:
+            act(CODEC.decode_result(answer))
         return answer
 
     return task
@@ -75,10 +69,11 @@ def assert_untouched(keyed: KeyedWorld, stream: int) -> None:
 
 
 def test_a_task_that_answers_a_failure(keyed: KeyedWorld, streams: list[int]) -> None:
-    def task(unit: bytes) -> bytes:
-        if decode_unit(unit).name == "t-1":
-            return encode_result(KeyCompactionResult(name="t-1", failure="offset 7 cannot be read"))
-        return run_key_compaction(unit)
+    def task(given: bytes) -> bytes:
+        if CODEC.decode_input(given).name == "t-1":
+            failure = TaskFailure("offset 7 cannot be read", 3)
+            return CODEC.encode_result(KeyCompactionResult(name="t-1", failure=failure))
+        return run_key_compaction(given)
 
     report = keyed.compact(task=task)
     assert outcomes(report) == {"t-0": Outcome.DONE, "t-1": Outcome.FAILED, "t-2": Outcome.DONE}
@@ -100,8 +95,8 @@ def test_a_damaged_object_fails_its_stream_and_no_other(keyed: KeyedWorld, strea
 def test_of_a_wave_that_failed_the_bad_one_is_found(
     keyed: KeyedWorld, streams: list[int], threads: int
 ) -> None:
-    def explode(unit: KeyCompactionUnit) -> None:
-        if unit.name == "t-1":
+    def explode(given: KeyCompactionInput) -> None:
+        if given.name == "t-1":
             raise MemoryError("too large for the executor")
 
     report = keyed.compact(task=before(explode), runner=InProcessRunner(threads))
@@ -114,9 +109,9 @@ def test_streams_run_again_write_to_ids_of_their_own(keyed: KeyedWorld, streams:
     """Attempts of the first run may be writing yet."""
     firsts: dict[str, list[int]] = {}
 
-    def note(unit: KeyCompactionUnit) -> None:
-        firsts.setdefault(unit.name, []).append(unit.first_object_id)
-        if unit.name == "t-2" and len(firsts["t-2"]) == 1:
+    def note(given: KeyCompactionInput) -> None:
+        firsts.setdefault(given.name, []).append(given.first_object_id)
+        if given.name == "t-2" and len(firsts["t-2"]) == 1:
             raise RuntimeError("an executor was lost")
 
     report = keyed.compact(task=before(note))
@@ -141,7 +136,7 @@ def test_a_policy_that_changed_while_it_ran(keyed: KeyedWorld, streams: list[int
 
 def test_what_changed_between_two_waves(keyed: KeyedWorld, streams: list[int]) -> None:
     asked: list[str] = []
-    task = before(lambda unit: (asked.append(unit.name), keyed.configure(segment_ms="77")))
+    task = before(lambda given: (asked.append(given.name), keyed.configure(segment_ms="77")))
     report = keyed.compact(ONE_BY_ONE, task=task)
     assert len(asked) == 1, "plans that are stale cost no task"
     assert set(outcomes(report).values()) == {Outcome.NOT_NEEDED}
@@ -235,9 +230,9 @@ def test_the_watch_hears_how_far_it_is(keyed: KeyedWorld, streams: list[int]) ->
 
 
 def test_a_task_that_claims_more_than_its_bound_is_a_bug(keyed: KeyedWorld, streams: list[int]) -> None:
-    def task(unit: bytes) -> bytes:
-        result = decode_result(run_key_compaction(unit))
-        return encode_result(replace(result, cleaned_offset=decode_unit(unit).bound + 1))
+    def task(given: bytes) -> bytes:
+        result = CODEC.decode_result(run_key_compaction(given))
+        return CODEC.encode_result(replace(result, cleaned_offset=CODEC.decode_input(given).bound + 1))
 
     with pytest.raises(AssertionError):
         keyed.compact(task=task)
@@ -248,10 +243,10 @@ def test_a_task_that_claims_more_than_its_bound_is_a_bug(keyed: KeyedWorld, stre
 def test_outputs_that_lack_offsets_are_refused_as_a_failure(
     keyed: KeyedWorld, streams: list[int], object_bytes: int
 ) -> None:
-    def task(unit: bytes) -> bytes:
-        result = decode_result(run_key_compaction(unit))
+    def task(given: bytes) -> bytes:
+        result = CODEC.decode_result(run_key_compaction(given))
         assert (len(result.objects) > 1) == (object_bytes == 512)
-        return encode_result(replace(result, objects=result.objects[1:]))
+        return CODEC.encode_result(replace(result, objects=result.objects[1:]))
 
     report = keyed.compact(replace(SETTINGS, object_bytes=object_bytes), task=task)
     assert set(outcomes(report).values()) == {Outcome.FAILED}

@@ -5,13 +5,12 @@ from threading import Event
 import pytest
 
 from siltstone.maintenance import jobs
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.pipeline.kind import NO_JOB, Outcome
-from siltstone.maintenance.pipeline.last_runs import last_runs
+from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.pipeline.running import RunReport, run, waiting
 from siltstone.maintenance.pipeline.scope import Budget, Scope
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
+from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, StartJob
 from siltstone.metadata.entities import JobState
@@ -57,7 +56,7 @@ def test_with_nothing_to_do_there_is_no_job(world: CompactionWorld) -> None:
 
 
 def test_a_kind_that_needs_no_job_gets_none(world: CompactionWorld) -> None:
-    report = ran(world, FakeKind(lease_ms=NO_JOB))
+    report = ran(world, FakeKind(lease_ms=None))
     assert report.job_id is None and report.done
     assert not world.metadata.image.jobs
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
-from siltstone.maintenance.sweep import sweep
+from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import (
     AlterTopicConfigs,
     CloseStream,
@@ -32,10 +32,14 @@ def plan(store: RetainedStore):
     return Retention().plan(store.context, Scope(), Watch(RETENTION, store.clock))
 
 
+def carrying_out(store: RetainedStore, made, job_id: int, names, watch: Watch):
+    return Retention().carry_out(made, names, Attempt(store.context, no_runner, job_id, watch))
+
+
 def carry_out(store: RetainedStore, made, job_id: int, names=None, watch: Watch | None = None):
     names = [unit.name for unit in made.units] if names is None else names
     watch = watch or Watch(RETENTION, store.clock)
-    return list(made.carry_out(store.context, no_runner, job_id, names, watch))
+    return list(carrying_out(store, made, job_id, names, watch))
 
 
 def test_starts_move_and_nothing_else(store):
@@ -128,7 +132,7 @@ def test_cancelled_between_topics(store):
     made = plan(store)
     job_id = store.metadata.execute(StartJob(RETENTION, "test", HOUR_MS))
     watch = Watch(RETENTION, store.clock)
-    carried = made.carry_out(store.context, no_runner, job_id, ["a", "b"], watch)
+    carried = carrying_out(store, made, job_id, ["a", "b"], watch)
     assert next(carried).outcome is Outcome.DONE
     watch.cancel("enough")
     with pytest.raises(Cancelled, match="enough"):

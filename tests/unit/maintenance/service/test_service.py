@@ -7,11 +7,10 @@ from threading import Event, Thread
 
 import pytest
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.service.lane import Lane
-from siltstone.maintenance.service.service import MaintenanceService
+from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from support.compaction_world import CompactionWorld
 from support.fake_kind import FakeKind

@@ -1,5 +1,5 @@
+from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
-from siltstone.maintenance.pipeline.rounds import nothing_done
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.metadata.refusals import JobRunning

@@ -5,16 +5,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.in_process_runner import InProcessRunner
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.kind import Outcome, Plan
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.planning.stream_objects.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.runner import Task
-from siltstone.maintenance.stream_object_compaction.kind import (
-    StreamObjectCompaction,
-    StreamObjectPlan,
-)
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import (
     CommitKeyCompaction,
     CreateTopic,
@@ -38,7 +35,7 @@ def settings(**changes: float) -> StreamObjectCompactionSettings:
 
 def plan_of(
     world: CompactionWorld, scope: Scope | None = None, used: StreamObjectCompactionSettings = SMALL
-) -> StreamObjectPlan:
+) -> Plan:
     kind = StreamObjectCompaction(used)
     return kind.plan(world.context, scope or Scope(), Watch(kind.name, world.clock))
 
@@ -71,7 +68,7 @@ def test_forced_waits_for_nothing(world: CompactionWorld) -> None:
     for at, size in enumerate([5_000, 100]):
         add_stream_object(world, 0, (at, at + 1, size))
     used = settings(settled_ms=60_000, largest_share_max=0.6)
-    assert plan_of(world, used=used).units == ()
+    assert plan_of(world, used=used).units == []
     assert "committed less than 1 minutes ago" in plan_of(world, used=used).unplanned[0].reason
     assert len(plan_of(world, Scope(is_forced=True), used).units) == 1
 
@@ -79,7 +76,7 @@ def test_forced_waits_for_nothing(world: CompactionWorld) -> None:
 def test_streams_of_no_topic_are_left_to_runs_of_everything(world: CompactionWorld) -> None:
     for at in range(2):
         add_stream_object(world, 0, (at, at + 1, 100))
-    assert plan_of(world, Scope(topics=frozenset({"flights"}))).units == ()
+    assert plan_of(world, Scope(topics=frozenset({"flights"}))).units == []
 
 
 def test_nothing_is_left_to_do(world: CompactionWorld) -> None:
@@ -170,9 +167,9 @@ def test_a_wave_holds_no_more_than_the_largest_group_may(
     runs: list[int] = []
 
     class Counting(InProcessRunner):
-        def run(self, task: Task, units: Sequence[bytes], on_progress: object = None) -> list[bytes]:
-            runs.append(len(units))
-            return super().run(task, units)
+        def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+            runs.append(len(inputs))
+            return super().run(task, inputs)
 
     for stream in range(5):
         for at in range(2):

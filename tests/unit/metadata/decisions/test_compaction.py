@@ -139,7 +139,7 @@ def test_rule_4_exactly_once(world, alone, expected) -> None:
 
 
 def test_rule_4_a_live_range_of_an_object_in_the_middle_stays_in_order(world) -> None:
-    """storage-engine.md H1: the merged object spans one that stays. Here look-up is by offset, so it is safe."""
+    """H1: the merged object spans one that stays. Here look-up is by offset, so it is safe."""
     world.do(world.upload((0, 200, 300)))
     world.do(world.compaction(0, (0, 2), (1, 0, 200), alone=((0, 0, 100), (0, 200, 300))))
     assert [held[1:] for held in world.held(0)] == [(0, 100), (100, 200), (200, 300)]

@@ -451,7 +451,6 @@ def test_the_store_may_say_that_it_has_room(run: Run) -> None:
             client.send(framed(b"2"))
             await server.until(lambda: server.listeners.statistics().waiting_for_store == 1)
             server.handler.wants_pause = False
-            server.listeners.store_has_room()
             assert await client.answer() == b"2"
 
     run(scenario())

@@ -1,17 +1,22 @@
-"""A task from a plan: with the ids prepared for it, and the time and the hash key that fix its outcome."""
+"""A task from a plan: with the ids prepared for it, and the time and the hash key that fix its outcome.
+
+Whether a plan still holds: it is older than the job, and others may have been at work in between.
+"""
 
 import msgspec
 
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
-from siltstone.maintenance.key_compaction.unit import KeyCompactionUnit
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.maintenance.settings import KeyCompactionSettings
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.image import ImageView
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 
 HORIZON_MS_MAX = 2**63 - 1
 """delete.retention.ms may be as large: what fits no 64 bits is for ever."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """What one carrying out of a plan fixes. ``start_offset``: the stream's by now. Commits come until
     ``latest_ms``."""
 
@@ -30,26 +35,44 @@ def outputs_max(plan: StreamPlan, object_bytes: int) -> int:
     return min(COMPACTION_STREAM_OBJECTS_MAX, 1 + -(-2 * plan.source_bytes // object_bytes))
 
 
-def unit_of(plan: StreamPlan, attempt: Attempt, settings: KeyCompactionSettings) -> KeyCompactionUnit:
-    used = {attempt.output_bucket_id, *(source.bucket_id for source in plan.sources)}
-    return KeyCompactionUnit(
+def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings) -> KeyCompactionInput:
+    used = {binding.output_bucket_id, *(source.bucket_id for source in plan.sources)}
+    return KeyCompactionInput(
         name=plan.name,
         stream_id=plan.stream_id,
         sources=plan.sources,
-        start_offset=attempt.start_offset,
-        dirty_offset=max(plan.dirty_offset, min(attempt.start_offset, plan.bound)),
+        start_offset=binding.start_offset,
+        dirty_offset=max(plan.dirty_offset, min(binding.start_offset, plan.bound)),
         bound=plan.bound,
-        now_ms=attempt.now_ms,
-        horizon_ms=min(HORIZON_MS_MAX, attempt.latest_ms + plan.delete_retention_ms),
+        now_ms=binding.now_ms,
+        horizon_ms=min(HORIZON_MS_MAX, binding.latest_ms + plan.delete_retention_ms),
         producer_expiration_ms=settings.producer_expiration_ms,
         map_bytes_max=settings.map_bytes_max,
         memory_bytes=settings.memory_bytes,
         read_request_bytes_max=settings.read_request_bytes_max,
         block_bytes=settings.block_bytes,
         object_bytes=settings.object_bytes,
-        first_object_id=attempt.first_object_id,
-        object_count_max=attempt.object_count_max,
-        output_bucket_id=attempt.output_bucket_id,
-        bucket_urls={bucket_id: attempt.bucket_urls[bucket_id] for bucket_id in used},
-        hash_key=attempt.hash_key,
+        first_object_id=binding.first_object_id,
+        object_count_max=binding.object_count_max,
+        output_bucket_id=binding.output_bucket_id,
+        bucket_urls={bucket_id: binding.bucket_urls[bucket_id] for bucket_id in used},
+        hash_key=binding.hash_key,
     )
+
+
+def why_stale(view: ImageView, plan: StreamPlan) -> str | None:
+    """None: it holds. The commit asks all of it again."""
+    stream = view.streams.get(plan.stream_id)
+    topic = view.topics.get(plan.topic_id)
+    if stream is None or stream.state is StreamState.DELETED or topic is None:
+        return f"topic {plan.topic} was deleted meanwhile"
+    if topic.configs != plan.configs:
+        return f"topic {plan.topic} is configured otherwise meanwhile"
+    if stream.start_offset >= plan.bound:
+        return f"everything before offset {plan.bound} was trimmed meanwhile"
+    if stream.cleaned_offset > plan.dirty_offset:
+        return f"another driver compacted it up to offset {stream.cleaned_offset} meanwhile"
+    held = frozenset(stream.ranges)
+    if any(source.held not in held for source in plan.sources):
+        return "its objects were replaced by others meanwhile"
+    return None

@@ -1,19 +1,147 @@
-"""All compacted streams: those worth compacting, dirtiest first, and for each other one why it is left as it is."""
+"""All compacted streams: those worth compacting, dirtiest first, and for each other one why it is left as it is.
 
-from collections.abc import Iterator
+What of a stream can be compacted at all: the stream objects it begins with.
+
+A pass has to see everything of a key from the beginning on (G7), and reads no stream set object: others' data lies in
+them, with a life of its own. Compaction splits compacted streams out of those first.
+
+How far a stream may be compacted, and what stands in the way of more (G1 to G3).
+
+    start ≤ clean up to ≤ bound ≤ active segment, end of the stream objects
+
+Nothing here is undecided: transactions are not taken, and what is in objects lies below the high watermark (G2).
+
+Streams in portions: those of one run together on the runner, and are committed when it ends.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from siltstone.foundation.quantity_words import count_words
-from siltstone.maintenance.key_compaction.planning.bound import Bound, bound_of, bound_up_to, clean_offset
-from siltstone.maintenance.key_compaction.planning.dirtiness import Dirtiness, waited_ms, why_dirty_enough
-from siltstone.maintenance.key_compaction.planning.prefix import Prefix, bytes_between, prefix_of
-from siltstone.maintenance.key_compaction.planning.stream_plan import PlannedStreams, StreamPlan
+from siltstone.foundation.portions import portions
+from siltstone.foundation.quantity_words import count_words, seconds_words
+from siltstone.maintenance.key_compaction.planning.stream_plan import (
+    Dirtiness,
+    PlannedStreams,
+    StreamPlan,
+    waited_ms,
+    why_dirty_enough,
+)
+from siltstone.maintenance.key_compaction.task_input import SourceObject
 from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.topic_streams import Role, TopicStream, topic_streams
-from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
+from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.topic_configs.table import TopicConfig
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """``objects`` are contiguous, from the first live one on. ``blocking_object_id``: the stream set object that holds
+    what follows, if one does."""
+
+    objects: tuple[SourceObject, ...]
+    blocking_object_id: int | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return self.objects[-1].held.end_offset if self.objects else 0
+
+    def below(self, offset: int) -> tuple[SourceObject, ...]:
+        """Those that hold something before ``offset``."""
+        return tuple(source for source in self.objects if source.held.start_offset < offset)
+
+
+def prefix_of(view: ImageView, stream: StreamMetadata) -> Prefix:
+    found: list[SourceObject] = []
+    for held in _live(stream):
+        metadata = view.objects[held.object_id]
+        if metadata.kind is not ObjectKind.STREAM_OBJECT:
+            return Prefix(tuple(found), metadata.object_id)
+        if found and found[-1].held.end_offset != held.start_offset:
+            break
+        found.append(_source(metadata, held))
+    return Prefix(tuple(found))
+
+
+def _live(stream: StreamMetadata) -> Iterable[ObjectRange]:
+    return (held for held in stream.ranges if held.end_offset > stream.start_offset)
+
+
+def _source(metadata: ObjectMetadata, held: ObjectRange) -> SourceObject:
+    return SourceObject(metadata.object_id, metadata.bucket_id, metadata.size_bytes, held)
+
+
+def bytes_between(sources: Sequence[SourceObject], start_offset: int, end_offset: int) -> int:
+    """Of what they hold of [start, end); of an object that holds more, its share by offsets."""
+    return sum(_share(source.held, start_offset, end_offset) for source in sources)
+
+
+def _share(held: ObjectRange, start_offset: int, end_offset: int) -> int:
+    inside = min(held.end_offset, end_offset) - max(held.start_offset, start_offset)
+    return held.size_bytes * max(0, inside) // (held.end_offset - held.start_offset)
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """``limit`` says, in a sentence, why it is not higher."""
+
+    offset: int
+    limit: str
+
+
+def bound_of(stream: StreamMetadata, config: TopicConfig, prefix: Prefix, now_ms: int) -> Bound:
+    candidates = [_of_objects(prefix), _of_active_segment(stream), _of_lag(stream, config, now_ms)]
+    return _least(candidates)
+
+
+def bound_up_to(offset: int, prefix: Prefix) -> Bound:
+    """As far as somebody asks for, whatever lags and segments say."""
+    return _least(
+        [_of_objects(prefix), Bound(offset, f"no more than offset {count_words(offset)} was asked for")]
+    )
+
+
+def clean_offset(stream: StreamMetadata) -> int:
+    """Where what is dirty begins: retention may have moved the start past what was clean (G29, K23)."""
+    return max(stream.cleaned_offset, stream.start_offset)
+
+
+def _least(candidates: list[Bound | None]) -> Bound:
+    return min((each for each in candidates if each is not None), key=lambda each: each.offset)
+
+
+def _of_objects(prefix: Prefix) -> Bound:
+    end = prefix.end_offset
+    if prefix.blocking_object_id is not None:
+        return Bound(
+            end,
+            f"from offset {count_words(end)} on it lies in stream set object {prefix.blocking_object_id}, which"
+            " sso-compaction splits first",
+        )
+    return Bound(end, f"no object holds offset {count_words(end)} yet")
+
+
+def _of_active_segment(stream: StreamMetadata) -> Bound:
+    active = stream.active_offset
+    return Bound(active, f"the active segment begins at offset {count_words(active)}")
+
+
+def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound | None:
+    """The first dirty segment with a record younger than min.compaction.lag.ms [Kafka: LogCleanerManager]."""
+    lag_ms = config.min_compaction_lag_ms
+    if lag_ms == 0:
+        return None
+    for segment in stream.segments:
+        is_dirty = segment.end_offset > clean_offset(stream)
+        if is_dirty and segment.largest_timestamp_ms > now_ms - lag_ms:
+            start = max(segment.start_offset, stream.start_offset)
+            return Bound(
+                start,
+                f"the segment at offset {count_words(start)} has records younger than min.compaction.lag.ms"
+                f" ({seconds_words(lag_ms / 1000)})",
+            )
+    return None
 
 
 def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
@@ -127,3 +255,8 @@ def _why(
     if enough is None and scope.is_forced:
         return f"asked for: {dirtiness.words}"
     return enough
+
+
+def waves(plans: Sequence[StreamPlan], bytes_max: int, streams_max: int) -> Iterator[tuple[StreamPlan, ...]]:
+    """In their order. Each has at least one, however large."""
+    return portions(plans, streams_max, lambda plan: (plan.bytes_read,), (bytes_max,))

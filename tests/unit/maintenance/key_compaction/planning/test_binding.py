@@ -1,14 +1,14 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.key_compaction.planning.binding import Attempt, outputs_max, unit_of
-from siltstone.maintenance.key_compaction.settings import KeyCompactionSettings
-from siltstone.maintenance.key_compaction.unit import decode_unit, encode_unit
+from siltstone.maintenance.key_compaction.planning.binding import Binding, input_of, outputs_max
+from siltstone.maintenance.key_compaction.task_input import CODEC
+from siltstone.maintenance.settings import KeyCompactionSettings
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 from support.keyed_metadata import KeyedMetadata
 
 SETTINGS = KeyCompactionSettings(map_bytes_max=1, memory_bytes=2, object_bytes=3, block_bytes=4)
-ATTEMPT = Attempt(
+BINDING = Binding(
     start_offset=0,
     now_ms=1_000,
     latest_ms=1_500,
@@ -23,18 +23,18 @@ ATTEMPT = Attempt(
 def test_everything_finds_its_place(world: KeyedMetadata) -> None:
     world.filled(world.topic(delete_retention_ms="20"), 100)
     plan = world.the_plan()
-    unit = unit_of(plan, ATTEMPT, SETTINGS)
-    assert decode_unit(encode_unit(unit)) == unit
-    assert (unit.map_bytes_max, unit.memory_bytes, unit.object_bytes, unit.block_bytes) == (1, 2, 3, 4)
-    assert (unit.now_ms, unit.horizon_ms) == (1_000, 1_520), "tombstones' time begins at the latest commit"
-    assert (unit.first_object_id, unit.object_count_max, unit.hash_key) == (70, 8, bytes(16))
-    assert (unit.dirty_offset, unit.bound, unit.sources) == (0, 100, plan.sources)
-    assert unit.bucket_urls == {0: "memory://a"}, "a task is given what it needs"
+    given = input_of(plan, BINDING, SETTINGS)
+    assert CODEC.decode_input(CODEC.encode_input(given)) == given
+    assert (given.map_bytes_max, given.memory_bytes, given.object_bytes, given.block_bytes) == (1, 2, 3, 4)
+    assert (given.now_ms, given.horizon_ms) == (1_000, 1_520), "tombstones' time begins at the latest commit"
+    assert (given.first_object_id, given.object_count_max, given.hash_key) == (70, 8, bytes(16))
+    assert (given.dirty_offset, given.bound, given.sources) == (0, 100, plan.sources)
+    assert given.bucket_urls == {0: "memory://a"}, "a task is given what it needs"
 
 
 def test_for_ever_is_as_long_as_64_bits_count(world: KeyedMetadata) -> None:
     world.filled(world.topic(delete_retention_ms=str(2**63 - 1)), 100)
-    assert unit_of(world.the_plan(), ATTEMPT, SETTINGS).horizon_ms == 2**63 - 1
+    assert input_of(world.the_plan(), BINDING, SETTINGS).horizon_ms == 2**63 - 1
 
 
 @pytest.mark.parametrize(("start_offset", "dirty_offset"), [(0, 40), (40, 40), (60, 60), (100, 100)])
@@ -42,8 +42,8 @@ def test_a_trim_since_the_plan_was_made(world: KeyedMetadata, start_offset, dirt
     stream = world.topic()
     world.filled(stream, 100)
     world.cleaned(stream, 40)
-    unit = unit_of(world.the_plan(), replace(ATTEMPT, start_offset=start_offset), SETTINGS)
-    assert (unit.start_offset, unit.dirty_offset) == (start_offset, dirty_offset)
+    given = input_of(world.the_plan(), replace(BINDING, start_offset=start_offset), SETTINGS)
+    assert (given.start_offset, given.dirty_offset) == (start_offset, dirty_offset)
 
 
 def test_as_many_ids_as_outputs_may_need(world: KeyedMetadata) -> None:

@@ -1,1 +1,0 @@
-"""Compaction for people: ``runners`` (who does the work), ``tables`` (plan and report)."""

@@ -1,0 +1,154 @@
+"""The objects a compaction may replace, and why one of them is left alone.
+
+Index entries as columns: a million of them are sorted and grouped without making a million values.
+
+A table has the layout of ``object_formats.block_index``, 72 bytes a row. The last field, zero in an index, tells in a
+plan which source the block lies in.
+
+Which ranges of which sources an iteration reads: adjacent blocks joined, each request within its limit.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
+from siltstone.model.errors import CorruptData, InvalidRequest
+from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES, BlockIndex
+
+
+class Source(msgspec.Struct, frozen=True):
+    metadata: ObjectMetadata
+    index: BlockIndex
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """An object that stays as it is in this round, and the reason in one line."""
+
+    object_id: int
+    reason: str
+
+
+class SourceUnusable(CorruptData):
+    """An object and the image contradict each other. The object is left out of the plan; nothing of it is dropped."""
+
+
+class OverlappingSources(CorruptData):
+    """Two objects hold the same live offsets of a stream: the round is given up, ``siltstone check`` tells more."""
+
+
+class MemoryLimitTooSmall(InvalidRequest):
+    """An iteration could not hold even one block besides a part that is still too small to be sent."""
+
+
+ENTRY = np.dtype(
+    [
+        ("stream_id", "<i8"),
+        ("start_offset", "<i8"),
+        ("end_offset", "<i8"),
+        ("record_count", "<i8"),
+        ("position", "<i8"),
+        ("size_bytes", "<i8"),
+        ("smallest_timestamp_ms", "<i8"),
+        ("largest_timestamp_ms", "<i8"),
+        ("crc32c", "<u4"),
+        ("source", "<u4"),
+    ]
+)
+assert ENTRY.itemsize == INDEX_ENTRY_BYTES
+
+Table = npt.NDArray[np.void]
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+"""The start offset of a deleted stream: no block of it is live."""
+
+
+def live_blocks(source: Source, streams: Mapping[int, StreamMetadata]) -> Table:
+    """The blocks of a source that hold live offsets; a partly trimmed block is kept whole.
+
+    A block is dropped only on proof: its stream is DELETED in the image, it lies wholly below the start offset, or
+    the record that committed the object left it out as dead on arrival. Raises SourceUnusable when the image knows
+    nothing of a stream it should know, or the index does not hold what the image says.
+    """
+    entries = np.frombuffer(source.index.raw, dtype=ENTRY)
+    ranges = source.metadata.ranges
+    held_stream = np.array([held.stream_id for held in ranges], dtype=np.int64)
+    held_start = np.array([held.start_offset for held in ranges], dtype=np.int64)
+    held_end = np.array([held.end_offset for held in ranges], dtype=np.int64)
+    if not len(ranges):
+        return entries[:0]
+    at = np.minimum(np.searchsorted(held_stream, entries["stream_id"]), len(ranges) - 1)
+    inside = (
+        (held_stream[at] == entries["stream_id"])
+        & (held_start[at] <= entries["start_offset"])
+        & (entries["end_offset"] <= held_end[at])
+    )
+    offsets_found = (entries["end_offset"] - entries["start_offset"])[inside].sum()
+    if offsets_found != (held_end - held_start).sum():
+        raise SourceUnusable("its index does not hold what the image says; run siltstone check")
+    live_from = np.array([_live_from(streams, held.stream_id) for held in ranges], dtype=np.int64)
+    is_live = inside & (entries["end_offset"] > live_from[at])
+    return entries if is_live.all() else entries[is_live]
+
+
+def _live_from(streams: Mapping[int, StreamMetadata], stream_id: int) -> int:
+    stream = streams.get(stream_id)
+    if stream is None:
+        raise SourceUnusable(f"stream {stream_id} is not in the image, and no record says it was deleted")
+    return NEVER if stream.state is StreamState.DELETED else stream.start_offset
+
+
+def sorted_table(tables: Sequence[Table], numbers: Sequence[int], object_ids: Sequence[int]) -> Table:
+    """All blocks by (stream, start offset), each with the number of its source. Raises OverlappingSources."""
+    if not tables:
+        return np.empty(0, dtype=ENTRY)
+    table = np.concatenate(tables)
+    table["source"] = np.repeat(np.array(numbers, dtype=np.uint32), [len(each) for each in tables])
+    table = table[np.lexsort((table["start_offset"], table["stream_id"]))]
+    _refuse_overlap(table, object_ids)
+    return table
+
+
+def _refuse_overlap(table: Table, object_ids: Sequence[int]) -> None:
+    overlaps = (table["stream_id"][1:] == table["stream_id"][:-1]) & (
+        table["start_offset"][1:] < table["end_offset"][:-1]
+    )
+    if overlaps.any():
+        at = int(overlaps.argmax())
+        first, second = table[at], table[at + 1]
+        raise OverlappingSources(
+            f"objects {object_ids[first['source']]} and {object_ids[second['source']]} both hold offset"
+            f" {second['start_offset']} of stream {first['stream_id']}; run siltstone check"
+        )
+
+
+class Read(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Bytes [start, end) of source number ``source``."""
+
+    source: int
+    start: int
+    end: int
+
+
+def plan_reads(blocks: Table, request_bytes_max: int) -> list[Read]:
+    """By source, then position. Every block lies in one span of reads that follow each other; a request may end
+    inside a block, so that a span costs the fewest requests."""
+    if not len(blocks):
+        return []
+    ordered = blocks[["source", "position", "size_bytes"]][np.lexsort((blocks["position"], blocks["source"]))]
+    source, start = ordered["source"], ordered["position"]
+    end = start + ordered["size_bytes"]
+    begins = np.ones(len(blocks), dtype=np.bool_)
+    begins[1:] = (source[1:] != source[:-1]) | (start[1:] != end[:-1])
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(blocks)) - 1
+    spans = zip(source[first].tolist(), start[first].tolist(), end[last].tolist(), strict=True)
+    return [
+        Read(number, position, min(position + request_bytes_max, span_end))
+        for number, span_start, span_end in spans
+        for position in range(span_start, span_end, request_bytes_max)
+    ]

@@ -1,0 +1,41 @@
+"""Reading the indexes of a round's candidates, side by side."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from siltstone.maintenance.blocks.columns import LeftOut, Source
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.object_index import read_index
+
+THREADS_MAX = 16
+"""Each waits for one small request at a time."""
+
+OnProgress = Callable[[int, int], None]
+
+
+def read_indexes(
+    buckets: Buckets, objects: Sequence[ObjectMetadata], on_progress: OnProgress | None = None
+) -> tuple[list[Source], list[LeftOut]]:
+    """Those that could be read, in the order given; one that could not is left alone, with the reason (T08)."""
+
+    def attempt(metadata: ObjectMetadata) -> Source | LeftOut:
+        try:
+            store = buckets.store(metadata.bucket_id)
+            return Source(metadata, read_index(store, object_key(metadata.object_id), metadata.size_bytes))
+        except SiltstoneError as trouble:
+            return LeftOut(metadata.object_id, f"its index cannot be read: {trouble}")
+
+    sources: list[Source] = []
+    left_out: list[LeftOut] = []
+    with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="index") as pool:
+        for done, outcome in enumerate(pool.map(attempt, objects), start=1):
+            if isinstance(outcome, Source):
+                sources.append(outcome)
+            else:
+                left_out.append(outcome)
+            if on_progress is not None:
+                on_progress(done, len(objects))
+    return sources, left_out

@@ -1,0 +1,119 @@
+"""``siltstone.maintenance.plan(store)``: maintenance for notebooks and programs. What a store is, is a protocol here:
+the one that ``siltstone.open_store`` gives lives on a higher floor."""
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+import msgspec
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.overview import KindOverview, Overview, html_of, overview, table_of
+from siltstone.maintenance.pipeline.driver import Driver
+from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.maintenance.pipeline.scope import Budget, Scope, topics_named
+from siltstone.maintenance.settings import KindSettings
+from siltstone.maintenance.tasks.runner import LateRunner, Runner
+
+REPORT_HEADER = ("kind", "unit", "outcome", "what")
+
+
+class MaintainedStore(Protocol):
+    @property
+    def context(self) -> MaintenanceContext: ...
+    @property
+    def kind_settings(self) -> KindSettings: ...
+    def open_runner(self, spark: Any) -> Runner: ...
+
+
+def plan(
+    store: MaintainedStore,
+    *,
+    kinds: Collection[str] = (),
+    topics: Collection[str] | None = None,
+    force: bool = False,
+) -> "MaintenancePlan":
+    """What maintenance would do now, and why. Writes nothing, starts no Spark. ``kinds`` and ``topics``: only these.
+    ``force``: what waits for an interval or a threshold is done too. Raises InvalidRequest for a kind or a topic that
+    is none.
+
+    >>> with siltstone.open_store("./siltstone-data") as store:
+    ...     plan = siltstone.maintenance.plan(store)
+    ...     print(plan)
+    ...     plan.run("local[*]")
+    """
+    chosen = chosen_kinds(store.kind_settings, [kinds] if isinstance(kinds, str) else kinds)
+    named = None if topics is None else topics_named(store.context.metadata.refresh(), topics)
+    scope = Scope(topics=named, is_forced=force)
+    return MaintenancePlan(
+        store, tuple(kind.name for kind in chosen), scope, overview(store.context, chosen, scope)
+    )
+
+
+class MaintenancePlan:
+    """A readable table in a terminal and in a notebook. ``kinds``: the same as values."""
+
+    def __init__(
+        self, store: MaintainedStore, names: tuple[str, ...], scope: Scope, planned: Overview
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._scope = scope
+        self._planned = planned
+
+    @property
+    def kinds(self) -> tuple[KindOverview, ...]:
+        return self._planned.kinds
+
+    def __len__(self) -> int:
+        """Units."""
+        return self._planned.unit_count
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __repr__(self) -> str:
+        return repr(self._planned)
+
+    def _repr_html_(self) -> str:
+        return self._planned._repr_html_()
+
+    def run(
+        self, spark: Any = None, *, max_bytes: int | None = None, max_seconds: float | None = None
+    ) -> "MaintenanceReport":
+        """Does it. ``spark``: a SparkSession, or a master such as ``"local[*]"``, which is started when something needs
+        it; None: in this process. Each kind is planned anew when its turn comes, since those before it change what
+        there is to do. What fails is in the report and set aside; raises Unavailable when the metadata cannot be
+        reached, and InvalidRequest for a Spark that cannot be."""
+        runner = LateRunner(lambda: self._store.open_runner(spark))
+        budget = Budget(bytes_max=max_bytes, seconds_max=max_seconds)
+        driver = Driver(self._store.context, runner.start, self._scope, budget)
+        try:
+            kinds = chosen_kinds(self._store.kind_settings, self._names)
+            return MaintenanceReport(tuple(driver.run(kinds)))
+        finally:
+            runner.close()
+
+
+class MaintenanceReport(msgspec.Struct, frozen=True):
+    """``runs``: of each kind, in their order."""
+
+    runs: tuple[RunReport, ...]
+
+    @property
+    def is_well(self) -> bool:
+        return all(each.is_well for each in self.runs)
+
+    def __repr__(self) -> str:
+        return table_of(REPORT_HEADER, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_of(REPORT_HEADER, self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        for run in self.runs:
+            rows += [(run.kind, unit.name, unit.outcome.value, unit.text) for unit in run.units]
+            if run.trouble:
+                rows.append((run.kind, "", "cancelled" if run.is_cancelled else "trouble", run.trouble))
+        return rows

@@ -1,0 +1,203 @@
+"""Carrying out a collection: rounds of stream set objects one by one, stream objects in waves, in the plan's order.
+
+A round is rewritten by the planner and the carrying out of stream set object compaction. A source that cannot be read
+must not fail the others: the tasks name it, and the round is planned again without it. It is set aside by its own name,
+and is a unit by itself from then on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from siltstone.foundation.portions import portions
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.blocks.columns import ENTRY, Source
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.garbage_collection.planning import Round
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport, object_name
+from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.maintenance.stream_object_compaction import task_input as copying
+from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
+from siltstone.maintenance.stream_object_compaction.kind import GROUPS_PER_WAVE
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
+from siltstone.maintenance.stream_set_compaction import task_input as rewriting
+from siltstone.maintenance.stream_set_compaction.carrying_out import (
+    CompactionRound,
+    RoundOutcome,
+    SourcesUnusable,
+)
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
+from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
+from siltstone.maintenance.tasks.runner import RunFailed, Runner
+from siltstone.maintenance.tasks.task import TaskFailure
+from siltstone.maintenance.tasks.throttle import Throttle, ThrottledRunner
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
+from siltstone.model.errors import CorruptData, InvalidRequest, Stale
+
+UnitWork = Round | MergeGroup
+
+
+class CollectionWork(msgspec.Struct, frozen=True):
+    """What a collection needs to carry its plan out. ``units`` and ``copied_bytes`` are by the names of the units."""
+
+    units: Mapping[str, UnitWork]
+    copied_bytes: Mapping[str, int]
+    compaction: CompactionSettings
+    copying: StreamObjectCompactionSettings
+    round_bytes: int
+    throttle: Throttle
+
+
+def plan_of_sources(
+    sources: Sequence[Source],
+    image: MetadataImage,
+    classes: Classes,
+    settings: CompactionSettings,
+    now_ms: int,
+) -> CompactionPlan:
+    """The plan of a round, of those sources that still exist. Raises OverlappingSources, MemoryLimitTooSmall."""
+    return plan_compaction(
+        [source for source in sources if committed_object(image, source.metadata.object_id) is not None],
+        image.streams,
+        settings,
+        now_ms,
+        classes=classes,
+        is_every_source_wanted=True,
+    )
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """A round that was committed."""
+
+    plan: CompactionPlan
+    outcome: RoundOutcome
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(source.metadata.size_bytes for source in self.plan.compacted_sources)
+
+
+Failures = dict[int | None, TaskFailure]
+"""What tasks could not read, by object id."""
+
+
+def rewrite(
+    attempt: Attempt, sources: Sequence[Source], settings: CompactionSettings, failures: Failures
+) -> Rewritten | None:
+    """Plans the round from the image as it is now, without the sources that tasks could not read, until one commit
+    succeeds. Adds those sources to ``failures``, unless they were destroyed meanwhile. None: no source is left.
+
+    Raises Stale when other drivers were faster; RunFailed, CorruptData and InvalidRequest when the round as a whole
+    cannot be done; Cancelled, JobNotRunning, and Unavailable.
+    """
+    context: MaintenanceContext = attempt.context
+    while True:
+        attempt.watch.check()
+        readable = [source for source in sources if source.metadata.object_id not in failures]
+        image = context.metadata.refresh()
+        now_ms = context.clock.now_ms()
+        plan = plan_of_sources(readable, image, stream_classes(image), settings, now_ms)
+        if plan.is_empty:
+            return None
+        try:
+            return Rewritten(plan, CompactionRound(attempt, plan).carry_out())
+        except SourcesUnusable as unusable:
+            newest = context.metadata.refresh()
+            failures |= {each.object_id: each for each in unusable.still_committed(newest)}
+
+
+class CarryingOut:
+    def __init__(self, work: CollectionWork, attempt: Attempt) -> None:
+        self._work = work
+        self._attempt = attempt
+
+    def carry_out(self, names: Sequence[str]) -> Iterator[UnitReport]:
+        for number, together in enumerate(self._together(names)):
+            if number and self._attempt.watch.is_over:
+                return
+            groups = [work for _, work in together if isinstance(work, MergeGroup)]
+            if groups:
+                yield from Wave(self._throttled(bytes_of_copy), self._work.copying).carry_out(groups)
+            else:
+                for name, work in together:
+                    assert not isinstance(work, MergeGroup)
+                    yield from self._rewritten(name, work)
+
+    def _together(self, names: Sequence[str]) -> Iterator[Sequence[tuple[str, UnitWork]]]:
+        """A round by itself; stream objects that follow each other in waves."""
+        work = [(name, self._work.units[name]) for name in names]
+        for is_group, alike in groupby(work, key=lambda each: isinstance(each[1], MergeGroup)):
+            if is_group:
+                yield from self._waves(alike)
+            else:
+                yield from ([each] for each in alike)
+
+    def _waves(self, groups: Iterable[tuple[str, UnitWork]]) -> Iterator[Sequence[tuple[str, UnitWork]]]:
+        copied = self._work.copied_bytes
+        return portions(groups, GROUPS_PER_WAVE, lambda each: (copied[each[0]],), (self._work.round_bytes,))
+
+    def _throttled(self, bytes_of: Callable[[bytes], int]) -> Attempt:
+        attempt, throttle = self._attempt, self._work.throttle
+
+        def start_runner() -> Runner:
+            return ThrottledRunner(attempt.start_runner(), throttle, bytes_of, attempt.watch.check)
+
+        return msgspec.structs.replace(attempt, start_runner=start_runner)
+
+    def _rewritten(self, name: str, members: Round) -> Iterator[UnitReport]:
+        """Yields the report of the round, then one FAILED report for each object that had to be left out. Such an
+        object is set aside by its own name, so the next round, which has another name, leaves it out."""
+        attempt = self._throttled(bytes_of_rewrite)
+        failures: Failures = {}
+        try:
+            done = rewrite(attempt, [each.source for each in members], self._work.compaction, failures)
+        except Stale as overtaken:
+            yield UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
+        except (RunFailed, CorruptData, InvalidRequest) as failure:
+            attempt.watch.check()  # a failure after a cancellation is not the fault of the objects
+            yield UnitReport(name=name, outcome=Outcome.FAILED, text=str(failure))
+        else:
+            if done is None and failures:
+                text = "; ".join(failure.reason for failure in failures.values())
+                yield UnitReport(name=name, outcome=Outcome.FAILED, text=text)
+                return
+            yield _report(name, done)
+        yield from map(_failure, failures.values())
+
+
+def bytes_of_rewrite(data: bytes) -> int:
+    return rewriting.CODEC.decode_input(data).iteration.bytes_read
+
+
+def bytes_of_copy(data: bytes) -> int:
+    given = copying.CODEC.decode_input(data)
+    read = np.frombuffer(given.blocks, dtype=ENTRY)["size_bytes"].sum()
+    return sum(part.size_bytes for part in given.copied) + int(read)
+
+
+def _report(name: str, done: Rewritten | None) -> UnitReport:
+    if done is None:
+        return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text="others have compacted them")
+    results = done.outcome.results
+    before, after = len(done.plan.compacted_sources), done.plan.object_count
+    text = f"{counted(before, 'stream set object')} became {after}, {size_words(done.outcome.bytes_after)}"
+    return UnitReport(
+        name=name,
+        outcome=Outcome.DONE,
+        text=text,
+        bytes_read=sum(result.bytes_read for result in results),
+        bytes_written=sum(result.bytes_written for result in results),
+        bytes_freed=done.bytes_before - done.outcome.bytes_after,
+        objects_before=before,
+        objects_after=after,
+        peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),
+    )
+
+
+def _failure(failure: TaskFailure) -> UnitReport:
+    assert failure.object_id is not None
+    return UnitReport(name=object_name(failure.object_id), outcome=Outcome.FAILED, text=failure.reason)

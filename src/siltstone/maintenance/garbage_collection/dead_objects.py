@@ -1,0 +1,128 @@
+"""The kind ``dead-objects``: what holds nothing live is destroyed unread (T10, GC1).
+
+The image alone tells. Stream objects below a trim, stream set objects of which every stream is trimmed past them or
+deleted; of compacted topics as of others (Kafka's G34). Ids are destroyed in batches, each a unit with a commit of its
+own, which the decision judges once more: one that turned out to hold something live would be refused.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.blocks.columns import SourceUnusable
+from siltstone.maintenance.committing import commit
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.garbage_collection.planning import in_scope, is_dead, names_of_topics
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.metadata.commands import CommitCompaction
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
+from siltstone.model.errors import Stale
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, JOB_LEASE_MS
+from siltstone.model.objects import ObjectState
+
+DEAD_OBJECTS = "dead-objects"
+ATTEMPTS_MAX = 3
+"""What others destroy between look and commit is left out the next time; more often than that they do it all."""
+
+
+class DeadObjects:
+    def __init__(self, lease_ms: int = JOB_LEASE_MS) -> None:
+        self._lease_ms = lease_ms
+
+    @property
+    def name(self) -> str:
+        return DEAD_OBJECTS
+
+    @property
+    def lease_ms(self) -> int:
+        return self._lease_ms
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        image = context.metadata.refresh()
+        dead, unplanned = _dead(image, scope)
+        batches = [
+            tuple(dead[first : first + DELETE_BATCH_KEYS_MAX])
+            for first in range(0, len(dead), DELETE_BATCH_KEYS_MAX)
+        ]
+        return Plan(
+            kind=DEAD_OBJECTS,
+            units=tuple(_unit(batch) for batch in batches),
+            unplanned=tuple(unplanned),
+            work={_name(batch): batch for batch in batches},
+        )
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        for done, name in enumerate(names):
+            if done and attempt.watch.is_over:
+                return
+            attempt.watch.tell("destroy", done, len(names))
+            yield _destroyed(attempt.context, attempt.job_id, name, plan.work[name])
+
+
+def _unit(batch: Sequence[ObjectMetadata]) -> PlannedUnit:
+    return PlannedUnit(
+        name=_name(batch),
+        reason=f"{counted(len(batch), 'object')} of which nothing is live: {size_words(_size(batch))}",
+        objects_before=len(batch),
+    )
+
+
+def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], list[Unplanned]]:
+    """By id, and those that contradict the image."""
+    topics = names_of_topics(image, scope)
+    dead: list[ObjectMetadata] = []
+    unplanned: list[Unplanned] = []
+    for metadata in image.objects.values():
+        if metadata.state is not ObjectState.COMMITTED or not in_scope(metadata, topics, scope):
+            continue
+        try:
+            if is_dead(metadata, image.streams):
+                dead.append(metadata)
+        except SourceUnusable as contradiction:
+            unplanned.append(Unplanned(f"object {metadata.object_id}", str(contradiction)))
+    return sorted(dead, key=lambda metadata: metadata.object_id), unplanned
+
+
+def _destroyed(
+    context: MaintenanceContext, job_id: int, name: str, batch: Sequence[ObjectMetadata]
+) -> UnitReport:
+    """Those that are still there: others may have destroyed some meanwhile."""
+    for _ in range(ATTEMPTS_MAX):
+        left = _still_dead(context.metadata.refresh(), batch)
+        if not left:
+            break
+        ids = tuple(metadata.object_id for metadata in left)
+        try:
+            # There are no outputs, so it does not matter whose bucket would be cleaned up.
+            commit(
+                context,
+                CommitCompaction(job_id, ids),
+                context.buckets.store(context.buckets.default_bucket_id),
+            )
+        except Stale:
+            continue
+        return UnitReport(
+            name=name,
+            outcome=Outcome.DONE,
+            text=f"{counted(len(left), 'object')} destroyed, {size_words(_size(left))}",
+            bytes_freed=_size(left),
+            objects_before=len(left),
+        )
+    return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text="others have destroyed them")
+
+
+def _still_dead(image: MetadataImage, batch: Sequence[ObjectMetadata]) -> list[ObjectMetadata]:
+    now = (committed_object(image, metadata.object_id) for metadata in batch)
+    return [held for held in now if held is not None and is_dead(held, image.streams)]
+
+
+def _name(batch: Sequence[ObjectMetadata]) -> str:
+    first, last = batch[0].object_id, batch[-1].object_id
+    return f"object {first}" if first == last else f"objects {first} to {last}"
+
+
+def _size(batch: Sequence[ObjectMetadata]) -> int:
+    return sum(metadata.size_bytes for metadata in batch)

@@ -1,0 +1,186 @@
+"""The kinds ``minor-gc`` and ``major-gc``: objects with few live bytes are rewritten (BookKeeper's two levels).
+
+    image → who may be worth it → their indexes → candidates, smallest ratio first → units, each a commit by itself
+
+Stream set objects go together into rounds of bounded size. Of a stream object the live end is copied inside the store,
+one unit for each: stream object compaction does the copying, but never looks at an object without a neighbour.
+
+Forced, the threshold is that of whatever holds a dead block. An object that cannot be read is left alone with its
+reason; one that failed before is a unit by itself, and costs the others nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.garbage_collection.carrying_out import (
+    CarryingOut,
+    CollectionWork,
+    UnitWork,
+    plan_of_sources,
+)
+from siltstone.maintenance.garbage_collection.looking import Look, group_unit, round_unit
+from siltstone.maintenance.garbage_collection.planning import Candidate, Round, is_worth_a_round, rounds
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, UnitReport, Unplanned, object_name
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.set_aside import set_aside
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.settings import (
+    CompactionSettings,
+    GcSettings,
+    Level,
+    StreamObjectCompactionSettings,
+)
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
+from siltstone.maintenance.tasks.throttle import Throttle
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import CorruptData, InvalidRequest
+from siltstone.model.objects import ObjectKind
+
+
+def kind_name(level: Level) -> str:
+    return f"{level.value}-gc"
+
+
+EVERYTHING_DEAD = 1.0
+"""The threshold of a forced run: one dead block is enough."""
+
+NO_PARTNER = "it is small, and there is no other to put it together with"
+NO_FEWER = "rewriting it would free nothing and make no fewer objects"
+NO_ROOM = "there is no room for a copy of what is live; delete something, or give the store more space"
+
+
+class Collection:
+    def __init__(
+        self,
+        level: Level,
+        settings: GcSettings,
+        compaction: CompactionSettings,
+        copying: StreamObjectCompactionSettings,
+    ) -> None:
+        """``compaction`` says how stream set objects are rewritten, ``copying`` how stream objects are."""
+        self._level = level
+        self._settings = settings
+        self._compaction = compaction
+        self._copying = copying
+
+    @property
+    def name(self) -> str:
+        return kind_name(self._level)
+
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.lease_ms
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        image = context.metadata.refresh()
+        threshold = EVERYTHING_DEAD if scope.is_forced else self._settings.threshold(self._level)
+        look = Look(threshold, self._settings.target_size_bytes, self._settings.objects_max)
+        looked = look.at(context, image, scope, watch)
+        planning = _Planning(self._compaction, image, context.clock.now_ms(), context.space().room_bytes)
+        for members, is_alone in self._in_order(image, looked.candidates):
+            planning.add(members, is_alone=is_alone)
+        return Plan(
+            kind=self.name,
+            units=tuple(planning.units),
+            unplanned=(*looked.unplanned, *planning.unplanned),
+            has_remaining=looked.has_remaining and bool(planning.units),
+            work=CollectionWork(
+                units=planning.work,
+                copied_bytes={unit.name: unit.bytes_written for unit in planning.units},
+                compaction=self._compaction,
+                copying=self._copying,
+                round_bytes=self._settings.round_bytes,
+                throttle=Throttle(self._settings.copy_bytes_per_second, context.clock),
+            ),
+        )
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        return CarryingOut(plan.work, attempt).carry_out(names)
+
+    def _in_order(
+        self, image: MetadataImage, candidates: Sequence[Candidate]
+    ) -> Iterator[tuple[Round, bool]]:
+        """What becomes a unit together, the smallest ratio first; and whether it is one object that failed before."""
+        sets = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_SET_OBJECT]
+        stream_objects = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_OBJECT]
+        failed = {each.object_id for each in sets if self._has_failed(image, each)}
+        together = [each for each in sets if each.object_id not in failed]
+        found: list[Round] = [
+            *rounds(together, self._settings.round_bytes, self._compaction.sources_max),
+            *((each,) for each in sets if each.object_id in failed),
+            *((each,) for each in stream_objects),
+        ]
+        found.sort(key=lambda members: (members[0].ratio, members[0].object_id))
+        return ((members, members[0].object_id in failed) for members in found)
+
+    def _has_failed(self, image: MetadataImage, candidate: Candidate) -> bool:
+        return set_aside(image, self.name, object_name(candidate.object_id)) is not None
+
+
+class _Planning:
+    """The units of one plan, as far as there is room for their copies."""
+
+    def __init__(
+        self, compaction: CompactionSettings, image: MetadataImage, now_ms: int, room_bytes: int | None
+    ) -> None:
+        self.units: list[PlannedUnit] = []
+        self.unplanned: list[Unplanned] = []
+        self.work: dict[str, UnitWork] = {}
+        self._compaction = compaction
+        self._image = image
+        self._now_ms = now_ms
+        self._room_bytes = room_bytes
+        self._classes: Classes = stream_classes(image)
+
+    def add(self, members: Round, *, is_alone: bool) -> None:
+        if members[0].metadata.kind is ObjectKind.STREAM_OBJECT:
+            self._add_group(members[0])
+        else:
+            self._add_round(members, is_alone=is_alone)
+
+    def _add_group(self, candidate: Candidate) -> None:
+        if not self._has_room(candidate.live.live_bytes):
+            self._leave((candidate,), NO_ROOM)
+            return
+        group = MergeGroup(Level.MAJOR, (candidate.metadata,))
+        self._take(group_unit(group, candidate, self._image), group, candidate.live.live_bytes)
+
+    def _add_round(self, members: Round, *, is_alone: bool) -> None:
+        if not is_worth_a_round(members):
+            self._leave(members, NO_PARTNER)
+            return
+        try:
+            plan = plan_of_sources(
+                [each.source for each in members], self._image, self._classes, self._compaction, self._now_ms
+            )
+        except (CorruptData, InvalidRequest) as refused:
+            self._leave(members, str(refused))
+            return
+        if reason := self._why_not(plan, members):
+            self._leave(members, reason)
+            return
+        self.unplanned += (Unplanned(object_name(each.object_id), each.reason) for each in plan.left_out)
+        self._take(round_unit(members, plan.object_count, is_alone=is_alone), members, plan.live_bytes)
+
+    def _why_not(self, plan: CompactionPlan, members: Round) -> str:
+        """Empty when the round is to be done."""
+        if plan.is_empty:
+            return plan.left_out[0].reason
+        is_freeing = any(each.is_sparse for each in members)
+        if not is_freeing and plan.object_count >= len(plan.compacted_sources):
+            return NO_FEWER
+        return "" if self._has_room(plan.live_bytes) else NO_ROOM
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return self._room_bytes is None or size_bytes <= self._room_bytes
+
+    def _take(self, unit: PlannedUnit, work: UnitWork, size_bytes: int) -> None:
+        self.units.append(unit)
+        self.work[unit.name] = work
+        if self._room_bytes is not None:
+            self._room_bytes -= size_bytes
+
+    def _leave(self, members: Sequence[Candidate], reason: str) -> None:
+        self.unplanned += (Unplanned(object_name(each.object_id), reason) for each in members)

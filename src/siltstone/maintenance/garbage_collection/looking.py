@@ -1,0 +1,137 @@
+"""Finding the candidates: the image says whose index is worth reading, the indexes say who is one.
+
+The units of a collection as they are shown: what they are called, why they are worth it, what they cost.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.blocks.columns import SourceUnusable
+from siltstone.maintenance.blocks.indexes import read_indexes
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.garbage_collection.planning import (
+    Candidate,
+    Round,
+    estimated,
+    expected_ratio,
+    in_scope,
+    is_worth_a_look,
+    judged,
+    live_bytes,
+    names_of_topics,
+    ordered,
+)
+from siltstone.maintenance.pipeline.kind import PlannedUnit, Unplanned, object_name
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
+from siltstone.maintenance.topic_streams import topic_streams
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.objects import ObjectState
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """``candidates``: the smallest ratio first. ``has_remaining``: there are more than were looked into."""
+
+    candidates: list[Candidate]
+    unplanned: list[Unplanned]
+    has_remaining: bool
+
+
+class Look(msgspec.Struct, frozen=True):
+    threshold: float
+    target_size_bytes: int
+    objects_max: int
+
+    def at(self, context: MaintenanceContext, image: MetadataImage, scope: Scope, watch: Watch) -> Looked:
+        found, unplanned = self._worth_a_look(image, scope)
+        few = found[: self.objects_max]
+        sources, left_out = read_indexes(context.buckets, few, watch.steps("read indexes"))
+        unplanned += (Unplanned(object_name(each.object_id), each.reason) for each in left_out)
+        candidates: list[Candidate] = []
+        for source in sources:
+            try:
+                live = live_bytes(source, image.streams)
+            except SourceUnusable as contradiction:
+                unplanned.append(Unplanned(object_name(source.metadata.object_id), str(contradiction)))
+                continue
+            if candidate := judged(source, live, self.threshold, self.target_size_bytes):
+                candidates.append(candidate)
+        return Looked(ordered(candidates), unplanned, len(found) > len(few))
+
+    def _worth_a_look(
+        self, image: MetadataImage, scope: Scope
+    ) -> tuple[list[ObjectMetadata], list[Unplanned]]:
+        """The smallest expected ratio first. What is dead altogether is left to ``dead-objects``."""
+        topics = names_of_topics(image, scope)
+        found: list[tuple[float, ObjectMetadata]] = []
+        unplanned: list[Unplanned] = []
+        for metadata in image.objects.values():
+            if metadata.state is not ObjectState.COMMITTED or not in_scope(metadata, topics, scope):
+                continue
+            try:
+                estimate = estimated(metadata, image.streams)
+            except SourceUnusable as contradiction:
+                unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction)))
+                continue
+            is_alive = estimate.live_bytes > 0
+            if is_alive and is_worth_a_look(metadata.kind, estimate, self.threshold, self.target_size_bytes):
+                found.append((expected_ratio(metadata, estimate, self.target_size_bytes), metadata))
+        found.sort(key=lambda each: (each[0], each[1].data_time_ms, each[1].object_id))
+        return [metadata for _, metadata in found], unplanned
+
+
+def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedUnit:
+    """``is_alone``: it failed before, and is known by the object's name since."""
+    first = members[0].object_id
+    live = _live(members)
+    return PlannedUnit(
+        name=object_name(first) if is_alone else f"objects from {first}",
+        reason=_reason(members, "stream set object"),
+        bytes_read=live,
+        bytes_written=live,
+        objects_before=len(members),
+        objects_after=object_count,
+        detail=_detail(members),
+    )
+
+
+def group_unit(group: MergeGroup, candidate: Candidate, image: MetadataImage) -> PlannedUnit:
+    stream = topic_streams(image).get(group.stream_id)
+    return PlannedUnit(
+        name=group.name,
+        reason=_reason((candidate,), "stream object"),
+        topic=None if stream is None else stream.topic.name,
+        partition=None if stream is None else stream.partition,
+        stream_id=group.stream_id,
+        bytes_read=candidate.live.live_bytes,
+        bytes_written=candidate.live.live_bytes,
+        objects_before=1,
+        objects_after=1,
+        detail=_detail((candidate,)),
+    )
+
+
+def _reason(members: Sequence[Candidate], noun: str) -> str:
+    live, dead = _live(members), _dead(members)
+    share = live / max(1, live + dead)
+    return f"{counted(len(members), noun)}, {share:.0%} live: {size_words(dead)} come free"
+
+
+def _detail(members: Sequence[Candidate]) -> dict[str, str]:
+    live, dead = _live(members), _dead(members)
+    return {
+        "live ratio": f"{members[0].ratio:.4f}",
+        "written for each byte freed": f"{live / dead:.2f}" if dead else "nothing is freed",
+    }
+
+
+def _live(members: Sequence[Candidate]) -> int:
+    return sum(each.live.live_bytes for each in members)
+
+
+def _dead(members: Sequence[Candidate]) -> int:
+    return sum(each.live.dead_bytes for each in members)

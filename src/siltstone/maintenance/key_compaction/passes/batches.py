@@ -1,0 +1,115 @@
+"""The batches of one block, as columns: a row each, see ``kernels.columns``.
+
+Unreadable data is told from a store in trouble. The first becomes the result's ``failure``: the stream is left as it is
+and the other streams go on (G32). The second is raised, so that the task is tried again.
+"""
+
+import msgspec
+
+from siltstone.kafka_protocol.batch_errors import (
+    DecompressedTooLarge,
+    NotOneBatch,
+    RecordCountWrong,
+    UnknownCodec,
+    UnsupportedMagic,
+)
+from siltstone.kafka_protocol.batch_header import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+)
+from siltstone.maintenance.key_compaction.kernels import columns
+from siltstone.maintenance.key_compaction.kernels.columns import Bytes, Flags, Integers
+from siltstone.maintenance.tasks.source_bytes import SourceError
+from siltstone.model.errors import CorruptData
+from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+
+BAD_BATCH = (CorruptData, UnsupportedMagic, UnknownCodec, DecompressedTooLarge, RecordCountWrong, NotOneBatch)
+
+
+class StreamNotCompactable(CorruptData):
+    """Something in the stream cannot be read. ``object_id`` is the object that holds it."""
+
+    def __init__(self, object_id: int, what_is_wrong: str) -> None:
+        super().__init__(what_is_wrong)
+        self.object_id = object_id
+
+
+BAD_DATA = (*BAD_BATCH, *SourceError)
+"""Errors that become the result's ``failure``."""
+
+
+class BlockPlace(msgspec.Struct, frozen=True):
+    """Which block of which object, for errors."""
+
+    object_id: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"the block at {self.position} of object {self.object_id}"
+
+
+class Batches:
+    """``data`` are the block's bytes, ``rows`` what was found in them; ``where`` is the block's place, for errors."""
+
+    __slots__ = (
+        "are_control",
+        "are_transactional",
+        "data",
+        "have_horizon",
+        "have_log_append_time",
+        "rows",
+        "where",
+    )
+
+    def __init__(self, data: Bytes, rows: Integers, where: BlockPlace) -> None:
+        self.data = data
+        self.rows = rows
+        self.where = where
+        attributes = rows[:, columns.ATTRIBUTES]
+        self.are_control: Flags = attributes & CONTROL_BIT != 0
+        self.are_transactional: Flags = attributes & TRANSACTIONAL_BIT != 0
+        self.have_horizon: Flags = attributes & DELETE_HORIZON_BIT != 0
+        self.have_log_append_time: Flags = attributes & LOG_APPEND_TIME_BIT != 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, number: int) -> Integers:
+        return self.rows[:, number]
+
+    @property
+    def base_offsets(self) -> Integers:
+        return self.rows[:, columns.BASE_OFFSET]
+
+    @property
+    def end_offsets(self) -> Integers:
+        return self.rows[:, columns.END_OFFSET]
+
+    @property
+    def record_counts(self) -> Integers:
+        return self.rows[:, columns.RECORD_COUNT]
+
+    @property
+    def producer_ids(self) -> Integers:
+        return self.rows[:, columns.PRODUCER_ID]
+
+    @property
+    def sizes(self) -> Integers:
+        """Of the frames, in bytes."""
+        return self.rows[:, columns.FRAME_END] - self.rows[:, columns.FRAME_AT]
+
+    @property
+    def codecs(self) -> Integers:
+        return self.rows[:, columns.ATTRIBUTES] & CODEC_MASK
+
+    def have_expired(self, now_ms: int) -> Flags:
+        """Those whose tombstones, or marker, may go by now (G19)."""
+        return self.have_horizon & (self.rows[:, columns.BASE_MS] <= now_ms)
+
+    def payload(self, row: int) -> memoryview:
+        """The batch itself, header and records."""
+        start = int(self.rows[row, columns.FRAME_AT]) + FRAME_HEADER_BYTES
+        return self.data.data[start : int(self.rows[row, columns.FRAME_END])]

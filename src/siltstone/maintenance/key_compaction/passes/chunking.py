@@ -1,0 +1,123 @@
+"""Opening batches: their records, decompressed, a bounded number of bytes at a time.
+
+A *chunk* is a run of a block's batches. Where none is compressed it is the whole block, and nothing is copied.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from siltstone.kafka_protocol.batch_errors import RecordCountWrong
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES
+from siltstone.kafka_protocol.records.compression import decompress
+from siltstone.maintenance.key_compaction.kernels import columns
+from siltstone.maintenance.key_compaction.kernels.columns import (
+    FRAME_AND_HEADER_BYTES,
+    RECORD_BYTES_MIN,
+    Bytes,
+    Flags,
+    Integers,
+    read_only,
+)
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.maintenance.key_compaction.passes.batches import BAD_BATCH, Batches, StreamNotCompactable
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, MIB
+
+CHUNK_BYTES = 4 * MIB
+"""A chunk ends with the batch that passes this: enough that calls cost nothing, little beside a read request."""
+
+
+class Records:
+    """The records of a chunk's opened batches. ``batch`` says of each which row of the block it is of; the others are
+    as in ``kernels.columns``, the offsets absolute."""
+
+    __slots__ = ("batch", "columns", "data", "offsets")
+
+    def __init__(self, data: Bytes, found: Integers, rows: Integers, batches: Batches) -> None:
+        self.data = data
+        self.columns = found
+        self.batch: Integers = rows[found[columns.BATCH]]
+        self.offsets: Integers = batches.base_offsets[self.batch] + found[columns.OFFSET_DELTA]
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def have_key(self) -> Flags:
+        flags: Flags = self.columns[columns.KEY_BYTES] >= 0
+        return flags
+
+    @property
+    def have_value(self) -> Flags:
+        flags: Flags = self.columns[columns.VALUE_BYTES] >= 0
+        return flags
+
+
+class Chunk:
+    """Rows [first, end) of a block's batches, and the records of those that were opened."""
+
+    __slots__ = ("end", "first", "records")
+
+    def __init__(self, first: int, end: int, records: Records) -> None:
+        self.first = first
+        self.end = end
+        self.records = records
+
+
+def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]:
+    """All batches in runs, with the records of those to be opened. Raises StreamNotCompactable."""
+    if not (batches.codecs[opened] != 0).any():
+        rows = np.flatnonzero(opened)
+        starts = batches.column(columns.FRAME_AT)[rows] + FRAME_AND_HEADER_BYTES
+        ends = np.ascontiguousarray(batches.column(columns.FRAME_END)[rows])
+        yield Chunk(0, len(batches), _decoded(batches, batches.data, rows, starts, ends, kernels))
+        return
+    first = 0
+    while first < len(batches):
+        chunk = _chunk_from(batches, opened, first, kernels)
+        yield chunk
+        first = chunk.end
+
+
+def _chunk_from(batches: Batches, opened: Flags, first: int, kernels: Kernels) -> Chunk:
+    pieces: list[memoryview] = []
+    rows: list[int] = []
+    size_bytes = 0
+    row = first
+    while row < len(batches) and size_bytes < CHUNK_BYTES:
+        if opened[row]:
+            pieces.append(_records_of(batches, row))
+            rows.append(row)
+            size_bytes += len(pieces[-1])
+        row += 1
+    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])[:-1]
+    data = read_only(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    return Chunk(first, row, _decoded(batches, data, np.array(rows, dtype=np.int64), starts, ends, kernels))
+
+
+def _records_of(batches: Batches, row: int) -> memoryview:
+    try:
+        records = batches.payload(row)[BATCH_HEADER_BYTES:]
+        return decompress(int(batches.codecs[row]), records, DECOMPRESSED_BATCH_BYTES_MAX)
+    except BAD_BATCH as cause:
+        raise unreadable(batches, int(batches.base_offsets[row]), cause) from cause
+
+
+def _decoded(
+    batches: Batches, data: Bytes, rows: Integers, starts: Integers, ends: Integers, kernels: Kernels
+) -> Records:
+    counts = batches.record_counts[rows]
+    try:
+        if (counts * RECORD_BYTES_MIN > ends - starts).any():
+            raise RecordCountWrong("more records than fit into its bytes")
+        return Records(data, kernels.decode_records(data, starts, ends, counts), rows, batches)
+    except BAD_BATCH as cause:
+        raise unreadable(batches, int(batches.base_offsets[rows[0]]), cause) from cause
+
+
+def unreadable(batches: Batches, offset: int, cause: Exception) -> StreamNotCompactable:
+    return StreamNotCompactable(
+        batches.where.object_id,
+        f"a batch from offset {offset} on, in {batches.where}, cannot be read: {cause}",
+    )

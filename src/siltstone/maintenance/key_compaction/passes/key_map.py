@@ -1,0 +1,78 @@
+"""The map of a pass: a 128-bit hash of each key → the newest offset of that key.
+
+Open addressing in one array, 24 bytes a key, filled to nine tenths at most (Kafka's load factor): beyond that a look-up
+visits too many slots. The hash is keyed with 16 bytes nobody else knows, so nobody can make two keys that meet (K25);
+by chance it happens once in 2**128 / n**2.
+
+It begins small and doubles: memory that no key needs is not touched, and what a table does not fill stays in the
+processor's cache.
+"""
+
+import numpy as np
+
+from siltstone.maintenance.key_compaction.kernels.columns import Flags, Integers, Slots
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+
+SLOT_BYTES = 24
+LOAD_MAX = 0.9
+_SLOTS_PER_KEY = 2
+"""Where there is room: at a load of a half nearly every key is found at its first or second slot."""
+SLOTS_AT_FIRST = 1 << 14
+
+
+class KeyMap:
+    def __init__(self, bytes_max: int, keys_expected: int, kernels: Kernels) -> None:
+        """One key fits whatever the limit is: a pass has to get on."""
+        self._count_max = max(2, min(bytes_max // SLOT_BYTES, _SLOTS_PER_KEY * keys_expected))
+        self.keys_max = max(1, int(self._count_max * LOAD_MAX))
+        self._kernels = kernels
+        self.keys = 0
+        self._slots: Slots = _empty(min(SLOTS_AT_FIRST, self._count_max))
+
+    @property
+    def size_bytes(self) -> int:
+        return self._slots.nbytes
+
+    def put(self, hashes: Slots, offsets: Integers, wanted: Flags) -> int | None:
+        """Which record was the first that found no room; None: all did."""
+        at = self._put(hashes, offsets, wanted)
+        while at < len(wanted) and len(self._slots) < self._count_max:
+            self._grow()
+            at += self._put(hashes[at:], offsets[at:], wanted[at:])
+        return at if at < len(wanted) else None
+
+    def _put(self, hashes: Slots, offsets: Integers, wanted: Flags) -> int:
+        """How many were looked at before the table was as full as it may be."""
+        room = self._keys_before_growing() - self.keys
+        looked_at, left = self._kernels.put_newest(self._slots, room, hashes, offsets, wanted)
+        self.keys += room - left
+        return looked_at
+
+    def _keys_before_growing(self) -> int:
+        count = len(self._slots)
+        return self.keys_max if count == self._count_max else count // _SLOTS_PER_KEY
+
+    def _grow(self) -> None:
+        before = self._slots
+        self._slots = _empty(min(2 * len(before), self._count_max))
+        offsets = before[:, 2].astype(np.int64) - 1
+        hashes = np.ascontiguousarray(before[:, :2])
+        self._kernels.put_newest(self._slots, self.keys, hashes, offsets, before[:, 2] != 0)
+
+    def newest_in(self, start_offset: int, end_offset: int) -> Flags | None:
+        """Of each offset in [start, end) whether it is the newest of some key: who knows that the map holds all
+        records between needs no hash to look one up. None: it would take more than an eighth of what the map may."""
+        if end_offset - start_offset > self._count_max * SLOT_BYTES // 8:
+            return None
+        are_newest = np.zeros(end_offset - start_offset, dtype=np.bool_)
+        places = self._slots[:, 2].astype(np.int64) - 1 - start_offset
+        are_newest[places[(places >= 0) & (places < len(are_newest))]] = True
+        return are_newest
+
+    def newest(self, hashes: Slots, wanted: Flags) -> Integers:
+        """Of each wanted record the newest offset of its key; -1 where the map has none."""
+        return self._kernels.newest(self._slots, hashes, wanted)
+
+
+def _empty(count: int) -> Slots:
+    return np.zeros((count, 3), dtype=np.uint64)

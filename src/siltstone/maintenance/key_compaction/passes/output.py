@@ -1,0 +1,130 @@
+"""The objects of a pass: frames into blocks, blocks into objects, one object in memory at a time.
+
+Blocks *tile* the range: each begins where the one before it ended, though batches between may be gone. So a reader that
+asks for an offset without a record finds the next one and no hole, and every block ends with a frame that says so.
+"""
+
+import numpy as np
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.maintenance.key_compaction.kernels import columns
+from siltstone.maintenance.key_compaction.passes.batches import Batches
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, WrittenStreamObject
+from siltstone.model.block import BlockEntry
+from siltstone.model.buffers import Buffer
+from siltstone.model.objects import object_key
+from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.object_layout import trailer_bytes
+from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_store.port import ObjectStore
+
+
+class Output:
+    """``written``: the objects that are in the bucket."""
+
+    def __init__(self, given: KeyCompactionInput, store: ObjectStore) -> None:
+        self._given = given
+        self._store = store
+        self._first_offset = given.sources[0].held.start_offset
+        self._blocks: list[bytearray] = []
+        self._entries: list[BlockEntry] = []
+        self._position = 0
+        self._next_offset: int | None = None
+        self._block = _OpenBlock()
+        self.written: list[WrittenStreamObject] = []
+        self.bytes_written = 0
+
+    def copy(self, batches: Batches, first: int, end: int) -> None:
+        """Batches [first, end) as they are, frame by frame."""
+        self._begin(int(batches.base_offsets[first]))
+        frame_ends = batches.column(columns.FRAME_END)
+        while first < end:
+            start = int(batches.column(columns.FRAME_AT)[first])
+            room = self._given.block_bytes - len(self._block.data)
+            until = min(end, int(np.searchsorted(frame_ends, start + room)) + 1)
+            self._copy_run(batches, first, until, start)
+            self._close_full()
+            first = until
+
+    def _copy_run(self, batches: Batches, first: int, until: int, start: int) -> None:
+        smallest = batches.column(columns.SMALLEST_MS)[first:until]
+        known = smallest[smallest != NO_TIMESTAMP]
+        stop = int(batches.column(columns.FRAME_END)[until - 1])
+        self._block.append(
+            batches.data.data[start:stop],
+            int(batches.end_offsets[until - 1]),
+            int(batches.record_counts[first:until].sum()),
+            int(known.min()) if len(known) else NO_TIMESTAMP,
+            int(batches.column(columns.LARGEST_MS)[first:until].max()),
+        )
+
+    def finish(self) -> None:
+        if self._block.data:
+            self._close_block()
+        if self._blocks:
+            self._close_object()
+
+    def _begin(self, base_offset: int) -> None:
+        """The range begins at the start offset, or with a batch that the trim fell into."""
+        if self._next_offset is None:
+            self._next_offset = max(self._first_offset, min(self._given.start_offset, base_offset))
+
+    def _close_full(self) -> None:
+        if len(self._block.data) >= self._given.block_bytes:
+            self._close_block()
+            is_last = len(self.written) + 1 >= self._given.object_count_max
+            if self._position >= self._given.object_bytes and not is_last:
+                self._close_object()
+
+    def _close_block(self) -> None:
+        block = self._block
+        assert self._next_offset is not None
+        self._entries.append(
+            BlockEntry(
+                stream_id=self._given.stream_id,
+                start_offset=self._next_offset,
+                end_offset=block.end_offset,
+                record_count=block.record_count,
+                position=self._position,
+                size_bytes=len(block.data),
+                smallest_timestamp_ms=block.smallest_ms,
+                largest_timestamp_ms=block.largest_ms,
+                crc32c=crc32c([block.data]),
+            )
+        )
+        self._blocks.append(block.data)
+        self._position += len(block.data)
+        self._next_offset = block.end_offset
+        self._block = _OpenBlock()
+
+    def _close_object(self) -> None:
+        object_id = self._given.first_object_id + len(self.written)
+        trailer = trailer_bytes(self._entries, self._position)
+        self._store.put(object_key(object_id), [*self._blocks, trailer])
+        (held,) = ranges_of_entries(self._entries, object_id)
+        size_bytes = self._position + len(trailer)
+        self.written.append(WrittenStreamObject(object_id, size_bytes, held))
+        self.bytes_written += size_bytes
+        self._blocks, self._entries, self._position = [], [], 0
+
+
+class _OpenBlock:
+    __slots__ = ("data", "end_offset", "largest_ms", "record_count", "smallest_ms")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.end_offset = 0
+        self.record_count = 0
+        self.smallest_ms = NO_TIMESTAMP
+        self.largest_ms = NO_TIMESTAMP
+
+    def append(
+        self, frames: Buffer, end_offset: int, record_count: int, smallest_ms: int, largest_ms: int
+    ) -> None:
+        is_first = not self.data
+        self.data += frames
+        self.end_offset = end_offset
+        self.record_count += record_count
+        if self.smallest_ms == NO_TIMESTAMP or NO_TIMESTAMP != smallest_ms < self.smallest_ms:
+            self.smallest_ms = smallest_ms
+        self.largest_ms = largest_ms if is_first else max(self.largest_ms, largest_ms)

@@ -1,0 +1,221 @@
+"""Batches with fewer records, or with a time limit for their tombstones: what of the header stays, and what is new.
+
+Kept: base offset, last offset delta, base sequence, producer id and epoch, leader epoch, transactional and control
+bits, timestamp type, codec (G13; K19). New: record count, length, CRC, max timestamp (with create time that of the
+records left; with log append time, and of an emptied batch, it stays: K26). The base timestamp stays too, though Kafka
+takes that of the first record left: so the records are copied as they are, with their deltas.
+
+A *time limit* (delete horizon, KIP-534) takes the place of the base timestamp, and bit 6 says so. Readers add the
+deltas to it all the same, as Java's DefaultRecordBatch does, so the deltas are written anew.
+An emptied batch is as in Kafka's ``writeEmptyHeader``: no codec, no time limit, base timestamp -1.
+
+All batches of a chunk are made at once, in columns; one by one they are only compressed and summed.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
+    CHECKED_FROM,
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    LENGTH_END,
+    Codec,
+)
+from siltstone.kafka_protocol.records.compression import compress
+from siltstone.maintenance.key_compaction.kernels import columns
+from siltstone.maintenance.key_compaction.kernels.columns import (
+    FRAME_AND_HEADER_BYTES,
+    Bytes,
+    Flags,
+    Integers,
+    read_only,
+)
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.maintenance.key_compaction.passes.batches import Batches
+from siltstone.maintenance.key_compaction.passes.chunking import Records
+from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+
+HEADERS = np.dtype(
+    [
+        ("before", "V40"), ("record_count", "<i8"), ("smallest_ms", "<i8"), ("largest_ms", "<i8"),
+        ("payload_bytes", "<i8"), ("base_offset", "V8"), ("batch_length", ">i4"), ("epoch_and_magic", "V5"),
+        ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", "V4"), ("base_ms", ">i8"), ("max_ms", ">i8"),
+        ("producer", "V14"), ("count", ">i4"),
+    ]
+)  # fmt: skip
+"""A frame header and the batch header after it; what is never changed has no type."""
+assert HEADERS.itemsize == FRAME_AND_HEADER_BYTES
+
+Headers = npt.NDArray[Any]
+_NO_SMALLEST = np.iinfo(np.int64).max
+
+
+class Bodies(msgspec.Struct, frozen=True):
+    """The records that stay of some batches, one batch after another: ``counts`` and ``lengths`` are those of each
+    batch, 0 for emptied ones."""
+
+    data: Bytes
+    counts: Integers
+    lengths: Integers
+    timestamps: Integers
+
+
+class Rebuilding(msgspec.Struct, frozen=True):
+    """``rows`` of the block are made anew, with the records that are ``kept``; some get the time limit."""
+
+    batches: Batches
+    records: Records
+    rows: Integers
+    kept: Flags
+    gets_horizon: Flags
+    horizon_ms: int
+
+
+def rebuilt_batches(job: Rebuilding, kernels: Kernels) -> Batches:
+    """A batch for each of the rows, in order."""
+    bodies = _bodies(job, kernels)
+    headers = _headers(job.batches, job.rows)
+    _write_counts(headers, bodies)
+    _write_timestamps(headers, bodies)
+    _write_attributes(headers, job, bodies.counts)
+    return _assembled(job, headers, _compressed(headers, bodies), kernels)
+
+
+# -- the records that stay -----------------------------------------------------------------------------------
+
+
+def _bodies(job: Rebuilding, kernels: Kernels) -> Bodies:
+    is_rebuilt = np.zeros(len(job.batches), dtype=np.bool_)
+    is_rebuilt[job.rows] = True
+    numbers = np.flatnonzero(job.kept & is_rebuilt[job.records.batch])
+    rows = job.records.batch[numbers]
+    timestamps = _timestamps(job, numbers, rows)
+    data, record_bytes = _record_bytes(job, numbers, timestamps, job.gets_horizon[rows], kernels)
+    counts = np.bincount(rows, minlength=len(job.batches))[job.rows]
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(record_bytes)])
+    last = np.cumsum(counts)
+    return Bodies(data, counts, ends[last] - ends[last - counts], timestamps)
+
+
+def _timestamps(job: Rebuilding, numbers: Integers, rows: Integers) -> Integers:
+    created = job.batches.column(columns.BASE_MS)[rows] + job.records.columns[columns.TIME_DELTA][numbers]
+    appended = job.batches.column(columns.MAX_MS)[rows]
+    return np.where(job.batches.have_log_append_time[rows], appended, created)
+
+
+def _record_bytes(
+    job: Rebuilding, numbers: Integers, timestamps: Integers, shifted: Flags, kernels: Kernels
+) -> tuple[Bytes, Integers]:
+    """The records one after another, and the length of each. Where some get other deltas all are written anew, which
+    changes nothing for the others."""
+    found, data = job.records.columns, job.records.data
+    starts, ends = found[columns.RECORD_AT][numbers], found[columns.RECORD_END][numbers]
+    if not shifted.any():
+        return kernels.gather(data, starts, ends), ends - starts
+    deltas = np.where(shifted, timestamps - job.horizon_ms, found[columns.TIME_DELTA][numbers])
+    return kernels.gather_shifted(data, starts, ends, deltas)
+
+
+# -- headers -------------------------------------------------------------------------------------------------
+
+
+def _headers(batches: Batches, rows: Integers) -> Headers:
+    starts = batches.column(columns.FRAME_AT)[rows]
+    raw = batches.data[starts[:, np.newaxis] + np.arange(FRAME_AND_HEADER_BYTES)]
+    headers: Headers = raw.view(HEADERS)[:, 0]
+    return headers
+
+
+def _write_counts(headers: Headers, bodies: Bodies) -> None:
+    headers["record_count"] = bodies.counts
+    headers["count"] = bodies.counts
+
+
+def _write_timestamps(headers: Headers, bodies: Bodies) -> None:
+    """An emptied batch keeps its max timestamp."""
+    has_records = bodies.counts > 0
+    firsts = (np.cumsum(bodies.counts) - bodies.counts)[has_records]
+    smallest, largest = headers["max_ms"].astype(np.int64), headers["max_ms"].astype(np.int64)
+    if len(firsts):
+        known = np.where(bodies.timestamps == NO_TIMESTAMP, _NO_SMALLEST, bodies.timestamps)
+        least = np.minimum.reduceat(known, firsts)
+        smallest[has_records] = np.where(least == _NO_SMALLEST, NO_TIMESTAMP, least)
+        largest[has_records] = np.maximum.reduceat(bodies.timestamps, firsts)
+    headers["max_ms"] = largest
+    headers["smallest_ms"], headers["largest_ms"] = smallest, largest
+
+
+def _write_attributes(headers: Headers, job: Rebuilding, counts: Integers) -> None:
+    attributes = headers["attributes"].astype(np.int16)
+    gets_horizon = job.gets_horizon[job.rows] & (counts > 0)
+    attributes[gets_horizon] |= DELETE_HORIZON_BIT
+    attributes[counts == 0] &= ~(DELETE_HORIZON_BIT | CODEC_MASK)
+    headers["attributes"] = attributes
+    headers["base_ms"][gets_horizon] = job.horizon_ms
+    headers["base_ms"][counts == 0] = NO_TIMESTAMP
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------
+
+
+def _compressed(headers: Headers, bodies: Bodies) -> Bodies:
+    """By the codec that each header names."""
+    codecs = (headers["attributes"] & CODEC_MASK).tolist()
+    if not any(codecs):
+        return bodies
+    view = bodies.data.data
+    pieces: list[bytes] = []
+    position = 0
+    for codec, length in zip(codecs, bodies.lengths.tolist(), strict=True):
+        pieces.append(bytes(compress(Codec(codec), view[position : position + length])))
+        position += length
+    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return msgspec.structs.replace(bodies, data=read_only(b"".join(pieces)), lengths=lengths)
+
+
+def _assembled(job: Rebuilding, headers: Headers, bodies: Bodies, kernels: Kernels) -> Batches:
+    count = len(headers)
+    headers["payload_bytes"] = BATCH_HEADER_BYTES + bodies.lengths
+    headers["batch_length"] = BATCH_HEADER_BYTES - LENGTH_END + bodies.lengths
+    _write_checksums(headers, bodies)
+    starts, ends = np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.int64)
+    starts[0::2] = np.arange(count) * FRAME_AND_HEADER_BYTES
+    ends[0::2] = starts[0::2] + FRAME_AND_HEADER_BYTES
+    ends[1::2] = count * FRAME_AND_HEADER_BYTES + np.cumsum(bodies.lengths)
+    starts[1::2] = ends[1::2] - bodies.lengths
+    parts = np.concatenate([headers.view(np.uint8).ravel(), bodies.data])
+    data = kernels.gather(read_only(parts.data), starts, ends)
+    return Batches(read_only(data.data), _rows(job, headers, bodies), job.batches.where)
+
+
+def _write_checksums(headers: Headers, bodies: Bodies) -> None:
+    raw, body = headers.view(np.uint8).data.cast("B"), bodies.data.data
+    ends = np.cumsum(bodies.lengths)
+    checksums: list[int] = []
+    header_at = FRAME_HEADER_BYTES + CHECKED_FROM
+    for start, end in zip((ends - bodies.lengths).tolist(), ends.tolist(), strict=True):
+        header_end = header_at + BATCH_HEADER_BYTES - CHECKED_FROM
+        checksums.append(crc32c((raw[header_at:header_end], body[start:end])))
+        header_at += FRAME_AND_HEADER_BYTES
+    headers["crc"] = checksums
+
+
+def _rows(job: Rebuilding, headers: Headers, bodies: Bodies) -> Integers:
+    rows = job.batches.rows[job.rows]
+    ends = np.cumsum(FRAME_AND_HEADER_BYTES + bodies.lengths)
+    rows[:, columns.FRAME_AT] = np.concatenate([np.zeros(1, dtype=np.int64), ends])[:-1]
+    rows[:, columns.FRAME_END] = ends
+    for column, field in (
+        (columns.RECORD_COUNT, "record_count"), (columns.SMALLEST_MS, "smallest_ms"),
+        (columns.LARGEST_MS, "largest_ms"), (columns.ATTRIBUTES, "attributes"), (columns.BASE_MS, "base_ms"),
+        (columns.MAX_MS, "max_ms"),
+    ):  # fmt: skip
+        rows[:, column] = headers[field]
+    return rows

@@ -1,0 +1,161 @@
+"""The sources of a key compaction, read block by block in offset order and checked against their index entries.
+
+One request is read ahead while the blocks of the one before are worked on, so two are in memory. ``Scanner`` joins the
+blocks with the kernels that decode them: both scans of a task share it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+
+from siltstone.maintenance.key_compaction.kernels import columns
+from siltstone.maintenance.key_compaction.kernels.columns import Slots, read_only
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.maintenance.key_compaction.passes.batches import (
+    BAD_BATCH,
+    Batches,
+    BlockPlace,
+    StreamNotCompactable,
+)
+from siltstone.maintenance.key_compaction.passes.chunking import Records
+from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
+from siltstone.maintenance.tasks.source_bytes import read_source
+from siltstone.model.block import BlockEntry
+from siltstone.model.errors import CorruptData
+from siltstone.model.objects import object_key
+from siltstone.object_formats.block_check import verify_block
+from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_store.object_index import read_index
+from siltstone.object_store.port import ObjectNotFound, ObjectStore
+
+
+class SourceBlock(msgspec.Struct, frozen=True):
+    object_id: int
+    entry: BlockEntry
+    data: memoryview
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """One ranged GET: blocks of one object that lie next to each other."""
+
+    source: SourceObject
+    entries: list[BlockEntry]
+
+
+class SourceBlocks:
+    """Indexes are read once. ``bytes_read`` counts every reading again."""
+
+    def __init__(self, given: KeyCompactionInput, store_of: Callable[[int], ObjectStore]) -> None:
+        """Raises what ``read_index`` does, and StreamNotCompactable."""
+        self._store_of = store_of
+        self._requests = [
+            request
+            for source in given.sources
+            for request in self._requests_of(source, given.read_request_bytes_max)
+        ]
+        self.bytes_read = 0
+
+    def _requests_of(self, source: SourceObject, bytes_max: int) -> Iterator[_Request]:
+        held = source.held
+        index = self._index_of(source)
+        adjacent: list[BlockEntry] = []
+        next_offset = held.start_offset
+        for entry in index.blocks_of(held.stream_id, held.start_offset, held.end_offset):
+            if entry.start_offset > next_offset:
+                break
+            next_offset = entry.end_offset
+            if adjacent and not _joins(adjacent, entry, bytes_max):
+                yield _Request(source, adjacent)
+                adjacent = []
+            adjacent.append(entry)
+        if next_offset < held.end_offset:
+            raise StreamNotCompactable(
+                source.object_id,
+                f"object {source.object_id} has no block for offset {next_offset} of stream {held.stream_id}: run"
+                " siltstone check",
+            )
+        yield _Request(source, adjacent)
+
+    def _index_of(self, source: SourceObject) -> BlockIndex:
+        store = self._store_of(source.bucket_id)
+        try:
+            return read_index(store, object_key(source.object_id), source.size_bytes)
+        except (CorruptData, ObjectNotFound) as cause:
+            reason = f"the index of object {source.object_id} cannot be read: {cause}"
+            raise StreamNotCompactable(source.object_id, reason) from cause
+
+    def records_between(self, start_offset: int, end_offset: int) -> int:
+        """At most so many have offsets in [start, end)."""
+        return sum(
+            entry.record_count
+            for request in self._requests
+            for entry in request.entries
+            if start_offset < entry.end_offset and entry.start_offset < end_offset
+        )
+
+    def read(self, from_offset: int = 0) -> Iterator[SourceBlock]:
+        """The blocks that end after the offset. Raises DamagedBlock and what the store raises."""
+        wanted = (each for each in self._requests if each.entries[-1].end_offset > from_offset)
+        for request, data in self._fetched(wanted):
+            first = request.entries[0].position
+            for entry in request.entries:
+                if entry.end_offset > from_offset:
+                    block = data[entry.position - first : entry.end_position - first]
+                    verify_block(block, entry, request.source.object_id)
+                    yield SourceBlock(request.source.object_id, entry, block)
+
+    def _fetched(self, requests: Iterable[_Request]) -> Iterator[tuple[_Request, memoryview]]:
+        with ThreadPoolExecutor(1, thread_name_prefix="key-compaction-read") as reader:
+            ahead: tuple[_Request, Future[bytes]] | None = None
+            for request in requests:
+                begun = (request, reader.submit(self._fetch, request))
+                if ahead is not None:
+                    yield self._arrived(*ahead)
+                ahead = begun
+            if ahead is not None:
+                yield self._arrived(*ahead)
+
+    def _fetch(self, request: _Request) -> bytes:
+        store = self._store_of(request.source.bucket_id)
+        first, last = request.entries[0], request.entries[-1]
+        return read_source(store, request.source.object_id, first.position, last.end_position)
+
+    def _arrived(self, request: _Request, fetched: "Future[bytes]") -> tuple[_Request, memoryview]:
+        data = fetched.result()
+        self.bytes_read += len(data)
+        return request, memoryview(data)
+
+
+def _joins(adjacent: list[BlockEntry], entry: BlockEntry, bytes_max: int) -> bool:
+    return (
+        entry.position == adjacent[-1].end_position and entry.end_position - adjacent[0].position <= bytes_max
+    )
+
+
+class Scanner(msgspec.Struct, frozen=True):
+    stream_id: int
+    hash_key: bytes
+    blocks: SourceBlocks
+    kernels: Kernels
+
+    def scan(self, from_offset: int = 0) -> Iterator[Batches]:
+        """Of every block that ends after the offset. Raises DamagedBlock, StreamNotCompactable and what the store
+        raises."""
+        for block in self.blocks.read(from_offset):
+            yield self._batches_of(block)
+
+    def _batches_of(self, block: SourceBlock) -> Batches:
+        where = BlockPlace(block.object_id, block.entry.position)
+        data = read_only(block.data)
+        try:
+            return Batches(data, self.kernels.scan_batches(data, self.stream_id), where)
+        except BAD_BATCH as cause:
+            reason = f"{where} holds bytes that are no record batches: {cause}"
+            raise StreamNotCompactable(block.object_id, reason) from cause
+
+    def hashes(self, records: Records) -> Slots:
+        found = records.columns
+        return self.kernels.hash_keys(
+            records.data, found[columns.KEY_AT], found[columns.KEY_BYTES], self.hash_key
+        )

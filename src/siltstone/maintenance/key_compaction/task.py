@@ -1,0 +1,70 @@
+"""The task of a key compaction: ``run_key_compaction``.
+
+What it writes and where follows from its input alone, so it may run twice, or beside another attempt of itself: both
+put the same bytes at the same keys. Data that cannot be read make a result that says so; trouble with a store is
+raised, and the runner tries again.
+"""
+
+import msgspec
+
+from siltstone.maintenance.key_compaction.kernels.choosing import best_kernels
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.maintenance.key_compaction.passes.batches import BAD_DATA
+from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
+from siltstone.maintenance.key_compaction.passes.output import Output
+from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
+from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
+from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.maintenance.tasks.task import TaskFailure, peak_memory_bytes
+from siltstone.object_store.port import ObjectStore
+
+
+def run_key_compaction(data: bytes) -> bytes:
+    """Raises what the stores raise. An object that is gone or damaged is named in the result."""
+    return CODEC.encode_result(compact_keys(CODEC.decode_input(data), best_kernels()))
+
+
+def compact_keys(given: KeyCompactionInput, kernels: Kernels) -> KeyCompactionResult:
+    assert given.sources, "a task input without sources"
+    try:
+        return _compact(given, kernels)
+    except BAD_DATA as error:
+        failure = TaskFailure(str(error), getattr(error, "object_id", None))
+        return KeyCompactionResult(name=given.name, failure=failure)
+
+
+def _compact(given: KeyCompactionInput, kernels: Kernels) -> KeyCompactionResult:
+    def store_of(bucket_id: int) -> ObjectStore:
+        return store_at(given.bucket_urls[bucket_id])
+
+    scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, store_of), kernels)
+    learned = learn(given, scanner)
+    scan = SecondScan(given, scanner, learned)
+    output = Output(given, store_of(given.output_bucket_id))
+    unchanged = scan.look()
+    tally = scan.write(output) if unchanged is None else unchanged
+    return _result(given, learned, tally, output, scanner, is_unchanged=unchanged is not None)
+
+
+def _result(
+    given: KeyCompactionInput,
+    learned: Learned,
+    tally: Tally,
+    output: Output,
+    scanner: Scanner,
+    *,
+    is_unchanged: bool,
+) -> KeyCompactionResult:
+    return KeyCompactionResult(
+        name=given.name,
+        is_unchanged=is_unchanged,
+        cleaned_offset=learned.mapped_bound,
+        objects=tuple(output.written),
+        keys_mapped=learned.newest.keys,
+        map_was_full=learned.map_was_full,
+        bytes_read=scanner.blocks.bytes_read,
+        bytes_written=output.bytes_written,
+        peak_memory_bytes=peak_memory_bytes(),
+        **msgspec.structs.asdict(tally),
+    )

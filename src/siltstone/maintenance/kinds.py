@@ -1,0 +1,64 @@
+"""All kinds of maintenance, in the order that frees space first.
+
+The sweep deletes at once what is due. Retention makes bytes dead and reads little, so it comes before the deletion of
+dead objects, which reads nothing. Then what copies: few live bytes first, all stream set objects, keys, small stream
+objects, and last what is worth a rewrite only once a day.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
+from siltstone.maintenance.garbage_collection.kind import Collection
+from siltstone.maintenance.key_compaction.kind import KeyCompaction
+from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.pressure import COPYING
+from siltstone.maintenance.retention.groups import bound_of
+from siltstone.maintenance.retention.kind import Retention
+from siltstone.maintenance.settings import KindSettings, Level
+from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
+from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
+from siltstone.maintenance.sweep.kind import Sweep
+from siltstone.model.errors import InvalidRequest
+
+
+def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
+    maintenance = settings.maintenance
+    return (
+        Sweep(settings.grace_period_ms),
+        Retention(bound_of),
+        DeadObjects(maintenance.gc.lease_ms),
+        _collection(Level.MINOR, settings),
+        StreamSetObjectCompaction(settings.compaction),
+        KeyCompaction(maintenance.key_compaction),
+        StreamObjectCompaction(maintenance.so_compaction),
+        _collection(Level.MAJOR, settings),
+    )
+
+
+def _collection(level: Level, settings: KindSettings) -> Collection:
+    maintenance = settings.maintenance
+    return Collection(level, maintenance.gc, settings.compaction, maintenance.so_compaction)
+
+
+KIND_NAMES = (
+    "sweep",
+    "retention",
+    "dead-objects",
+    "minor-gc",
+    "sso-compaction",
+    "key-compaction",
+    "so-compaction",
+    "major-gc",
+)
+
+FREEING = frozenset(KIND_NAMES) - COPYING
+"""Kinds that copy nothing. In a service they have a thread of their own: no long run keeps space from being freed
+(GC14)."""
+
+
+def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[Kind]:
+    """Those named, or all, in their order. Raises InvalidRequest."""
+    wanted = frozenset(names) or frozenset(KIND_NAMES)
+    if unknown := sorted(wanted - frozenset(KIND_NAMES)):
+        raise InvalidRequest(f"there is no kind {unknown[0]}; there are {', '.join(KIND_NAMES)}")
+    return [kind for kind in all_kinds(settings) if kind.name in wanted]

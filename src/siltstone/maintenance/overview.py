@@ -1,0 +1,164 @@
+"""Planned units as a table: for a terminal, for a notebook. Pure.
+
+What maintenance would do now: the plans of all kinds, as a value and as a table that one can read.
+
+``siltstone.maintenance.plan(store)`` makes it; ``siltstone maintain plan`` and ``explain`` show it.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Unplanned
+from siltstone.maintenance.pipeline.running import plan_of, waiting
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.watch import OnTold, Watch
+from siltstone.model.errors import SiltstoneError, Unavailable
+
+HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
+RIGHT = frozenset({"reads", "writes", "objects"})
+ROWS_SHOWN_MAX = 60
+"""Of thousands one reads the first, which are done first."""
+
+NOTHING = "Nothing to do."
+
+Row = tuple[str, ...]
+
+
+def cells(units: Iterable[tuple[str, PlannedUnit]]) -> list[Row]:
+    return [row_of(kind, unit) for kind, unit in units]
+
+
+def row_of(kind: str, unit: PlannedUnit) -> Row:
+    return (
+        kind,
+        unit.name,
+        _size(unit.bytes_read),
+        _size(unit.bytes_written),
+        objects_words(unit),
+        unit.reason,
+    )
+
+
+def objects_words(unit: PlannedUnit) -> str:
+    """Before and after."""
+    if not unit.objects_before and not unit.objects_after:
+        return ""
+    return f"{unit.objects_before:,} → {unit.objects_after:,}"
+
+
+def table_of(header: Row, rows: Sequence[Row]) -> str:
+    if not rows:
+        return NOTHING
+    shown = [header, *_shown(rows)]
+    widths = [max(len(row[at]) for row in shown) for at in range(len(header))]
+    return "\n".join(_line(header, row, widths) for row in shown)
+
+
+def html_of(header: Row, rows: Sequence[Row]) -> str:
+    if not rows:
+        return f"<p>{NOTHING}</p>"
+    head = "".join(f"<th>{name}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(map(_html_cell, header, row))}</tr>" for row in _shown(rows))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shown(rows: Sequence[Row]) -> list[Row]:
+    left = len(rows) - ROWS_SHOWN_MAX
+    if left <= 0:
+        return list(rows)
+    more = ("…", *[""] * (len(rows[0]) - 2), f"and {counted(left, 'more unit')}")
+    return [*rows[:ROWS_SHOWN_MAX], more]
+
+
+def _line(header: Row, row: Row, widths: Sequence[int]) -> str:
+    named = zip(header, row, widths, strict=True)
+    padded = (cell.rjust(width) if name in RIGHT else cell.ljust(width) for name, cell, width in named)
+    return "  ".join(padded).rstrip()
+
+
+def _html_cell(name: str, cell: str) -> str:
+    side = "right" if name in RIGHT else "left"
+    return f'<td style="text-align: {side}">{escape(cell)}</td>'
+
+
+def _size(size_bytes: int) -> str:
+    return size_words(size_bytes) if size_bytes else ""
+
+
+WHOLE = "all"
+"""Stands where a unit's name would: what is said is said of the kind."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A unit that failed and is not tried again before ``retry_at_ms``."""
+
+    name: str
+    reason: str
+    failures: int
+    retry_at_ms: int
+
+
+class KindOverview(msgspec.Struct, frozen=True):
+    """``units`` would be done, in this order; ``waiting`` are set aside; ``unplanned`` stays as it is, with the reason.
+    ``trouble``: why no plan could be made."""
+
+    kind: str
+    units: tuple[PlannedUnit, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    unplanned: tuple[Unplanned, ...] = ()
+    has_remaining: bool = False
+    trouble: str = ""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    kinds: tuple[KindOverview, ...]
+
+    @property
+    def unit_count(self) -> int:
+        return sum(len(each.units) for each in self.kinds)
+
+    def __repr__(self) -> str:
+        return table_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
+
+    def _repr_html_(self) -> str:
+        return html_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
+
+
+def overview(
+    context: MaintenanceContext, kinds: Iterable[Kind], scope: Scope, on_told: OnTold | None = None
+) -> Overview:
+    """Reads the metadata and objects' indexes; writes nothing. Raises Unavailable when the metadata cannot be
+    reached."""
+    context.metadata.refresh()
+    return Overview(tuple(_of_kind(context, kind, scope, on_told) for kind in kinds))
+
+
+def _of_kind(context: MaintenanceContext, kind: Kind, scope: Scope, on_told: OnTold | None) -> KindOverview:
+    try:
+        plan = plan_of(context, kind, scope, Watch(kind.name, context.clock, on_told=on_told))
+    except Unavailable as trouble:
+        return KindOverview(kind.name, trouble=str(trouble))
+    except SiltstoneError as trouble:
+        return KindOverview(kind.name, trouble=f"{type(trouble).__name__}: {trouble}")
+    waits = () if scope.is_forced else _waiting(context, kind.name, plan.units)
+    held_up = {each.name for each in waits}
+    return KindOverview(
+        kind.name,
+        units=tuple(unit for unit in plan.units if unit.name not in held_up),
+        waiting=waits,
+        unplanned=tuple(plan.unplanned),
+        has_remaining=plan.has_remaining,
+    )
+
+
+def _waiting(context: MaintenanceContext, kind: str, units: Sequence[PlannedUnit]) -> tuple[Waiting, ...]:
+    found = ((unit, waiting(context, kind, unit)) for unit in units)
+    return tuple(
+        Waiting(unit.name, aside.reason, aside.failures, aside.retry_at_ms)
+        for unit, aside in found
+        if aside is not None
+    )

@@ -1,0 +1,124 @@
+"""A driver carries out several kinds one after another, each in as many runs as it has work and the budget allows.
+
+A *run* is one plan of one kind, carried out. A kind is planned only when the kinds before it are done, since they
+change what there is to do. A kind that fails says so in its report and does not keep the others from running.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from threading import RLock
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Kind, StartRunner
+from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, Watch
+from siltstone.metadata.refusals import JobRunning
+from siltstone.model.errors import SiltstoneError
+
+log = logging.getLogger(__name__)
+
+OnBegun = Callable[[str], None]
+
+
+class Driver:
+    """One run at a time; any thread may cancel."""
+
+    def __init__(
+        self,
+        context: MaintenanceContext,
+        start_runner: StartRunner,
+        scope: Scope,
+        budget: Budget,
+        *,
+        on_told: OnTold | None = None,
+        on_begun: OnBegun | None = None,
+    ) -> None:
+        self._context = context
+        self._start_runner = start_runner
+        self._scope = scope
+        self._bytes_left = budget.bytes_max
+        self._on_told = on_told
+        self._on_begun = on_begun
+        self._until_ms = (
+            None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
+        )
+        self._changing = RLock()  # a signal's handler may cancel in the midst of it
+        self._reason = ""
+        self._watch: Watch | None = None
+
+    def cancel(self, reason: str) -> None:
+        """Ends the current run soon, without a further commit; no other run is begun."""
+        with self._changing:
+            self._reason = self._reason or reason
+            if self._watch is not None:
+                self._watch.cancel(reason)
+
+    @property
+    def is_cancelled(self) -> bool:
+        return bool(self._reason)
+
+    @property
+    def is_over(self) -> bool:
+        """The budget is used up."""
+        is_late = self._until_ms is not None and self._context.clock.monotonic_ms() >= self._until_ms
+        return is_late or (self._bytes_left is not None and self._bytes_left <= 0)
+
+    def run(self, kinds: Iterable[Kind]) -> Iterator[RunReport]:
+        """Yields a report for each run. Kinds that were not reached have none."""
+        for kind in kinds:
+            while not (self.is_cancelled or self.is_over):
+                report = self._run(kind)
+                yield report
+                if not (report.has_remaining and report.done) or report.trouble:
+                    break
+
+    def _run(self, kind: Kind) -> RunReport:
+        started_ms = self._context.clock.monotonic_ms()
+        if self._on_begun is not None:
+            self._on_begun(kind.name)
+        try:
+            report = run(
+                self._context,
+                kind,
+                self._start_runner,
+                self._scope,
+                Budget(bytes_max=self._bytes_left),
+                self._watched(kind.name),
+            )
+        except SiltstoneError as trouble:
+            log.warning("%s: %s", kind.name, trouble)
+            seconds = (self._context.clock.monotonic_ms() - started_ms) / 1000
+            return nothing_done(kind.name, trouble, seconds)
+        if self._bytes_left is not None:
+            self._bytes_left -= sum(each.bytes_read + each.bytes_written for each in report.units)
+        return report
+
+    def _watched(self, kind: str) -> Watch:
+        clock = self._context.clock
+        left = None if self._until_ms is None else (self._until_ms - clock.monotonic_ms()) / 1000
+        watch = Watch(kind, clock, seconds_max=left, on_told=self._on_told)
+        with self._changing:
+            self._watch = watch
+            if self._reason:
+                watch.cancel(self._reason)
+        return watch
+
+
+def nothing_done(kind: str, trouble: Exception, seconds: float) -> RunReport:
+    """The report of a run that ended before its first unit."""
+    return RunReport(
+        kind=kind,
+        job_id=None,
+        units=(),
+        postponed=(),
+        has_remaining=False,
+        is_cancelled=isinstance(trouble, Cancelled),
+        seconds=seconds,
+        trouble=(
+            str(trouble)
+            if isinstance(trouble, SiltstoneError)
+            else f"this is a bug, {type(trouble).__name__}: {trouble}"
+        ),
+        is_busy=isinstance(trouble, JobRunning),
+    )

@@ -1,0 +1,309 @@
+"""One group being carried out: its merge, bound to what was prepared for it, and what the tasks answered.
+
+A wave: several groups in one run of tasks, each with an object and a commit of its own.
+
+Until a group's commit nothing has changed for anybody. What goes wrong with one group ends its upload and is its
+report; when the runner itself gives up, and does not say because of which, each is tried alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.blocks.columns import LeftOut, Source
+from siltstone.maintenance.blocks.indexes import read_indexes
+from siltstone.maintenance.committing import commit
+from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, held_by
+from siltstone.maintenance.stream_object_compaction.task import run_copies
+from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.task import failure_in_one_line
+from siltstone.metadata.commands import CommitCompaction, PrepareObjects
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
+from siltstone.metadata.refusals import CompactedObjectsNotFound, JobNotRunning, Refusal
+from siltstone.metadata.stream_ranges import is_live
+from siltstone.model.errors import CorruptData, SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.port import MultipartUpload, ObjectStore, UploadedPart
+
+PARTS_PER_TASK = 16
+"""A task costs some ten milliseconds; so many parts are seconds of work, and few enough to be shared out."""
+
+
+class Merging:
+    """``upload`` is None before it is started, when none is needed, and once it has become an object."""
+
+    def __init__(self, group: MergeGroup, merge: Merge, object_id: int, store: ObjectStore) -> None:
+        self.group = group
+        self.merge = merge
+        self.object_id = object_id
+        self.store = store
+        self.upload: MultipartUpload | None = None
+        self.failure = ""
+        self._results: list[CopyResult] = []
+
+    @property
+    def key(self) -> str:
+        return object_key(self.object_id)
+
+    def start(self) -> None:
+        if not self.merge.is_put:
+            self.upload = self.store.start_multipart(self.key)
+
+    def inputs(self, number: int, read_request_bytes_max: int) -> Iterator[CopyInput]:
+        parts = self.merge.parts
+        for first in range(0, len(parts), PARTS_PER_TASK):
+            copied, read, blocks = self._shared_out(parts[first : first + PARTS_PER_TASK])
+            yield CopyInput(
+                number=number,
+                bucket_url=self.store.url,
+                key=self.key,
+                upload=self.upload,
+                source_ids=self.merge.source_ids,
+                blocks=blocks,
+                copied=copied,
+                read=read,
+                read_request_bytes_max=read_request_bytes_max,
+            )
+
+    def take(self, result: CopyResult) -> None:
+        self._results.append(result)
+        if result.failure is not None:
+            self.failure = self.failure or result.failure.reason
+
+    def complete(self) -> None:
+        """What was written becomes an object. Raises what the store does."""
+        sent = sorted((part for result in self._results for part in result.parts), key=_number)
+        expected = [
+            (part.part_number, part.position, self.merge.part_bytes(part)) for part in self.merge.parts
+        ]
+        assert [(each.part_number, each.position, each.size_bytes) for each in sent] == expected
+        if self.upload is not None:
+            self.store.complete_multipart(self.upload, sent)
+            self.upload = None
+
+    def command(self, job_id: int) -> CommitCompaction:
+        return CommitCompaction(job_id, self.merge.source_ids, None, (self.merge.new_object(self.object_id),))
+
+    def done(self) -> UnitReport:
+        merge, results = self.merge, self._results
+        objects = counted(len(merge.sources), "stream object")
+        copied = sum(result.bytes_copied for result in results)
+        return UnitReport(
+            name=self.group.name,
+            outcome=Outcome.DONE,
+            text=f"{objects} became one, {size_words(merge.size_bytes)}; {size_words(copied)} copied inside the store",
+            bytes_read=sum(result.bytes_read for result in results),
+            bytes_written=sum(result.bytes_written for result in results),
+            bytes_freed=merge.bytes_freed,
+            objects_before=len(merge.sources),
+            objects_after=1,
+            peak_memory_bytes=max(result.peak_memory_bytes for result in results),
+        )
+
+    def _shared_out(
+        self, parts: tuple[Part, ...]
+    ) -> tuple[tuple[CopiedPart, ...], tuple[ReadPart, ...], bytes]:
+        """Of one task's parts: those copied, those read, and the blocks that these count in."""
+        blocks: list[bytes] = []
+        read: list[ReadPart] = []
+        first = 0
+        for part in parts:
+            if isinstance(part, ReadPart):
+                end = first + part.end_block - part.first_block
+                read.append(msgspec.structs.replace(part, first_block=first, end_block=end))
+                blocks.append(self.merge.blocks_of(part).tobytes())
+                first = end
+        copied = tuple(part for part in parts if isinstance(part, CopiedPart))
+        return copied, tuple(read), b"".join(blocks)
+
+
+def _number(part: UploadedPart) -> int:
+    return part.part_number
+
+
+REQUESTS_SIDE_BY_SIDE = 16
+"""Uploads begun and completed at a time: each is one small request."""
+
+OVERTAKEN = "its objects were replaced, trimmed or deleted meanwhile"
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    group: MergeGroup
+    merge: Merge
+
+
+class Wave:
+    def __init__(self, attempt: Attempt, settings: StreamObjectCompactionSettings) -> None:
+        self._attempt = attempt
+        self._context = attempt.context
+        self._watch = attempt.watch
+        self._settings = settings
+
+    def carry_out(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport]:
+        """Raises Cancelled, JobNotRunning, Unavailable when the metadata cannot be reached."""
+        planned: list[_Planned] = []
+        for outcome in self._plan(groups):
+            if isinstance(outcome, UnitReport):
+                yield outcome
+            else:
+                planned.append(outcome)
+        if not planned:
+            return
+        mergings = self._prepare(planned)
+        with _uploads_ended(mergings):
+            try:
+                self._run(mergings)
+            except RunFailed as failure:
+                self._watch.check()  # what fails after somebody cancelled is no fault of the objects
+                if len(mergings) == 1:
+                    yield self._failed(mergings[0].group, str(failure))
+                    return
+            else:
+                yield from self._commit_each(mergings)
+                return
+        for merging in mergings:
+            yield from self.carry_out([merging.group])
+
+    def _plan(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport | _Planned]:
+        """Each group's merge as things stand now, or why there is none."""
+        image = self._context.metadata.refresh()
+        members = [member for group in groups if _stands(image, group) for member in group.members]
+        sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
+        troubles = self._troubles_of_buckets({member.bucket_id for member in members})
+        read: dict[int, Source | LeftOut] = {source.metadata.object_id: source for source in sources}
+        read |= {each.object_id: each for each in left_out}
+        for group in groups:
+            if not _stands(image, group):
+                yield _overtaken(group)
+            elif (trouble := troubles.get(group.bucket_id)) is not None:
+                yield self._failed(group, trouble)
+            else:
+                yield self._merge(image, group, [read[member.object_id] for member in group.members])
+
+    def _merge(
+        self, image: MetadataImage, group: MergeGroup, read: Sequence[Source | LeftOut]
+    ) -> UnitReport | _Planned:
+        sources = [each for each in read if isinstance(each, Source)]
+        for each in read:
+            if isinstance(each, LeftOut):
+                return self._failed(group, f"object {each.object_id}: {each.reason}")
+        try:
+            return _Planned(group, plan_merge(sources, image.streams, self._settings))
+        except CorruptData as damage:
+            return self._failed(group, str(damage))
+
+    def _troubles_of_buckets(self, bucket_ids: set[int]) -> dict[int, str]:
+        troubles: dict[int, str] = {}
+        for bucket_id in bucket_ids:
+            try:
+                refuse_bucket_of_another_store(self._context, bucket_id)
+            except SiltstoneError as trouble:
+                troubles[bucket_id] = str(trouble)
+        return troubles
+
+    def _prepare(self, planned: Sequence[_Planned]) -> list[Merging]:
+        """Ids in the buckets of the sources, where a store can copy."""
+        by_bucket: defaultdict[int, list[_Planned]] = defaultdict(list)
+        for each in planned:
+            by_bucket[each.group.bucket_id].append(each)
+        mergings: list[Merging] = []
+        for bucket_id, members in by_bucket.items():
+            command = PrepareObjects(
+                len(members), self._settings.time_limit_ms, bucket_id, job_id=self._attempt.job_id
+            )
+            first_id = self._context.metadata.execute(command)
+            store = self._context.buckets.store(bucket_id)
+            mergings += [
+                Merging(each.group, each.merge, first_id + at, store) for at, each in enumerate(members)
+            ]
+        return mergings
+
+    def _run(self, mergings: Sequence[Merging]) -> None:
+        """Raises RunFailed, Cancelled."""
+        _side_by_side(Merging.start, mergings)
+        inputs = [
+            CODEC.encode_input(given)
+            for number, merging in enumerate(mergings)
+            if not merging.failure
+            for given in merging.inputs(number, self._settings.read_request_bytes_max)
+        ]
+        told = self._watch.steps("copy", sum(merging.merge.data_bytes for merging in mergings))
+        for answer in self._attempt.start_runner().run(run_copies, inputs, told) if inputs else ():
+            result = CODEC.decode_result(answer)
+            mergings[result.number].take(result)
+        _side_by_side(Merging.complete, mergings)
+
+    def _commit_each(self, mergings: Sequence[Merging]) -> Iterator[UnitReport]:
+        for done, merging in enumerate(mergings, start=1):
+            yield self._committed(merging)
+            if done < len(mergings):
+                self._watch.tell("commit", done, len(mergings))
+
+    def _committed(self, merging: Merging) -> UnitReport:
+        if merging.failure:
+            return self._failed(merging.group, merging.failure)
+        try:
+            commit(self._context, merging.command(self._attempt.job_id), merging.store)
+        except JobNotRunning:
+            raise
+        except CompactedObjectsNotFound:
+            return _overtaken(merging.group)
+        except Refusal as refused:
+            return self._failed(merging.group, failure_in_one_line(refused))
+        return merging.done()
+
+    def _failed(self, group: MergeGroup, reason: str) -> UnitReport:
+        """Unless what it was about is gone: then that is why."""
+        if not _stands(self._context.metadata.refresh(), group):
+            return _overtaken(group)
+        return UnitReport(name=group.name, outcome=Outcome.FAILED, text=reason)
+
+
+def _stands(image: MetadataImage, group: MergeGroup) -> bool:
+    """Whether all members are still there, and live. One that was trimmed away since waits for ``dead-objects``; what
+    is left of the group is another one."""
+    stream = image.streams.get(group.stream_id)
+    return all(
+        is_live(stream, held_by(member)) and committed_object(image, member.object_id) is not None
+        for member in group.members
+    )
+
+
+def _overtaken(group: MergeGroup) -> UnitReport:
+    return UnitReport(name=group.name, outcome=Outcome.NOT_NEEDED, text=OVERTAKEN)
+
+
+def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) -> None:
+    """A step of each that has not failed. One that fails has failed alone."""
+
+    def attempt(merging: Merging) -> None:
+        try:
+            step(merging)
+        except SiltstoneError as failure:
+            merging.failure = failure_in_one_line(failure)
+
+    with ThreadPoolExecutor(REQUESTS_SIDE_BY_SIDE, thread_name_prefix="merge") as pool:
+        list(pool.map(attempt, [merging for merging in mergings if not merging.failure]))
+
+
+@contextmanager
+def _uploads_ended(mergings: Sequence[Merging]) -> Iterator[None]:
+    """What became no object is of no use to anybody, and late attempts find it ended. Objects are left to the sweep:
+    attempts that still run could put them again after they were deleted."""
+    try:
+        yield
+    finally:
+        for merging in mergings:
+            if merging.upload is not None:
+                with suppress(SiltstoneError):
+                    merging.store.abort_multipart(merging.upload)

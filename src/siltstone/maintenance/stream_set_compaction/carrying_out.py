@@ -1,0 +1,150 @@
+"""Carrying out a compaction plan: ids, upload, iterations on the runner, one commit.
+
+Until the commit nothing has changed for any reader: a driver may be killed at any point, and its objects are given up
+when their time limit has passed. Attempts of tasks may outlive the driver; they write what was planned, under ids
+that only this plan names.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import overload
+
+import msgspec
+
+from siltstone.maintenance.committing import check_sources, commit
+from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.pipeline.kind import Attempt
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.task import run_iteration
+from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput, IterationResult
+from siltstone.maintenance.tasks.task import TaskFailure
+from siltstone.metadata.commands import CommitCompaction, PrepareObjects
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import committed_object
+from siltstone.model.errors import CorruptData, SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.port import MultipartUpload, ObjectStore
+
+
+class SourcesUnusable(CorruptData):
+    """Tasks could not read some of the sources, so the round was given up. ``failures`` has one for each object."""
+
+    def __init__(self, failures: Sequence[TaskFailure]) -> None:
+        super().__init__("; ".join(failure.reason for failure in failures))
+        self.failures = tuple({failure.object_id: failure for failure in failures}.values())
+
+    def still_committed(self, image: MetadataImage) -> list[TaskFailure]:
+        """Without the objects that other drivers have destroyed meanwhile: those need not be read any more."""
+        return [
+            failure
+            for failure in self.failures
+            if failure.object_id is None or committed_object(image, failure.object_id) is not None
+        ]
+
+
+class RoundOutcome(msgspec.Struct, frozen=True):
+    """``bytes_after`` is the size of all new objects. ``first_object_id`` is 0 when there are none."""
+
+    results: list[IterationResult]
+    first_object_id: int
+    bytes_after: int
+
+
+class TaskInputs(Sequence[bytes]):
+    """The task inputs of a plan, each made when it is asked for: together they would hold all index entries again."""
+
+    def __init__(self, count: int, make: Callable[[int], IterationInput]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        numbers = range(self._count)[at]
+        if isinstance(numbers, range):
+            return [CODEC.encode_input(self._make(number)) for number in numbers]
+        return CODEC.encode_input(self._make(numbers))
+
+
+class CompactionRound:
+    """One round: stream set objects that are replaced together, by one plan and one commit."""
+
+    def __init__(self, attempt: Attempt, plan: CompactionPlan) -> None:
+        self._attempt = attempt
+        self._context = attempt.context
+        self._plan = plan
+        self._bucket_id = attempt.context.buckets.default_bucket_id
+
+    def carry_out(self) -> RoundOutcome:
+        """Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit, CompactionOutcomeUnknown, and what
+        the metadata raises. Whatever is raised, the old objects stay served."""
+        context, plan = self._context, self._plan
+        refuse_bucket_of_another_store(context, self._bucket_id)
+        store = context.buckets.store(self._bucket_id)
+        # The plan is older than the job: another driver may have been at work in between.
+        check_sources(context.metadata.refresh(), plan.compacted_ids)
+        first_object_id = self._prepare()
+        results = self._rewrite(store, first_object_id)
+        sets, stream_objects = plan.new_objects(first_object_id)
+        command = CommitCompaction(self._attempt.job_id, plan.compacted_ids, sets, stream_objects)
+        written = sum(result.part.size_bytes for result in results if result.part is not None)
+        assert sets is None or written == sets.size_bytes, f"{written} bytes written of {sets.size_bytes}"
+        commit(context, command, store)
+        bytes_after = sum(each.size_bytes for each in (*stream_objects, *((sets,) if sets else ())))
+        return RoundOutcome(results, first_object_id, bytes_after)
+
+    def _prepare(self) -> int:
+        count = self._plan.object_count
+        if not count:
+            return 0
+        time_limit_ms = self._plan.settings.time_limit_ms
+        command = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
+        return self._context.metadata.execute(command)
+
+    def _rewrite(self, store: ObjectStore, first_object_id: int) -> list[IterationResult]:
+        upload = (
+            store.start_multipart(object_key(first_object_id)) if self._plan.has_stream_set_object else None
+        )
+        try:
+            results = self._run(first_object_id, upload)
+            if upload is not None:
+                parts = [result.part for result in results if result.part is not None]
+                store.complete_multipart(upload, parts)
+            return results
+        except BaseException:
+            # Nothing was committed, so the upload is of no use, and late attempts find it ended. Objects are left to
+            # the sweep: attempts that still run could put them again after they were deleted.
+            if upload is not None:
+                _abort(store, upload)
+            raise
+
+    def _run(self, first_object_id: int, upload: MultipartUpload | None) -> list[IterationResult]:
+        inputs = TaskInputs(len(self._plan.bounds), lambda at: self._input(at, first_object_id, upload))
+        told = self._attempt.watch.steps("rewrite", self._plan.live_bytes)
+        answers = self._attempt.start_runner().run(run_iteration, inputs, told)
+        results = [CODEC.decode_result(answer) for answer in answers]
+        if failures := [result.failure for result in results if result.failure is not None]:
+            raise SourcesUnusable(failures)
+        return results
+
+    def _input(self, at: int, first_object_id: int, upload: MultipartUpload | None) -> IterationInput:
+        iteration = self._plan.iteration(at)
+        bucket_ids = {self._bucket_id, *(source.bucket_id for source in iteration.sources)}
+        urls = self._context.buckets.urls
+        return IterationInput(
+            iteration=iteration,
+            bucket_urls={bucket_id: urls[bucket_id] for bucket_id in bucket_ids},
+            output_bucket_id=self._bucket_id,
+            first_object_id=first_object_id,
+            upload=upload,
+        )
+
+
+def _abort(store: ObjectStore, upload: MultipartUpload) -> None:
+    with suppress(SiltstoneError):
+        store.abort_multipart(upload)

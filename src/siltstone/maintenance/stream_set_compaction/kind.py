@@ -1,0 +1,200 @@
+"""Stream set object compaction as a kind of maintenance.
+
+    image → candidates → indexes → plan → job → ids, multipart upload → iterations on the runner → commit
+
+One run is one round: all objects are replaced by one commit, so they are one unit. An object that is known to be
+damaged does not hold the others up: it is set aside by its own name and left out of the next plan.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.blocks.columns import LeftOut
+from siltstone.maintenance.blocks.indexes import read_indexes
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import (
+    OUTPUTS_MAX,
+    Attempt,
+    Outcome,
+    Plan,
+    PlannedUnit,
+    UnitReport,
+    Unplanned,
+    object_name,
+)
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.set_aside import all_set_aside
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
+from siltstone.maintenance.stream_set_compaction.carrying_out import (
+    CompactionRound,
+    RoundOutcome,
+    SourcesUnusable,
+)
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
+from siltstone.maintenance.stream_set_compaction.retention_class import stream_classes
+from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import CorruptData, InvalidRequest, Stale
+from siltstone.model.objects import ObjectKind, ObjectState
+
+JOB_KIND = "sso-compaction"
+UNIT = "objects"
+"""The one unit of every plan. Its name does not say which objects it holds, so that a failure of the runner is found
+again in the next plan."""
+
+NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whole: leave out --topic"
+
+
+class StreamSetObjectCompaction:
+    def __init__(self, settings: CompactionSettings) -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        return JOB_KIND
+
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.lease_ms
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        if scope.topics is not None:
+            return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, NOT_BY_TOPIC),))
+        image = context.metadata.refresh()
+        without = {} if scope.is_forced else _set_aside(image, context.clock.now_ms())
+        try:
+            plan = plan_round(context, self._settings, watch, without)
+        except (CorruptData, InvalidRequest) as refused:
+            return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, str(refused)),))
+        unplanned = [Unplanned(object_name(each.object_id), each.reason) for each in plan.left_out]
+        if plan.is_empty:
+            unplanned.append(Unplanned(UNIT, _why_empty(image, plan)))
+            return Plan(kind=JOB_KIND, unplanned=unplanned)
+        return Plan(
+            kind=JOB_KIND,
+            units=(_unit(plan),),
+            unplanned=unplanned,
+            has_remaining=plan.has_remaining,
+            work=plan,
+        )
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        assert list(names) == [UNIT]
+        attempt.watch.check()
+        try:
+            done = CompactionRound(attempt, plan.work).carry_out()
+        except Stale as overtaken:
+            yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
+        except SourcesUnusable as unusable:
+            failures = unusable.still_committed(attempt.context.metadata.refresh())
+            for failure in failures:
+                assert failure.object_id is not None
+                name = object_name(failure.object_id)
+                yield UnitReport(name=name, outcome=Outcome.FAILED, text=failure.reason)
+            if not failures:
+                yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(unusable))
+        except (RunFailed, CorruptData, InvalidRequest) as failure:
+            attempt.watch.check()  # a failure after a cancellation is not the fault of the objects
+            yield UnitReport(name=UNIT, outcome=Outcome.FAILED, text=str(failure))
+        else:
+            yield _report(plan.work, done)
+
+
+def plan_round(
+    context: MaintenanceContext,
+    settings: CompactionSettings,
+    watch: Watch,
+    without: Mapping[int, str] | None = None,
+) -> CompactionPlan:
+    """Reads the image and the candidates' indexes, nothing else. ``without`` are objects to leave out of the plan, each
+    with the reason. Raises OverlappingSources, MemoryLimitTooSmall."""
+    image = context.metadata.refresh()
+    now_ms = context.clock.now_ms()
+    classes = stream_classes(image)
+    spared = without or {}
+    objects = (held for held in image.objects.values() if held.object_id not in spared)
+    candidates = choose_candidates(objects, image.streams, settings, now_ms, classes)
+    sources, left_out = read_indexes(context.buckets, candidates.objects, watch.steps("read indexes"))
+    return plan_compaction(
+        sources,
+        image.streams,
+        settings,
+        now_ms,
+        classes=classes,
+        left_out=[*left_out, *(LeftOut(object_id, reason) for object_id, reason in spared.items())],
+        has_remaining=candidates.has_remaining,
+    )
+
+
+def _set_aside(image: MetadataImage, now_ms: int) -> dict[int, str]:
+    """The objects that wait for another try, each with the reason."""
+    waiting = {
+        aside.name: aside.reason
+        for aside in all_set_aside(image)
+        if aside.kind == JOB_KIND and aside.waits(image, now_ms)
+    }
+    if not waiting:
+        return {}
+    named = ((object_id, waiting.get(object_name(object_id))) for object_id in image.objects)
+    return {object_id: f"it is set aside: {reason}" for object_id, reason in named if reason is not None}
+
+
+def _why_empty(image: MetadataImage, plan: CompactionPlan) -> str:
+    """Many small objects and nothing to do look like a failure, so the reason counts them."""
+    kinds = Counter(held.kind for held in image.objects.values() if held.state is ObjectState.COMMITTED)
+    sets, own = kinds[ObjectKind.STREAM_SET_OBJECT], kinds[ObjectKind.STREAM_OBJECT]
+    if not kinds:
+        return "there are no objects"
+    if not sets:
+        return f"there is no stream set object, only {counted(own, 'stream object')}"
+    if plan.left_out:  # what they hold is not known
+        return f"without those left out, no two of {counted(sets, 'stream set object')} hold the same stream"
+    return f"of {counted(sets, 'stream set object')} no two hold the same stream"
+
+
+def _unit(plan: CompactionPlan) -> PlannedUnit:
+    objects = len(plan.compacted_sources)
+    return PlannedUnit(
+        name=UNIT,
+        reason=f"{counted(objects, 'stream set object')}: their blocks of the same stream are put together",
+        bytes_read=plan.live_bytes,
+        bytes_written=plan.live_bytes,
+        objects_before=objects,
+        objects_after=plan.object_count,
+        detail={"tasks": str(len(plan.bounds)), "index entries": _index_entries(plan)},
+        outputs=tuple(islice(planned_outputs(plan), OUTPUTS_MAX)),
+    )
+
+
+def _report(plan: CompactionPlan, done: RoundOutcome) -> UnitReport:
+    results = done.results
+    before = sum(source.metadata.size_bytes for source in plan.compacted_sources)
+    objects = len(plan.compacted_sources)
+    return UnitReport(
+        name=UNIT,
+        outcome=Outcome.DONE,
+        text=f"{counted(objects, 'object')} became {plan.object_count}, {size_words(done.bytes_after)}",
+        bytes_read=sum(result.bytes_read for result in results),
+        bytes_written=sum(result.bytes_written for result in results),
+        bytes_freed=max(0, before - done.bytes_after),
+        objects_before=objects,
+        objects_after=plan.object_count,
+        peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),
+        detail={
+            "tasks": str(len(results)),
+            "index entries": _index_entries(plan),
+            "read requests": str(sum(result.read_requests for result in results)),
+            "write requests": str(sum(result.write_requests for result in results)),
+        },
+    )
+
+
+def _index_entries(plan: CompactionPlan) -> str:
+    before = sum(len(source.index) for source in plan.compacted_sources)
+    return f"{before} → {plan.index_entries_after}"

@@ -1,0 +1,124 @@
+"""The task of a stream set object compaction: ``run_iteration``.
+
+Where it writes and what it writes follows from its input, so the task may run twice, or beside another attempt of
+itself: both write the same bytes to the same keys and part numbers. Every block is checked against its index entry
+before it is written on, because rewriting a damaged block would give the damage a valid checksum.
+
+Memory: the blocks of the iteration, once, and what the store's client needs for the requests side by side.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from siltstone.maintenance.blocks.columns import ENTRY, Read, Table
+from siltstone.maintenance.blocks.joining import trailer
+from siltstone.maintenance.stream_set_compaction.task_input import (
+    CODEC,
+    IterationInput,
+    IterationResult,
+    PartPiece,
+    StreamObjectPiece,
+    WrittenObject,
+)
+from siltstone.maintenance.tasks.source_bytes import (
+    SourceBytes,
+    SourceError,
+    blame,
+    checked_blocks,
+    read_source,
+    store_at,
+)
+from siltstone.maintenance.tasks.task import peak_memory_bytes
+from siltstone.model.buffers import total_bytes
+from siltstone.model.objects import object_key
+from siltstone.object_store.port import UploadedPart
+
+T = TypeVar("T")
+
+READS_SIDE_BY_SIDE = 4
+WRITES_SIDE_BY_SIDE = 4
+"""Enough to hide the waiting of one task; its neighbours on the machine do the same."""
+
+
+def run_iteration(data: bytes) -> bytes:
+    """Raises what the stores raise. A source object that cannot be read is named in the result."""
+    given = CODEC.decode_input(data)
+    try:
+        return CODEC.encode_result(_run(given))
+    except SourceError as error:
+        return CODEC.encode_result(IterationResult(number=given.iteration.number, failure=blame(error)))
+
+
+def _run(given: IterationInput) -> IterationResult:
+    work = _Work(given)
+    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
+    writers = ThreadPoolExecutor(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
+    try:
+        return work.run(readers, writers)
+    finally:
+        # After a failure what has not begun is dropped; what has begun ends before the task does.
+        for pool in (readers, writers):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Work:
+    def __init__(self, given: IterationInput) -> None:
+        self._given = given
+        self._iteration = given.iteration
+        self._blocks: Table = np.frombuffer(given.iteration.blocks, dtype=ENTRY)
+        self._output = store_at(given.bucket_urls[given.output_bucket_id])
+
+    def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
+        wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
+        sources = SourceBytes(self._iteration.reads, wanted, self._fetch, readers)
+        objects = [
+            writers.submit(self._write_stream_object, piece, sources)
+            for piece in self._iteration.stream_objects
+        ]
+        part = self._iteration.part
+        sent = [] if part is None else [writers.submit(self._write_part, part, sources)]
+        written = tuple(_results(objects))
+        parts = _results(sent)
+        return IterationResult(
+            number=self._iteration.number,
+            stream_objects=written,
+            part=parts[0] if parts else None,
+            bytes_read=self._iteration.bytes_read,
+            read_requests=len(self._iteration.reads),
+            bytes_written=sum(each.size_bytes for each in written) + sum(each.size_bytes for each in parts),
+            write_requests=len(written) + len(parts),
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+
+    def _fetch(self, read: Read) -> bytes:
+        source = self._iteration.sources[read.source]
+        store = store_at(self._given.bucket_urls[source.bucket_id])
+        return read_source(store, source.object_id, read.start, read.end)
+
+    def _write_stream_object(self, piece: StreamObjectPiece, sources: SourceBytes) -> WrittenObject:
+        blocks = self._blocks[piece.first_block : piece.end_block]
+        buffers = self._checked(blocks, sources)
+        end = trailer(blocks, self._iteration.merged_block_bytes_max)
+        size_bytes = total_bytes(buffers) + len(end)
+        assert size_bytes == piece.size_bytes, f"{piece} has {size_bytes} bytes"
+        object_id = self._given.first_object_id + piece.number
+        self._output.put(object_key(object_id), [*buffers, end])
+        return WrittenObject(object_id, size_bytes)
+
+    def _write_part(self, piece: PartPiece, sources: SourceBytes) -> UploadedPart:
+        assert self._given.upload is not None, "a part of no upload"
+        buffers = self._checked(self._blocks[piece.first_block : piece.end_block], sources)
+        end = [piece.trailer] if piece.trailer else []
+        return self._output.upload_part(
+            self._given.upload, piece.part_number, piece.position, [*buffers, *end]
+        )
+
+    def _checked(self, blocks: Table, sources: SourceBytes) -> list[memoryview]:
+        return checked_blocks(blocks, sources, [source.object_id for source in self._iteration.sources])
+
+
+def _results(futures: Sequence["Future[T]"]) -> list[T]:
+    return [future.result() for future in futures]

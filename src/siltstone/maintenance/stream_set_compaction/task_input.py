@@ -1,0 +1,88 @@
+"""The task input and the result of one iteration of a compaction plan, as plain values.
+
+A plan is made before any object id is prepared, so an ``Iteration`` holds numbers of outputs. ``IterationInput`` adds
+what was prepared for it: the first id, the upload, and where the buckets are.
+"""
+
+import msgspec
+
+from siltstone.maintenance.blocks.columns import Read
+from siltstone.maintenance.tasks.task import TaskCodec, TaskFailure
+from siltstone.object_store.port import MultipartUpload, UploadedPart
+
+
+class SourceReference(msgspec.Struct, frozen=True, array_like=True):
+    object_id: int
+    bucket_id: int
+
+
+class StreamObjectPiece(msgspec.Struct, frozen=True, array_like=True):
+    """Stream object number ``number`` of the plan: blocks [first_block, end_block) of the iteration."""
+
+    number: int
+    first_block: int
+    end_block: int
+    size_bytes: int
+
+
+class PartPiece(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the stream set object: these blocks, then ``trailer`` (index and footer, in the last part only)."""
+
+    part_number: int
+    position: int
+    first_block: int
+    end_block: int
+    trailer: bytes
+
+
+class Iteration(msgspec.Struct, frozen=True):
+    """``blocks`` are index entries (``columns.ENTRY``) whose ``source`` counts in ``sources``; those of one output
+    stand together, in the order they are written."""
+
+    number: int
+    sources: tuple[SourceReference, ...]
+    reads: tuple[Read, ...]
+    blocks: bytes
+    stream_objects: tuple[StreamObjectPiece, ...]
+    part: PartPiece | None
+    merged_block_bytes_max: int
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(read.end - read.start for read in self.reads)
+
+
+class IterationInput(msgspec.Struct, frozen=True):
+    """An iteration of the plan, and what was prepared for it.
+
+    ``first_object_id`` plus an output's number is its id; ``upload`` is that of the stream set object, if there is one.
+    """
+
+    iteration: Iteration
+    bucket_urls: dict[int, str]
+    output_bucket_id: int
+    first_object_id: int
+    upload: MultipartUpload | None
+
+
+class WrittenObject(msgspec.Struct, frozen=True, array_like=True):
+    object_id: int
+    size_bytes: int
+
+
+class IterationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``failure`` names a source object that could not be read; the other fields then say nothing.
+    ``peak_memory_bytes`` is that of the whole process since it began."""
+
+    number: int
+    failure: TaskFailure | None = None
+    stream_objects: tuple[WrittenObject, ...] = ()
+    part: UploadedPart | None = None
+    bytes_read: int = 0
+    read_requests: int = 0
+    bytes_written: int = 0
+    write_requests: int = 0
+    peak_memory_bytes: int = 0
+
+
+CODEC = TaskCodec(IterationInput, IterationResult)

@@ -1,0 +1,103 @@
+"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over, and gives up objects
+that were prepared and not committed in time.
+
+It takes no job: two sweeps at once do no harm, and none has to wait for the lease of a driver that died.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.sweep.sweeping import SweepReport, is_forsaken, sweep
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.expiry import deletable_objects, expired_objects
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import SET_ASIDE_MS_MIN
+
+SWEEP = "sweep"
+UNIT = "objects"
+
+
+class Sweep:
+    def __init__(self, grace_period_ms: int) -> None:
+        self._grace_period_ms = grace_period_ms
+
+    @property
+    def name(self) -> str:
+        return SWEEP
+
+    @property
+    def lease_ms(self) -> None:
+        return None
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        if scope.topics is not None:
+            return Plan(kind=SWEEP, unplanned=(Unplanned(UNIT, "not done by topic"),))
+        uploads, unplanned = _forsaken_uploads(context)
+        image, now_ms = context.metadata.refresh(), context.clock.now_ms()
+        due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed))
+        expired = expired_objects(image, now_ms, len(image.prepared))
+        if (waiting := len(image.destroyed) - len(due)) > 0:
+            unplanned.append(
+                Unplanned(UNIT, f"{counted(waiting, 'destroyed object')} within the grace period")
+            )
+        units = [_unit(due, len(expired), uploads)] if due or expired or uploads else []
+        return Plan(kind=SWEEP, units=units, unplanned=unplanned)
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        attempt.watch.check()
+        yield _report(sweep(attempt.context, self._grace_period_ms))
+
+
+def _forsaken_uploads(context: MaintenanceContext) -> tuple[int, list[Unplanned]]:
+    """The lists are read before the image, as the sweep does."""
+    uploads = []
+    unplanned = []
+    for bucket_id in context.buckets.urls:
+        try:
+            uploads += list(context.buckets.store(bucket_id).list_multipart())
+        except SiltstoneError as trouble:
+            unplanned.append(Unplanned(f"bucket {bucket_id}", str(trouble)))
+    image: MetadataImage = context.metadata.refresh()
+    return sum(is_forsaken(upload, image) for upload in uploads), unplanned
+
+
+def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedUnit:
+    """Never set aside for longer than between two sweeps: what frees space must not wait for the one bucket or object
+    that is in trouble."""
+    size_bytes = sum(metadata.size_bytes for metadata in due)
+    parts = (
+        (
+            len(due),
+            f"delete {counted(len(due), 'object')}, {size_words(size_bytes)}: the grace period is over",
+        ),
+        (expired, f"give up {counted(expired, 'prepared object')}: the time limit has passed"),
+        (uploads, f"abort {counted(uploads, 'upload')} that nobody will complete"),
+    )
+    return PlannedUnit(
+        name=UNIT,
+        reason="; ".join(text for count, text in parts if count),
+        objects_before=len(due),
+        detail={"bytes to delete": str(size_bytes)},
+        set_aside_ms_max=SET_ASIDE_MS_MIN,
+    )
+
+
+def _report(done: SweepReport) -> UnitReport:
+    parts = (
+        f"{counted(done.objects_deleted, 'object')} deleted, {size_words(done.bytes_deleted)}",
+        f"{done.objects_expired} given up" if done.objects_expired else "",
+        f"{counted(done.uploads_aborted, 'upload')} aborted" if done.uploads_aborted else "",
+        *(f"passed over: {reason}" for reason in done.passed_over),
+    )
+    return UnitReport(
+        name=UNIT,
+        outcome=Outcome.FAILED if done.passed_over else Outcome.DONE,
+        text="; ".join(filter(None, parts)),
+        bytes_freed=done.bytes_deleted,
+        objects_before=done.objects_deleted,
+    )

@@ -1,0 +1,196 @@
+"""The sweep: prepared objects past their time limit are given up, destroyed ones past their grace period deleted.
+
+An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, a
+state that nothing leaves. A bucket that cannot be reached is passed over with its reason, and so is an object that the
+bucket does not let go; the next sweep tries again. Deleting is idempotent, so a sweep killed anywhere, or two at once,
+do no harm.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
+from siltstone.metadata.commands import ExpireObjects, ForgetObjects
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.expiry import deletable_objects, grace_is_over
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
+from siltstone.model.objects import ObjectState, object_id_of_key, object_key
+from siltstone.object_store.port import MultipartUpload, StoreDenied
+
+log = logging.getLogger(__name__)
+
+DENIED_OBJECTS_MAX = 20
+"""After so many, and none that was deleted, the whole bucket is taken to be denied until the next sweep."""
+
+EXPIRED_PER_COMMAND_MAX = 2_000
+"""Keeps one log entry small; the loop goes on until none is due."""
+
+
+class SweepReport(msgspec.Struct, frozen=True):
+    """``objects_waiting``: destroyed, their grace period not over. ``passed_over``: buckets, with the reason."""
+
+    objects_expired: int
+    objects_deleted: int
+    bytes_deleted: int
+    delete_requests: int
+    uploads_aborted: int
+    objects_waiting: int
+    passed_over: tuple[str, ...]
+
+
+class _Deleted(msgspec.Struct):
+    objects: int = 0
+    size_bytes: int = 0
+    requests: int = 0
+
+
+def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -> SweepReport:
+    """Raises Unavailable when the metadata cannot be reached."""
+    passed_over: dict[int, str] = {}
+    expired = _expire(context)
+    deleted = _delete_due(context, grace_period_ms, passed_over)
+    aborted = _abort_forsaken_uploads(context, passed_over)
+    return SweepReport(
+        objects_expired=expired,
+        objects_deleted=deleted.objects,
+        bytes_deleted=deleted.size_bytes,
+        delete_requests=deleted.requests,
+        uploads_aborted=aborted,
+        objects_waiting=_count_waiting(context, grace_period_ms),
+        passed_over=tuple(f"bucket {bucket_id}: {reason}" for bucket_id, reason in passed_over.items()),
+    )
+
+
+def _expire(context: MaintenanceContext) -> int:
+    expired = 0
+    while ids := context.metadata.execute(ExpireObjects(EXPIRED_PER_COMMAND_MAX)):
+        expired += len(ids)
+    return expired
+
+
+def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
+    """All that is due by one image: nothing leaves DESTROYED but by being forgotten, so what others do meanwhile makes
+    no difference, and 200,000 objects are looked at once and not once for each thousand."""
+    deleted = _Deleted()
+    image = context.metadata.refresh()
+    due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
+    for bucket_id, objects in _by_bucket(due).items():
+        for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
+            batch = objects[first : first + DELETE_BATCH_KEYS_MAX]
+            deleting = _Deleting(context, bucket_id)
+            deleting.begin(batch)
+            if gone := deleting.gone:
+                ids = tuple(metadata.object_id for metadata in gone)
+                context.metadata.execute(ForgetObjects(ids, grace_period_ms))
+            deleted.objects += len(gone)
+            deleted.size_bytes += sum(metadata.size_bytes for metadata in gone)
+            deleted.requests += deleting.requests
+            if deleting.trouble is not None:
+                _pass_over(bucket_id, deleting.trouble, passed_over)
+            if deleting.is_over:
+                break
+    return deleted
+
+
+def _count_waiting(context: MaintenanceContext, grace_period_ms: int) -> int:
+    now_ms = context.clock.now_ms()
+    destroyed = context.metadata.image.destroyed.values()
+    return sum(not grace_is_over(destroyed_ms, now_ms, grace_period_ms) for destroyed_ms in destroyed)
+
+
+def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetadata]]:
+    grouped: defaultdict[int, list[ObjectMetadata]] = defaultdict(list)
+    for metadata in objects:
+        grouped[metadata.bucket_id].append(metadata)
+    return grouped
+
+
+class _Deleting:
+    """One batch. What the store denies is told from the others by halves: one object that nobody may delete, held by a
+    lock or by its permissions, must not keep all those behind it. ``is_over``: so must the whole bucket wait."""
+
+    def __init__(self, context: MaintenanceContext, bucket_id: int) -> None:
+        self._context = context
+        self._bucket_id = bucket_id
+        self._denied = 0
+        self.gone: list[ObjectMetadata] = []
+        self.requests = 0
+        self.trouble: SiltstoneError | None = None
+        self.is_over = False
+
+    def begin(self, objects: Sequence[ObjectMetadata]) -> None:
+        try:
+            refuse_bucket_of_another_store(self._context, self._bucket_id)
+        except SiltstoneError as trouble:
+            self.trouble, self.is_over = trouble, True
+        self._delete(objects)
+
+    def _delete(self, objects: Sequence[ObjectMetadata]) -> None:
+        if self.is_over:
+            return
+        assert all(metadata.state is ObjectState.DESTROYED for metadata in objects)
+        try:
+            store = self._context.buckets.store(self._bucket_id)
+            store.delete([object_key(metadata.object_id) for metadata in objects])
+        except StoreDenied as trouble:
+            self._separate(objects, trouble)
+        except SiltstoneError as trouble:
+            self.trouble, self.is_over = trouble, True
+        else:
+            self.gone += objects
+            self.requests += 1
+
+    def _separate(self, objects: Sequence[ObjectMetadata], trouble: StoreDenied) -> None:
+        if len(objects) > 1:
+            middle = len(objects) // 2
+            self._delete(objects[:middle])
+            self._delete(objects[middle:])
+            return
+        self.trouble = trouble
+        self._denied += 1
+        self.is_over = self._denied >= DENIED_OBJECTS_MAX and not self.gone
+
+
+def _pass_over(bucket_id: int, trouble: SiltstoneError, passed_over: dict[int, str]) -> None:
+    """Only for what a bucket raised: trouble with the metadata ends the sweep."""
+    log.warning("bucket %d is passed over: %s", bucket_id, trouble)
+    passed_over[bucket_id] = str(trouble)
+
+
+def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
+    """Uploads of ids that are prepared no more. The list is read before the image: what is in the list was prepared
+    before, so an upload just begun cannot look forsaken."""
+    aborted = 0
+    for bucket_id in context.buckets.urls:
+        if bucket_id in passed_over:
+            continue
+        store = context.buckets.store(bucket_id)
+        try:
+            refuse_bucket_of_another_store(context, bucket_id)
+            uploads = list(store.list_multipart())
+        except SiltstoneError as trouble:
+            _pass_over(bucket_id, trouble, passed_over)
+            continue
+        image = context.metadata.refresh()
+        try:
+            for upload in uploads:
+                if is_forsaken(upload, image):
+                    store.abort_multipart(upload)
+                    aborted += 1
+        except SiltstoneError as trouble:
+            _pass_over(bucket_id, trouble, passed_over)
+    return aborted
+
+
+def is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
+    """The image must be newer than the list with the upload in it."""
+    object_id = object_id_of_key(upload.key)
+    if object_id is None or object_id >= image.next_object_id:
+        return False  # not ours: another program's, or another installation's in the same bucket
+    metadata = image.objects.get(object_id)
+    return metadata is None or metadata.state is not ObjectState.PREPARED

@@ -1,0 +1,81 @@
+"""Copying at a limited rate: between tasks, so that no task is ever held in the middle (GC16).
+
+The rate is that of bytes copied: each is read once and written once. A driver that was idle does not catch up: the
+tokens of one second at most are kept.
+"""
+
+from collections.abc import Callable, Sequence
+
+from siltstone.maintenance.tasks.runner import OnTasksDone, Runner
+from siltstone.maintenance.tasks.task import Task
+from siltstone.runtime.clock import Clock
+
+SLICE_MS = 250
+"""The longest wait for tokens before ``check`` is called again: cancelling takes effect after that."""
+
+
+class Throttle:
+    """A token bucket of bytes. ``bytes_per_second`` 0 means no limit."""
+
+    def __init__(self, bytes_per_second: int, clock: Clock) -> None:
+        assert bytes_per_second >= 0
+        self._bytes_per_second = bytes_per_second
+        self._clock = clock
+        self._tokens = 0.0
+        self._counted_ms = clock.monotonic_ms()
+
+    @property
+    def is_limited(self) -> bool:
+        return self._bytes_per_second > 0
+
+    def take(self, size_bytes: int, check: Callable[[], None]) -> None:
+        """Returns when so many bytes may be copied. ``check`` is asked while waiting, and may raise."""
+        check()
+        self._count()
+        self._tokens -= size_bytes
+        while self.is_limited and self._tokens < 0:
+            missing_ms = -self._tokens / self._bytes_per_second * 1000
+            self._clock.block_ms(min(SLICE_MS, max(1, missing_ms)))
+            check()
+            self._count()
+
+    def _count(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        earned = (now_ms - self._counted_ms) / 1000 * self._bytes_per_second
+        self._tokens = min(self._tokens + earned, float(self._bytes_per_second))
+        self._counted_ms = now_ms
+
+
+class ThrottledRunner:
+    """Gives task inputs to a runner one by one, as the throttle lets them through; without a limit, all at once.
+
+    ``bytes_of`` tells how many bytes a task input copies. ``check`` raises when no further task may be begun.
+    """
+
+    def __init__(
+        self, runner: Runner, throttle: Throttle, bytes_of: Callable[[bytes], int], check: Callable[[], None]
+    ) -> None:
+        self._runner = runner
+        self._throttle = throttle
+        self._bytes_of = bytes_of
+        self._check = check
+
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+        if not self._throttle.is_limited:
+            self._throttle.take(0, self._check)
+            return self._runner.run(task, inputs, on_progress)
+        results: list[bytes] = []
+        for at in range(len(inputs)):
+            given = inputs[at]
+            self._throttle.take(self._bytes_of(given), self._check)
+            results += self._runner.run(task, [given])
+            if on_progress is not None:
+                on_progress(len(results), len(inputs))
+        return results
+
+    @property
+    def is_lost(self) -> bool:
+        return self._runner.is_lost
+
+    def close(self) -> None:
+        self._runner.close()

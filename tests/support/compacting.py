@@ -1,0 +1,95 @@
+"""One round of stream set object compaction for tests: planned, carried out under a job, and reported.
+
+The pipeline turns failures into reports; a test of the compaction itself needs to see them raised.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from siltstone.maintenance.blocks.columns import LeftOut
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.jobs import running_job
+from siltstone.maintenance.pipeline.kind import Attempt
+from siltstone.maintenance.pipeline.watch import Told, Watch
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.carrying_out import CompactionRound, RoundOutcome
+from siltstone.maintenance.stream_set_compaction.kind import JOB_KIND, plan_round
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.tasks.runner import Runner
+
+
+class RoundReport(msgspec.Struct, frozen=True):
+    """``committed`` is False when there was nothing to do, and only then."""
+
+    committed: bool
+    job_id: int | None
+    objects_before: int
+    objects_after: int
+    index_entries_before: int
+    index_entries_after: int
+    bytes_before: int
+    bytes_after: int
+    stream_set_object: int | None
+    stream_objects: int
+    iterations: int
+    bytes_read: int
+    read_requests: int
+    bytes_written: int
+    write_requests: int
+    peak_memory_bytes: int
+    left_out: tuple[LeftOut, ...]
+    has_remaining: bool
+
+
+def planned_round(context: MaintenanceContext, settings: CompactionSettings | None = None) -> CompactionPlan:
+    return plan_round(context, settings or CompactionSettings(), Watch(JOB_KIND, context.clock))
+
+
+def compact(
+    context: MaintenanceContext,
+    runner: Runner,
+    settings: CompactionSettings | None = None,
+    *,
+    on_told: Callable[[Told], None] | None = None,
+) -> RoundReport:
+    watch = Watch(JOB_KIND, context.clock, on_told=on_told)
+    plan = plan_round(context, settings or CompactionSettings(), watch)
+    return carry_out(context, runner, plan, watch)
+
+
+def carry_out(
+    context: MaintenanceContext, runner: Runner, plan: CompactionPlan, watch: Watch | None = None
+) -> RoundReport:
+    if plan.is_empty:
+        return _report(plan, None, RoundOutcome([], 0, 0))
+    with running_job(context, JOB_KIND, plan.settings.lease_ms, "a round of a test") as job:
+        watch = watch or Watch(JOB_KIND, context.clock)
+        done = CompactionRound(Attempt(context, lambda: runner, job.job_id, watch), plan).carry_out()
+        report = _report(plan, job.job_id, done)
+        job.report = f"{report.objects_before} objects became {report.objects_after}"
+    return report
+
+
+def _report(plan: CompactionPlan, job_id: int | None, done: RoundOutcome) -> RoundReport:
+    results = done.results
+    return RoundReport(
+        committed=job_id is not None,
+        job_id=job_id,
+        objects_before=len(plan.compacted_sources),
+        objects_after=plan.object_count,
+        index_entries_before=sum(len(source.index) for source in plan.compacted_sources),
+        index_entries_after=0 if plan.is_empty else plan.index_entries_after,
+        bytes_before=sum(source.metadata.size_bytes for source in plan.compacted_sources),
+        bytes_after=done.bytes_after,
+        stream_set_object=done.first_object_id if plan.has_stream_set_object else None,
+        stream_objects=len(plan.pieces),
+        iterations=len(plan.bounds),
+        bytes_read=sum(result.bytes_read for result in results),
+        read_requests=sum(result.read_requests for result in results),
+        bytes_written=sum(result.bytes_written for result in results),
+        write_requests=sum(result.write_requests for result in results),
+        peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),
+        left_out=plan.left_out,
+        has_remaining=plan.has_remaining,
+    )

@@ -1,7 +1,0 @@
-from siltstone.maintenance.checking.advice import ADVICE
-from siltstone.maintenance.checking.findings import FindingKind
-
-
-def test_there_is_advice_for_every_kind() -> None:
-    assert ADVICE.keys() == set(FindingKind)
-    assert all(text and text[-1] != "." for text in ADVICE.values())

@@ -1,0 +1,181 @@
+"""Machine code against Python, over bytes that are right and bytes that are not."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siltstone.kafka_protocol.batch_errors import MalformedRecords
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.varint import append_varint
+from siltstone.maintenance.key_compaction.kernels import compiled, machine_code, plain
+from siltstone.maintenance.key_compaction.kernels.columns import (
+    BATCH_COLUMNS,
+    RECORD_COLUMNS,
+    Integers,
+    read_only,
+)
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.batch_frame import encode_frame_header
+
+nullable = st.one_of(st.none(), st.binary(max_size=200))
+records = st.lists(
+    st.builds(
+        Record,
+        timestamp_ms=st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 300)),
+        key=nullable,
+        value=nullable,
+        headers=st.lists(st.tuples(st.text(max_size=3), nullable), max_size=2).map(tuple),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def numbers(*values: int) -> Integers:
+    return np.array(values, dtype=np.int64)
+
+
+def block_of(batches: list[list[Record]]) -> bytes:
+    block = b""
+    offset = 1000
+    for found in batches:
+        batch = build_batch(found, base_offset=offset, producer_id=2**40, producer_epoch=7)
+        frame = RecordBatch(5, 1, offset, offset + len(found), len(found), -1, 2**50, batch)
+        block += encode_frame_header(frame) + batch
+        offset = frame.end_offset + 3
+    return block
+
+
+def mutated(data: bytes, seed: int, size_min: int = 1) -> bytes:
+    chance = random.Random(seed)
+    changed = bytearray(data)
+    for _ in range(chance.randrange(4)):
+        changed[chance.randrange(len(changed))] = chance.choice(
+            [0, 1, 2, 0x7F, 0x80, 0xFF, chance.randrange(256)]
+        )
+    return bytes(
+        changed[: chance.choice([len(changed), len(changed), chance.randrange(size_min, len(changed) + 1)])]
+    )
+
+
+@settings(max_examples=300)
+@given(st.lists(records, min_size=1, max_size=4), st.integers(0, 2**32))
+def test_batches_are_found_alike_or_refused_alike(batches: list[list[Record]], seed: int) -> None:
+    data = read_only(mutated(block_of(batches), seed))
+    rows = np.empty((len(data) // 133 + 1, BATCH_COLUMNS), dtype=np.int64)
+    count = machine_code.scan_batches(data, 5, rows)
+    try:
+        expected = plain.scan_batches(data, 5)
+    except SiltstoneError:
+        assert count == -1
+        return
+    assert rows[:count].tolist() == expected.tolist()
+
+
+@settings(max_examples=400)
+@given(records, st.integers(0, 2**32))
+def test_records_are_decoded_alike_or_refused_alike(found: list[Record], seed: int) -> None:
+    body = mutated(bytes(build_batch(found)[61:]), seed)
+    data = read_only(b"before" + body + b"after")
+    starts, ends, counts = numbers(6), numbers(6 + len(body)), numbers(len(found))
+    columns = np.empty((RECORD_COLUMNS, len(found)), dtype=np.int64)
+    is_right = machine_code.decode_records(data, starts, ends, counts, columns)
+    try:
+        expected = plain.decode_records(data, starts, ends, counts)
+    except MalformedRecords:
+        assert not is_right
+        with pytest.raises(MalformedRecords):
+            compiled.decode_records(data, starts, ends, counts)
+        return
+    assert is_right
+    assert columns.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_varints_of_every_length_and_too_wide_ones(bits: int) -> None:
+    """As the timestamp delta (64 bits) or the offset delta (32) of a record."""
+    for seven in range(0, bits + 8, 7):
+        for nudge in (-1, 0, 1):
+            value = 2**seven + nudge
+            raw = bytearray()
+            append_varint(raw, value)
+            fields = (
+                (b"\0", bytes(raw), b"\0", b"\1\1\0") if bits == 64 else (b"\0", b"\0", bytes(raw), b"\1\1\0")
+            )
+            body = b"".join(fields)
+            record = bytearray()
+            append_varint(record, len(body))
+            record += body
+            data, arguments = read_only(bytes(record)), (numbers(0), numbers(len(record)), numbers(1))
+            columns = np.empty((RECORD_COLUMNS, 1), dtype=np.int64)
+            fits = value < 2 ** (bits - 1)
+            assert machine_code.decode_records(data, *arguments, columns) == fits
+            if fits:
+                assert columns[4 if bits == 64 else 3, 0] == value
+                assert plain.decode_records(data, *arguments).tolist() == columns.tolist()
+            else:
+                with pytest.raises(MalformedRecords):
+                    plain.decode_records(data, *arguments)
+
+
+@given(st.lists(st.binary(max_size=70), min_size=1, max_size=8), st.binary(min_size=16, max_size=16))
+def test_keys_are_hashed_alike(keys: list[bytes], hash_key: bytes) -> None:
+    data = read_only(b"".join(keys))
+    lengths = numbers(*(len(key) for key in keys), -1)
+    starts = np.concatenate([numbers(0), np.cumsum(lengths[:-1])])
+    expected = plain.hash_keys(data, starts, lengths, hash_key)
+    assert (compiled.hash_keys(data, starts, lengths, hash_key) == expected).all()
+    assert tuple(expected[-1].tolist()) == (0, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=60),
+    st.integers(2, 40),
+    st.integers(1, 36),
+)
+def test_the_map_holds_the_newest_of_each_key(found: list[tuple[int, bool]], size: int, room: int) -> None:
+    room = min(room, size - 1)
+    hashes = np.array([(key << 40, key) for key, _ in found], dtype=np.uint64).reshape(len(found), 2)
+    offsets = np.arange(len(found), dtype=np.int64)
+    wanted = np.array([is_wanted for _, is_wanted in found], dtype=np.bool_)
+    newest: dict[int, int] = {}
+    looked_at = len(found)
+    for number, (key, is_wanted) in enumerate(found):
+        if is_wanted and key not in newest and len(newest) == room:
+            looked_at = number
+            break
+        if is_wanted:
+            newest[key] = number
+    expected = [newest.get(key, -1) for key, _ in found]
+    for kernels in (plain, compiled):
+        slots = np.zeros((size, 3), dtype=np.uint64)
+        done = kernels.put_newest(slots, room, hashes, offsets, wanted)
+        assert done == (looked_at, room - len(newest))
+        all_wanted = np.ones(len(found), dtype=np.bool_)
+        assert kernels.newest(slots, hashes, all_wanted).tolist() == expected
+
+
+@given(records, st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5))
+def test_records_are_copied_and_shifted_alike(found: list[Record], deltas: list[int]) -> None:
+    data = read_only(bytes(build_batch(found)[61:]))
+    whole = (numbers(0), numbers(len(data)), numbers(len(found)))
+    columns = plain.decode_records(data, *whole)
+    starts, ends = np.ascontiguousarray(columns[1]), np.ascontiguousarray(columns[2])
+    assert compiled.gather(data, starts, ends).tobytes() == plain.gather(data, starts, ends).tobytes()
+    others = numbers(*deltas[: len(found)])
+    expected, lengths = plain.gather_shifted(data, starts, ends, others)
+    shifted, same_lengths = compiled.gather_shifted(data, starts, ends, others)
+    assert (shifted.tobytes(), same_lengths.tolist()) == (expected.tobytes(), lengths.tolist())
+    again = plain.decode_records(read_only(shifted.tobytes()), numbers(0), numbers(len(shifted)), whole[2])
+    assert again[4].tolist() == others.tolist()
+    assert again[[0, 3, 6, 7]].tolist() == columns[[0, 3, 6, 7]].tolist()
+
+
+def test_arrays_of_another_type_are_refused_and_not_compiled_for() -> None:
+    with pytest.raises(TypeError):
+        machine_code.gather(np.zeros(3, dtype=np.int16), numbers(0), numbers(1), np.zeros(1, dtype=np.uint8))

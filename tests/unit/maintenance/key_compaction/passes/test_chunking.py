@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.maintenance.key_compaction.kernels import plain
+from siltstone.maintenance.key_compaction.kernels.columns import read_only
+from siltstone.maintenance.key_compaction.passes import chunking
+from siltstone.maintenance.key_compaction.passes.batches import Batches, BlockPlace, StreamNotCompactable
+from siltstone.maintenance.key_compaction.passes.chunking import Chunk, chunks
+from support.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
+from support.objects import index_of
+
+
+def block_of(codecs: list[Codec]) -> Batches:
+    """A batch of three records by each codec."""
+    stream = CompactedStream(block_bytes=1 << 20)
+    for codec in codecs:
+        in_batches(stream, numbered_keys(3, 3), 3, codec)
+    (data,) = stream.object_bytes()
+    (entry,) = index_of(data)
+    block = read_only(data[: entry.size_bytes])
+    return Batches(block, plain.scan_batches(block, STREAM_ID), BlockPlace(5, 300))
+
+
+def opened(batches: Batches, rows: list[int]) -> list[Chunk]:
+    flags = np.isin(np.arange(len(batches)), rows)
+    return [*chunks(batches, flags, plain)]
+
+
+def test_without_compression_a_block_is_one_chunk_and_nothing_is_copied() -> None:
+    batches = block_of([Codec.NONE] * 4)
+    (chunk,) = opened(batches, [1, 3])
+    assert (chunk.first, chunk.end) == (0, 4)
+    assert chunk.records.offsets.tolist() == [3, 4, 5, 9, 10, 11]
+    assert chunk.records.batch.tolist() == [1, 1, 1, 3, 3, 3]
+    assert np.shares_memory(chunk.records.data, batches.data)
+
+
+def test_chunks_end_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunking, "CHUNK_BYTES", 60)
+    batches = block_of([Codec.LZ4, Codec.NONE, Codec.ZSTD, Codec.SNAPPY, Codec.GZIP])
+    found = opened(batches, [0, 1, 2, 4])
+    assert [(chunk.first, chunk.end) for chunk in found] == [(0, 2), (2, 5)]
+    assert [chunk.records.offsets.tolist() for chunk in found] == [[*range(6)], [6, 7, 8, 12, 13, 14]]
+
+
+def test_nothing_to_open() -> None:
+    (chunk,) = opened(block_of([Codec.LZ4, Codec.NONE]), [])
+    assert (chunk.first, chunk.end, len(chunk.records)) == (0, 2, 0)
+
+
+def test_more_records_than_fit_are_refused_before_memory_is_taken() -> None:
+    batches = block_of([Codec.NONE])
+    batches.rows[0, 4] = 2**40
+    where = "offset 0 on, in the block at 300 of object 5, cannot be read: more records"
+    with pytest.raises(StreamNotCompactable, match=where) as caught:
+        opened(batches, [0])
+    assert caught.value.object_id == 5
+
+
+def test_a_stream_that_decompresses_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunking, "DECOMPRESSED_BATCH_BYTES_MAX", 20)
+    with pytest.raises(StreamNotCompactable, match="decompress to more than 20 bytes") as caught:
+        opened(block_of([Codec.ZSTD]), [0])
+    assert caught.value.object_id == 5

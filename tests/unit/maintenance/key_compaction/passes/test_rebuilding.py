@@ -1,0 +1,68 @@
+"""Rebuilt batches are read by others' libraries as they were meant."""
+
+import pytest
+
+from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.record import Record
+from siltstone.maintenance.key_compaction.kernels import compiled, plain
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from support.compacted_stream import CompactedStream
+from support.record_oracles import READERS, read_by
+
+RECORDS = [
+    Record(timestamp_ms=1_700_000_000_000, key=b"gone", value=b"1"),
+    Record(timestamp_ms=1_700_000_000_500, key=b"kept", value=b"v" * 300, headers=(("h", b"x"), ("n", None))),
+    Record(timestamp_ms=1_699_999_999_000, key=b"deleted", value=None),
+    Record(timestamp_ms=-1, key=b"", value=b""),
+]
+
+
+def rebuilt(codec: Codec, kernels: Kernels) -> bytes:
+    """The first of two batches: one record is gone, and a time limit begins."""
+    stream = CompactedStream(kernels)
+    stream.add_batch(
+        build_batch(RECORDS, compression=codec, producer_id=4, producer_epoch=2, base_sequence=9)
+    )
+    stream.add(("gone", "2"))
+    stream.compact(1_700_000_100_000)
+    return bytes(stream.frames()[0].payload)
+
+
+@pytest.mark.parametrize("kernels", [compiled, plain], ids=["compiled", "plain"])
+@pytest.mark.parametrize("library", sorted(READERS))
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+def test_others_read_right_timestamps_under_a_time_limit(
+    codec: Codec, library: str, kernels: Kernels
+) -> None:
+    batch = rebuilt(codec, kernels)
+    header = read_batch_header(batch)
+    assert header.has_delete_horizon
+    assert header.base_timestamp_ms == 1_700_000_100_000 + 86_400_000
+    assert header.max_timestamp_ms == 1_700_000_000_500
+    assert (header.codec, header.record_count, header.last_sequence) == (codec, 3, 12)
+    found = [
+        (one.offset, one.timestamp_ms, one.key, one.value, one.headers) for one in read_by(library, batch)
+    ]
+    assert found == [
+        (offset, one.timestamp_ms, one.key, one.value, one.headers)
+        for offset, one in enumerate(RECORDS)
+        if one.key != b"gone"
+    ]
+
+
+@pytest.mark.parametrize("library", sorted(READERS))
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+def test_others_read_an_emptied_batch(codec: Codec, library: str) -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"), compression=codec, producer_id=4, producer_epoch=2, base_sequence=9, at_ms=10)
+    stream.add(("a", "2"))
+    stream.compact(10)
+    header = stream.headers()[0]
+    assert read_by(library, bytes(stream.frames()[0].payload)) == []
+    assert (header.record_count, header.codec, header.base_timestamp_ms, header.max_timestamp_ms) == (
+        0,
+        0,
+        -1,
+        10,
+    )

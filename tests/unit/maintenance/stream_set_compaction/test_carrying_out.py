@@ -1,0 +1,35 @@
+"""What a round leaves behind when it does not come to its commit."""
+
+import pytest
+
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
+from siltstone.model.objects import ObjectState, object_key
+from support.compacting import compact, planned_round
+from support.compaction_sources import F1
+from support.compaction_world import CompactionWorld, scaled
+from support.faulty_store import Fault
+
+SETTINGS = CompactionSettings(
+    split_size_bytes=400, memory_bytes=1200, part_bytes_min=1, merged_block_bytes_max=1_000_000
+)
+
+
+def test_rule_5_a_round_that_failed_deletes_no_object(world: CompactionWorld) -> None:
+    """Attempts of its tasks may still run and put them again after they were deleted: the sweep comes when their time
+    limit has passed."""
+    world.upload(*scaled(F1, 4))
+    iterations = planned_round(world.context, SETTINGS)
+    reads_before = 3 + len(iterations.iteration(0).reads)
+    world.store.fail_next(*([None] * reads_before), Fault.BEFORE, call="get_range")
+    world.store.history.clear()
+    with pytest.raises(RunFailed):
+        compact(world.context, InProcessRunner(), SETTINGS)
+    written = {
+        object_key(each.object_id)
+        for each in world.metadata.image.objects.values()
+        if each.state is ObjectState.PREPARED
+    } & world.bucket_keys()
+    calls = [name for name, _ in world.store.history]
+    assert len(written) == calls.count("put") > 0
+    assert "delete" not in calls

@@ -1,0 +1,532 @@
+"""Whole rounds on a store in memory: T01, T06, T07, T08, T12. After each, every surviving record is compared byte
+for byte and the check is asked.
+
+The tables' blocks are smaller than our frame headers, so all sizes are taken four times (F1) or sixteen times (T01),
+thresholds and limits too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
+from siltstone.maintenance.committing import CompactionOutcomeUnknown
+from siltstone.maintenance.pipeline.watch import Told
+from siltstone.maintenance.settings import CompactionSettings
+from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks.runner import InProcessRunner, OnTasksDone, RunFailed
+from siltstone.maintenance.tasks.task import Task
+from siltstone.metadata.client import CommitUnknown
+from siltstone.metadata.commands import CommitCompaction
+from siltstone.metadata.entities import JobState
+from siltstone.metadata.refusals import JobRunning, Refusal
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, MINUTE_MS
+from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from support.compacting import RoundReport, compact, planned_round
+from support.compaction_sources import ARTICLE, F1, Spec
+from support.compaction_world import CompactionWorld, compaction_world, scaled
+from support.faulty_store import Fault
+
+SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
+SETTINGS = CompactionSettings(
+    split_size_bytes=400, memory_bytes=1200, part_bytes_min=1, merged_block_bytes_max=1_000_000
+)
+
+
+def settings(**changes: int) -> CompactionSettings:
+    return msgspec.structs.replace(SETTINGS, **changes)
+
+
+def compacted(world: CompactionWorld, with_settings: CompactionSettings = SETTINGS) -> RoundReport:
+    return compact(world.context, InProcessRunner(), with_settings)
+
+
+class Interrupting(InProcessRunner):
+    """A runner that lets something happen when the tasks are done."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        super().__init__()
+        self._happens = happens
+
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+        results = super().run(task, inputs)
+        self._happens()
+        return results
+
+
+# -- T01, T06, T07 --------------------------------------------------------------------------------------
+
+
+def test_t01_worked_example(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled(ARTICLE, 16))
+    fillers = world.ids(SO)
+    before = world.records()
+    world.store.history.clear()
+    report = compacted(world, settings(split_size_bytes=60 * 16, memory_bytes=150 * 16))
+    assert world.records() == before
+    assert (report.iterations, report.read_requests, report.stream_objects) == (2, 3 + 2, 3)
+    assert (report.objects_before, report.objects_after) == (3, 4)
+    calls = [name for name, _ in world.store.history]
+    assert calls.count("get_range") == 3 + 5  # three indexes, five reads
+    assert (calls.count("put"), calls.count("upload_part"), calls.count("complete_multipart")) == (3, 2, 1)
+    assert world.ids(SSO) == {report.stream_set_object}
+    assert len(world.ids(SO) - fillers) == 3
+    assert all(world.metadata.image.objects[each].state is ObjectState.DESTROYED for each in sources)
+    world.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("starts", "deleted", "sets", "stream_objects"),
+    [
+        ({}, (), [(0, 0, 20), (2, 230, 270)], 3),
+        ({0: 5}, (), [(0, 0, 20), (2, 230, 270)], 3),
+        ({0: 15}, (), [(0, 15, 20), (2, 230, 270)], 3),
+        ({0: 15, 1: 60, 2: 60}, (), [(0, 15, 20), (2, 230, 270)], 2),
+        ({}, (0,), [(2, 230, 270)], 3),
+        ({}, (0, 1, 2), [], 0),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_t06_whole_round(
+    world: CompactionWorld,
+    starts: dict[int, int],
+    deleted: tuple[int, ...],
+    sets: list[tuple[int, int, int]],
+    stream_objects: int,
+    threads: int,
+) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    for stream_id, start_offset in starts.items():
+        world.trim(stream_id, start_offset)
+    for stream_id in deleted:
+        world.delete_stream(stream_id)
+    before = world.records()
+    report = compact(world.context, InProcessRunner(threads), SETTINGS)
+    assert report.committed
+    assert report.objects_before == 3
+    assert report.stream_objects == stream_objects
+    assert world.records() == before
+    objects = world.metadata.image.objects
+    assert all(objects[each].state is ObjectState.DESTROYED for each in sources)
+    kept = [] if report.stream_set_object is None else objects[report.stream_set_object].ranges
+    assert [(held.stream_id, held.start_offset, held.end_offset) for held in kept] == sets
+    world.assert_sound()
+
+
+def test_t06_a_fourth_object_joins(world: CompactionWorld) -> None:
+    more: Spec = {1: [(500, 520, 106)], 3: [(0, 10, 286), (10, 20, 286)]}
+    world.upload(*scaled([*F1, more], 4))
+    world.trim(3, 10)
+    before = world.records()
+    report = compacted(world)
+    assert (report.objects_before, report.stream_objects) == (4, 4)
+    assert world.records() == before
+
+
+def test_t06_a_block_larger_than_the_memory_is_refused(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled(F1, 4), {1: [(500, 520, 1300)]})
+    with pytest.raises(MemoryLimitTooSmall, match="raise the limit"):
+        compacted(world)
+    assert world.ids(SSO) == set(sources)
+    assert not world.metadata.image.jobs, "refused before anything was begun"
+
+
+def test_t06_limit_of_stream_objects(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    before = world.records()
+    report = compacted(world, settings(split_size_bytes=280, stream_objects_max=4))
+    assert (report.objects_before, report.stream_objects, report.has_remaining) == (2, 2, True)
+    assert sources[2] in world.ids(SSO)
+    assert world.records() == before
+
+
+@pytest.mark.parametrize(("number", "stream_objects"), [(0, 3), (1, 2), (2, 2)])
+def test_t07_force_split(world: CompactionWorld, number: int, stream_objects: int) -> None:
+    """Each object by itself; that runs which touch are joined when several are old is shown with the plans."""
+    world.upload(*scaled(F1[number : number + 1], 4))
+    before = world.records()
+    report = compacted(world, settings(force_split_age_ms=0))
+    assert report.stream_objects == stream_objects
+    assert world.ids(SSO) == set()
+    assert world.records() == before
+    world.assert_sound()
+
+
+def test_t07_age_is_that_of_the_oldest_data(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4), data_time_ms=world.clock.now_ms() - 30 * MINUTE_MS)
+    report = compacted(world)
+    assert report.stream_set_object is not None
+    world.clock.advance_ms(90 * MINUTE_MS)
+    assert compacted(world).stream_objects == 2, "its data is two hours old, the object a minute and a half"
+    assert world.ids(SSO) == set()
+
+
+def test_t12_offsets_beyond_31_bits(world: CompactionWorld) -> None:
+    far = 2**31 + 5
+    world.upload({0: [(0, far, 100)]}, {0: [(far, 3 * far, 100), (3 * far, 2**40, 100)]})
+    before = world.records()
+    for _ in range(2):
+        world.clock.advance_ms(120 * MINUTE_MS)
+        compacted(world)
+        assert world.records() == before
+    (object_id,) = world.ids(SO)
+    (held,) = world.metadata.image.objects[object_id].ranges
+    assert (held.start_offset, held.end_offset) == (0, 2**40)
+    world.assert_sound()
+
+
+# -- a round as such ------------------------------------------------------------------------------------
+
+
+def test_nothing_to_do_writes_nothing(world: CompactionWorld) -> None:
+    world.upload({0: [(0, 5, 100)]})
+    version = world.metadata.image.version
+    world.store.history.clear()
+    report = compacted(world)
+    assert (report.committed, report.job_id, report.objects_before, report.objects_after) == (
+        False,
+        None,
+        0,
+        0,
+    )
+    assert world.metadata.refresh().version == version
+    assert world.store.history == []
+
+
+def test_a_second_round_has_nothing_to_do(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    assert compacted(world).committed
+    assert not compacted(world).committed
+
+
+def test_dry_run_only_reads(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    version = world.metadata.image.version
+    world.store.history.clear()
+    plan = planned_round(world.context, SETTINGS)
+    assert plan.object_count == 4
+    assert {name for name, _ in world.store.history} == {"get_range"}
+    assert world.metadata.refresh().version == version
+
+
+def test_the_memory_limit_changes_no_record(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    for memory_bytes in (540, 700, 1_000_000):
+        with compaction_world() as other:
+            other.upload(*scaled(F1, 4))
+            compacted(other, settings(memory_bytes=memory_bytes))
+            assert other.records() == before
+
+
+def test_same_plan_same_bytes() -> None:
+    images = []
+    for _ in range(2):
+        with compaction_world() as world:
+            world.upload(*scaled(F1, 4))
+            compacted(world)
+            images.append(
+                {object_id: world.bytes_of(object_id) for object_id in world.ids(SSO) | world.ids(SO)}
+            )
+    assert images[0] == images[1]
+
+
+def test_small_parts_are_carried(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    report = compacted(world, settings(part_bytes_min=500))
+    assert report.write_requests == report.stream_objects + 1
+    assert world.records() == before
+    world.assert_sound()
+
+
+def test_report_and_progress(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    heard: list[Told] = []
+    report = compact(world.context, InProcessRunner(), SETTINGS, on_told=heard.append)
+    assert [each for each in heard if each.done == each.total] == [
+        Told("sso-compaction", "read indexes", 3, 3, 0, 0),
+        Told("sso-compaction", "rewrite", 2, 2, 4 * 569, 4 * 569),
+    ]
+    assert (report.index_entries_before, report.index_entries_after) == (8, 5)
+    assert report.bytes_read == 4 * 569
+    assert report.bytes_after == sum(
+        world.metadata.image.objects[each].size_bytes for each in world.ids(SSO) | (world.ids(SO)) if each > 5
+    )
+    assert report.bytes_written == report.bytes_after
+    assert report.peak_memory_bytes > 1024 * 1024
+    assert report.job_id is not None
+    job = world.metadata.image.jobs[report.job_id]
+    assert (job.state, job.report) == (JobState.SUCCEEDED, "3 objects became 4")
+
+
+def test_data_of_another_node_is_compacted_and_buckets_stay_clean(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    compacted(world)
+    world.clock.advance_ms(GRACE_PERIOD_MS)
+    sweep(world.context)
+    objects = world.metadata.image.objects
+    assert world.bucket_keys() == {object_key(each) for each in objects}
+    assert {held.state for held in objects.values()} == {ObjectState.COMMITTED}
+
+
+# -- T08 ------------------------------------------------------------------------------------------------
+
+
+def test_t08_unreadable_index_leaves_its_object_alone(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled([*F1, {2: [(270, 280, 75)]}], 4))
+    world.damage(sources[3], -100)
+    report = compacted(world)
+    assert report.objects_before == 3
+    assert [each.object_id for each in report.left_out] == [sources[3]]
+    assert "its index cannot be read" in report.left_out[0].reason
+    assert world.ids(SSO) == {sources[3], report.stream_set_object}
+
+
+def test_t08_read_fails_in_the_second_iteration(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    before = world.records()
+    first = planned_round(world.context, SETTINGS).iteration(0)
+    reads_before = 3 + len(first.reads)  # the indexes, and the first iteration
+    world.store.fail_next(*([None] * reads_before), Fault.BEFORE, call="get_range")
+    with pytest.raises(RunFailed, match="StoreTransient"):
+        compacted(world)
+    assert world.ids(SSO) == set(sources)
+    assert world.records() == before
+    assert list(world.store.store.list_multipart()) == []
+    assert [job.state for job in world.metadata.image.jobs.values()] == [JobState.FAILED]
+    assert compacted(world).committed
+    assert world.records() == before
+
+
+@pytest.mark.parametrize("call", ["put", "upload_part", "complete_multipart", "start_multipart"])
+@pytest.mark.parametrize("fault", [Fault.DENIED, Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_t08_a_write_that_fails_for_ever_fails_the_round(
+    world: CompactionWorld, call: str, fault: Fault, threads: int
+) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    before = world.records()
+    world.store.fail_next(*([fault] * 20), call=call)
+    with pytest.raises(SiltstoneError, match=call):
+        compact(world.context, InProcessRunner(threads), SETTINGS)
+    assert world.ids(SSO) == set(sources)
+    world.store.calm()
+    assert compacted(world).committed
+    assert world.records() == before
+
+
+def test_t08_damaged_block_is_named_and_not_rewritten(world: CompactionWorld) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    world.damage(sources[1], 10)
+    named = rf"DamagedBlock.*object {sources[1]}, stream 0 \[15, 20\)"
+    with pytest.raises(SourcesUnusable, match=named) as caught:
+        compacted(world)
+    assert [failure.object_id for failure in caught.value.failures] == [sources[1]]
+    assert world.ids(SSO) == set(sources)
+    assert [job.state for job in world.metadata.image.jobs.values()] == [JobState.FAILED]
+    assert list(world.store.store.list_multipart()) == []
+
+
+@pytest.mark.parametrize(
+    ("damaged", "named"),
+    [
+        ([(1, 10), (2, 10)], [1, 2]),
+        ([(0, 10), (0, 4 * 155 + 10)], [0]),
+    ],
+    ids=["one in each task", "the same in both tasks"],
+)
+def test_t08_every_damaged_source_is_named_once(
+    world: CompactionWorld, damaged: list[tuple[int, int]], named: list[int]
+) -> None:
+    """The first task reads objects 0 and 1, the second one objects 0 and 2."""
+    sources = world.upload(*scaled(F1, 4))
+    for number, position in damaged:
+        world.damage(sources[number], position)
+    with pytest.raises(SourcesUnusable) as caught:
+        compacted(world)
+    assert [failure.object_id for failure in caught.value.failures] == [sources[each] for each in named]
+
+
+def losing_answers(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch, times: int, *, done: bool
+) -> list[Any]:
+    """The answers to the compaction's first commits are lost; ``done``: they happened all the same."""
+    sent: list[Any] = []
+    execute = world.metadata.execute
+
+    def lossy(command: Any) -> Any:
+        if not isinstance(command, CommitCompaction):
+            return execute(command)
+        sent.append(command)
+        if len(sent) > times:
+            return execute(command)
+        if done:
+            execute(command)
+        raise CommitUnknown("connection lost")
+
+    monkeypatch.setattr(world.metadata, "execute", lossy)
+    return sent
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_t08_lost_commit_is_asked_again(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    sent = losing_answers(world, monkeypatch, 2, done=done)
+    assert compacted(world).committed
+    assert len(sent) == 3
+    assert sent[0] == sent[2]
+    assert world.records() == before
+    world.assert_sound()
+
+
+def test_t08_outcome_that_stays_unknown_deletes_nothing(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happened, though nobody was told: deleting the outputs would lose data."""
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    losing_answers(world, monkeypatch, 1000, done=True)
+    with pytest.raises(CompactionOutcomeUnknown):
+        compacted(world)
+    assert world.records() == before
+
+
+def test_t08_refusal_after_an_unknown_answer_deletes_nothing(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.upload(*scaled(F1, 4))
+    losing_answers(world, monkeypatch, 1, done=False)
+    execute = world.metadata.execute
+
+    def refusing(command: Any) -> Any:
+        if isinstance(command, CommitCompaction) and refused:
+            raise JobRunning("as if")
+        refused.append(command) if isinstance(command, CommitCompaction) else None
+        return execute(command)
+
+    refused: list[Any] = []
+    monkeypatch.setattr(world.metadata, "execute", refusing)
+    kept = world.bucket_keys()
+    with pytest.raises(JobRunning):
+        compacted(world)
+    assert len(world.bucket_keys() - kept) == 4
+
+
+def test_t08_refused_commit_cleans_up(world: CompactionWorld) -> None:
+    """Another driver took the job over when the lease had passed, and compacted the same sources."""
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    kept: set[str] = set()
+
+    def overtake() -> None:
+        world.clock.advance_ms(SETTINGS.lease_ms + 1)
+        own = world.bucket_keys()
+        compact(world.another_context(), InProcessRunner(), SETTINGS)
+        kept.update(world.bucket_keys() - own)
+
+    with pytest.raises(Refusal):
+        compact(world.context, Interrupting(overtake), SETTINGS)
+    assert world.records() == before
+    assert len(kept) == 4
+    objects = world.metadata.refresh().objects
+    prepared = {object_key(each) for each, held in objects.items() if held.state is ObjectState.PREPARED}
+    assert len(prepared) == 4
+    assert not prepared & world.bucket_keys(), "what was refused is deleted"
+    assert kept <= world.bucket_keys()
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the driver runs after it."""
+
+
+def test_t08_killed_between_last_upload_and_commit(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = world.upload(*scaled(F1, 4))
+    before = world.records()
+    kept = world.bucket_keys()
+
+    def die(_: object) -> None:
+        raise Killed
+
+    victim = world.another_context()
+    with pytest.raises(Killed):
+        compact(victim, Interrupting(lambda: monkeypatch.setattr(victim.metadata, "execute", die)), SETTINGS)
+    assert world.ids(SSO) == set(sources)
+    assert world.records() == before
+    with pytest.raises(JobRunning):
+        compacted(world)
+    world.clock.advance_ms(COMPACTION_TIME_LIMIT_MS)
+    sweep(world.context)
+    world.clock.advance_ms(GRACE_PERIOD_MS)
+    sweep(world.context)
+    assert world.bucket_keys() == kept
+    assert list(world.store.store.list_multipart()) == []
+    assert compacted(world).committed
+    assert world.records() == before
+
+
+def test_t08_stream_deleted_between_plan_and_commit(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    report = compact(world.context, Interrupting(lambda: world.delete_stream(1)), SETTINGS)
+    assert report.committed
+    objects = world.metadata.refresh().objects
+    new = [
+        held
+        for held in objects.values()
+        if report.stream_set_object and held.object_id >= report.stream_set_object
+    ]
+    assert sorted(held.state for held in new) == [
+        ObjectState.COMMITTED, ObjectState.COMMITTED, ObjectState.DESTROYED, ObjectState.DESTROYED,
+    ]  # fmt: skip
+    assert set(world.records()) == {0, 2}
+    world.assert_sound()
+
+
+def test_t08_source_destroyed_between_plan_and_job(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan was made before the other's commit: found before anything is written."""
+    world.upload(*scaled(F1, 4))
+    before = world.records()
+    late = world.another_context()
+    execute = late.metadata.execute
+
+    def overtaken(command: Any) -> Any:
+        monkeypatch.setattr(late.metadata, "execute", execute)
+        assert compacted(world).committed
+        return execute(command)
+
+    monkeypatch.setattr(late.metadata, "execute", overtaken)
+    version_of_objects = world.metadata.image.next_object_id
+    with pytest.raises(Refusal, match="another driver"):
+        compact(late, InProcessRunner(), SETTINGS)
+    assert world.metadata.refresh().next_object_id == version_of_objects + 4
+    assert world.records() == before
+
+
+def test_t08_trimmed_while_it_was_rewritten(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    report = compact(world.context, Interrupting(lambda: world.trim(0, 17)), SETTINGS)
+    assert report.committed
+    assert [start for start, _, _ in world.records()[0]] == [15]
+    world.assert_sound()
+
+
+def test_appended_while_it_was_rewritten(world: CompactionWorld) -> None:
+    world.upload(*scaled(F1, 4))
+    appended: list[int] = []
+    compact(
+        world.context, Interrupting(lambda: appended.extend(world.upload({0: [(20, 30, 100)]}))), SETTINGS
+    )
+    assert [end for _, end, _ in world.records()[0]] == [15, 20, 30]
+    assert set(appended) < world.ids(SSO)
+    world.assert_sound()

@@ -1,0 +1,52 @@
+from siltstone.maintenance.overview import overview
+from siltstone.maintenance.pipeline.kind import Unplanned
+from siltstone.maintenance.pipeline.running import run
+from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.model.errors import CorruptData, Unavailable
+from support.compaction_world import CompactionWorld
+from support.fake_kind import FakeKind, nothing
+
+
+def test_units_what_waits_and_what_stays(world: CompactionWorld) -> None:
+    kind = FakeKind(
+        units={"bad": lambda _: "damaged", "good": nothing}, unplanned=[Unplanned("other", "too small")]
+    )
+    run(world.context, kind, InProcessRunner, Scope(), Budget(), Watch("tidy", world.clock))
+    (seen,) = overview(world.context, [kind], Scope()).kinds
+    assert [each.name for each in seen.units] == ["good"]
+    assert [(each.name, each.reason, each.failures) for each in seen.waiting] == [("bad", "damaged", 1)]
+    assert seen.unplanned == (Unplanned("other", "too small"),)
+    (forced,) = overview(world.context, [kind], Scope(is_forced=True)).kinds
+    assert [each.name for each in forced.units] == ["bad", "good"] and forced.waiting == ()
+
+
+def test_a_kind_that_cannot_plan_says_why_and_the_others_do(world: CompactionWorld) -> None:
+    def damaged() -> None:
+        raise CorruptData("the index is cut off")
+
+    def away() -> None:
+        raise Unavailable("no route")
+
+    first, second, third = FakeKind("first"), FakeKind("second"), FakeKind("third")
+    first.when_planned, second.when_planned = damaged, away
+    seen = overview(world.context, [first, second, third], Scope())
+    assert [each.trouble for each in seen.kinds] == ["CorruptData: the index is cut off", "no route", ""]
+    assert seen.unit_count == 1
+
+
+def test_it_reads_as_a_table(world: CompactionWorld) -> None:
+    seen = overview(world.context, [FakeKind(units={"one": nothing, "<b>": nothing})], Scope())
+    assert repr(seen).splitlines() == [
+        "kind  unit  reads  writes  objects  because",
+        "tidy  one   100 B                   a test wants it",
+        "tidy  <b>   100 B                   a test wants it",
+    ]
+    html = seen._repr_html_()
+    assert html.startswith("<table>") and "&lt;b&gt;" in html and "<b>" not in html
+
+
+def test_nothing_to_do_is_said(world: CompactionWorld) -> None:
+    seen = overview(world.context, [FakeKind(units={})], Scope())
+    assert repr(seen) == "Nothing to do." and "Nothing to do." in seen._repr_html_()

@@ -1,0 +1,15 @@
+import pytest
+
+from siltstone.maintenance.settings import Intervals
+from siltstone.model.errors import InvalidRequest
+
+
+def test_intervals_by_the_name_of_the_kind() -> None:
+    intervals = Intervals(minor_gc_ms=5, major_gc_ms=6)
+    assert (intervals.of("minor-gc"), intervals.of("major-gc")) == (5, 6)
+
+
+@pytest.mark.parametrize("minor_gc_ms", [1_000, 2_000])
+def test_gc6_a_minor_collection_comes_more_often_than_a_major_one(minor_gc_ms: int) -> None:
+    with pytest.raises(InvalidRequest, match="more often than a major one"):
+        Intervals(minor_gc_ms=minor_gc_ms, major_gc_ms=1_000)
