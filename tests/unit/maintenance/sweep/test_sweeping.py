@@ -340,6 +340,18 @@ def test_a_bucket_that_denies_everything_is_soon_left_alone() -> None:
     assert set(world.image.destroyed) == set(ids)
 
 
+def test_a_bucket_that_let_others_go_is_not_given_up_for_its_denials() -> None:
+    """More are held than it takes to give up a bucket; all of them in the first batch, behind one that was deleted."""
+    world = MaintainedStore()
+    ids = destroyed_long_ago(world, 1_500)[0]
+    held = set(ids[500 : 500 + 2 * DENIED_OBJECTS_MAX])
+    world.store.denied_keys = {object_key(each) for each in held}
+    report = sweep(world.context)
+    assert report.objects_deleted == 1_500 - len(held)
+    assert set(world.image.destroyed) == held and world.keys() == world.store.denied_keys
+    assert len(report.passed_over) == 1, "the bucket is named, with the reason of its last denial"
+
+
 def test_a_bucket_that_the_settings_do_not_know_is_passed_over() -> None:
     world = MaintainedStore((0, 1))
     left = destroyed_long_ago(world, 1, (0, 1))[1]
