@@ -8,20 +8,28 @@ import pytest
 
 from siltstone.maintenance import committing
 from siltstone.maintenance.committing import ATTEMPTS_MAX, CompactionOutcomeUnknown, commit
-from siltstone.metadata.client import CommitUnknown
-from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects, StartJob
-from siltstone.metadata.refusals import CompactedObjectsNotFound, CoverageNotMatched
+from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown
+from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects, RegisterNode, StartJob
+from siltstone.metadata.refusals import CompactedObjectsNotFound, CoverageNotMatched, ObjectNotExist
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, object_key
 from support.compaction_world import CompactionWorld
+from support.faulty_log import Fault
+
+NO_ANSWER = [Fault.LOST] * APPEND_ATTEMPTS_MAX
+"""The client asks so many times, and then does not know whether its append happened."""
+NO_ANSWER_AND_DONE = [Fault.DONE, *[Fault.UNAVAILABLE] * (APPEND_ATTEMPTS_MAX - 1)]
+NO_ANSWER_AND_DONE_LATER = [*NO_ANSWER[1:], Fault.LATE]
+"""The last of these appends is under way, and is written just before the next that anybody tries."""
 
 
-def command_of(world: CompactionWorld, end: int = 10) -> CommitCompaction:
-    """Two objects of stream 0, [0, 5) and [5, 10), become one stream object [0, end)."""
+def command_of(world: CompactionWorld, end: int = 10, time_limit_ms: int = HOUR_MS) -> CommitCompaction:
+    """Two objects of stream 0, [0, 5) and [5, 10), become one stream object [0, end), which has to be committed within
+    ``time_limit_ms``."""
     compacted = tuple(world.upload({0: [(0, 5, 100)]}, {0: [(5, 10, 100)]}))
     job_id = world.metadata.execute(StartJob("sso-compaction", "a test", HOUR_MS))
-    object_id = world.metadata.execute(PrepareObjects(1, HOUR_MS, job_id=job_id))
+    object_id = world.metadata.execute(PrepareObjects(1, time_limit_ms, job_id=job_id))
     world.store.put(object_key(object_id), [b"as if it were one"])
     new = NewObject(object_id, 300, (ObjectRange(0, object_id, 0, end, 200, 9),))
     return CommitCompaction(job_id, compacted, None, (new,))
@@ -96,3 +104,57 @@ def test_an_unknown_outcome_is_asked_again_with_growing_patience(
     assert 100 <= waits[0] <= 200
     assert 5_000 <= waits[-1] <= 10_000
     assert new_key(command) in world.bucket_keys()
+
+
+# -- rule 5: nothing is deleted after an unknown outcome ----------------------------------------------------------
+
+
+def something_else_is_appended(world: CompactionWorld) -> None:
+    world.metadata.execute(RegisterNode(1, "second", "nowhere"))
+
+
+def assert_replaced(world: CompactionWorld, command: CommitCompaction) -> None:
+    """The new object is committed, and its bytes are there."""
+    assert world.ids(ObjectKind.STREAM_OBJECT) == {command.stream_objects[0].object_id}
+    assert new_key(command) in world.bucket_keys()
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [NO_ANSWER, NO_ANSWER_AND_DONE, NO_ANSWER_AND_DONE_LATER],
+    ids=["not done", "done", "done later"],
+)
+def test_t08_a_commit_without_an_answer_is_asked_again(world: CompactionWorld, faults: list[Fault]) -> None:
+    command = command_of(world)
+    world.log.faults.extend(faults)
+    commit(world.context, command, world.store)
+    assert_replaced(world, command)
+
+
+def test_t08_a_refusal_after_an_unknown_outcome_deletes_nothing(world: CompactionWorld) -> None:
+    """The second attempt is refused because the time limit of the new object has passed. The first is still on its way
+    to the log and is written after the refusal: had the outputs been deleted, the records would be lost."""
+    command = command_of(world, time_limit_ms=1_000)
+    world.log.faults.extend(NO_ANSWER_AND_DONE_LATER)
+    with pytest.raises(ObjectNotExist):
+        commit(world.context, command, world.store)
+    assert world.ids(ObjectKind.STREAM_SET_OBJECT) == set(command.compacted)
+    something_else_is_appended(world)
+    assert_replaced(world, command)
+
+
+def test_t08_an_outcome_that_stays_unknown_deletes_nothing(world: CompactionWorld) -> None:
+    command = command_of(world)
+    world.log.faults.extend([*NO_ANSWER * (ATTEMPTS_MAX - 1), *NO_ANSWER_AND_DONE_LATER])
+    with pytest.raises(CompactionOutcomeUnknown):
+        commit(world.context, command, world.store)
+    something_else_is_appended(world)
+    assert_replaced(world, command)
+
+
+def test_a_refusal_without_an_unknown_outcome_deletes_the_outputs(world: CompactionWorld) -> None:
+    command = command_of(world, time_limit_ms=1_000)
+    world.clock.advance_ms(1_001)
+    with pytest.raises(ObjectNotExist):
+        commit(world.context, command, world.store)
+    assert new_key(command) not in world.bucket_keys()
