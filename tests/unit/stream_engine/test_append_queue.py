@@ -2,13 +2,19 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from support.engine_world import SMALL, HeldPuts, World, settled
 
+ROOM_FOR_FOUR = replace(SMALL, tail_cache_bytes_max=4 * 2 * 1024)
+"""Appends of 1 KiB, each charged twice that. A cache block takes more than there is room for: none is sealed for its
+size."""
 
-def run(tmp_path, scenario) -> None:
+
+def run(tmp_path, scenario, settings=SMALL) -> None:
     async def main() -> None:
         world = World(tmp_path)
-        node = await world.open(SMALL)
+        node = await world.open(settings)
         await scenario(world, node)
         await node.close()
 
@@ -68,3 +74,28 @@ def test_waiters_that_give_up_leave_nothing_behind(tmp_path):
         await world.passing(asyncio.gather(*answers))
 
     run(tmp_path, scenario)
+
+
+def test_while_an_upload_is_under_way_appends_that_wait_ask_for_no_other(tmp_path):
+    """The upload makes room when it is committed. Another one would put what little stands in the active block into an
+    object of its own."""
+
+    async def scenario(world, node):
+        def blocks_in_flight() -> int:
+            return node.engine.statistics().upload.blocks_in_flight
+
+        stream = await node.new_stream()
+        held = HeldPuts(node)
+        await node.append(stream, bytes(1024))
+        flushed = asyncio.ensure_future(node.engine.flush())
+        await settled()
+        for _ in range(3):
+            await node.append(stream, bytes(1024))
+        waiting = [node.engine.append(stream, bytes(1024), 1) for _ in range(2)]
+        await settled()
+        assert blocks_in_flight() == 1 and node.engine.has_waiting_appends
+        held.release()
+        assert await world.passing(asyncio.gather(*waiting)) == [4, 5]
+        await flushed
+
+    run(tmp_path, scenario, ROOM_FOR_FOUR)

@@ -1,10 +1,13 @@
-"""What a round leaves behind when it does not come to its commit."""
+"""What a round leaves behind when it does not come to its commit, or may not begin."""
 
 import pytest
 
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
+from siltstone.metadata.store_identity import put_store_id
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_store.store_marker import BucketOfAnotherStore, mark
+from siltstone.runtime.randomness import seeded_randomness
 from support.compacting import compact, planned_round
 from support.compaction_sources import F1
 from support.compaction_world import CompactionWorld, scaled
@@ -33,3 +36,15 @@ def test_rule_5_a_round_that_failed_deletes_no_object(world: CompactionWorld) ->
     calls = [name for name, _ in world.store.history]
     assert len(written) == calls.count("put") > 0
     assert "delete" not in calls
+
+
+def test_a_round_neither_prepares_nor_uploads_into_a_bucket_of_another_store(world: CompactionWorld) -> None:
+    """Its objects are named by ids that the other store has given, too."""
+    world.upload(*scaled(F1, 4))
+    world.metadata.execute(put_store_id(seeded_randomness(1)))
+    mark(world.store, "f" * 32)
+    keys = world.bucket_keys()
+    with pytest.raises(BucketOfAnotherStore):
+        compact(world.context, InProcessRunner(), SETTINGS)
+    assert world.bucket_keys() == keys
+    assert {each.state for each in world.metadata.image.objects.values()} == {ObjectState.COMMITTED}
