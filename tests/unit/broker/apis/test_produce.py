@@ -8,6 +8,8 @@ import weakref
 import pytest
 
 from siltstone.broker.apis.produce import ProduceUnderWay
+from siltstone.broker.backlog.quota_rules import Backlog, Verdict
+from siltstone.broker.backlog.verdicts import Sentence
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
@@ -17,6 +19,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.model.errors import Unavailable
+from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
 from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
 from support.engine_world import settled
 from support.kafka_batches import bytes_of_records, with_header
@@ -505,6 +508,31 @@ def test_acks_0_and_too_late_closes_the_connection():
         with pytest.raises(CloseConnection, match="REQUEST_TIMED_OUT"):
             await asked
         world.calls.release(WRITE)
+
+    in_broker_world(scenario)
+
+
+# -- over a backlog quota ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "wait_ms"),
+    [(1_000, 500), (2 * PRODUCE_HOLD_MS_MAX, PRODUCE_HOLD_MS_MAX), (60_000, PRODUCE_HOLD_MS_MAX)],
+)
+def test_a_held_request_waits_for_half_of_its_time_limit_and_not_longer_than_ours(timeout_ms, wait_ms):
+    """The other half is for the append, when the group has caught up at the last moment."""
+
+    async def scenario(world):
+        topic = await world.topic()
+        held = Sentence(Verdict.HOLD, Backlog("g", size_bytes=2, quota_bytes=1))
+        world.parts.quota_verdicts.pronounce({(topic.id, 0): held})
+        asked = world.client().send(produce_request(topic, batch_of(), timeout_ms=timeout_ms))
+        await settled()
+        await world.pass_ms(wait_ms - 1)
+        assert not asked.done()
+        await world.pass_ms(1)
+        assert asked.done() and codes(asked.result()) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert await stored(world, topic) == 0
 
     in_broker_world(scenario)
 
