@@ -31,7 +31,7 @@ except ImportError:  # told by ``refuse_without_client`` before anything is begu
     KafkaException = OSError
 
 SECONDS_MAX = 60
-"""Without an answer, or a record: longer than any pause of a busy machine."""
+"""The demo gives up when no answer, or no record, comes for so long: longer than any pause of a busy machine."""
 
 POLL_EVERY = 5_000
 GROUP = "demo"
@@ -49,16 +49,16 @@ class Consumed(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClientFailed(Unavailable):
-    """The client gave up, or nothing came for a minute."""
+    """The client gave up, or nothing came within the time limit."""
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
     """Raises ClientFailed instead of the client's own error."""
     try:
         yield
     except (KafkaException, TimeoutError) as failure:
-        reason = failure.args[0] if failure.args else f"no answer for {SECONDS_MAX} s"
+        reason = failure.args[0] if failure.args else f"no answer for {seconds_max} s"
         raise ClientFailed(f"confluent-kafka failed {doing}: {_words(reason)}") from failure
 
 
@@ -74,21 +74,27 @@ def refuse_without_client() -> None:
 
 
 def create_topics(
-    bootstrap_servers: str, partitions: Mapping[str, int], configs: Mapping[str, Mapping[str, str]]
+    bootstrap_servers: str,
+    partitions: Mapping[str, int],
+    configs: Mapping[str, Mapping[str, str]],
+    *,
+    seconds_max: float = SECONDS_MAX,
 ) -> None:
     """Raises ClientFailed."""
-    with told("to create the topics"):
+    with told("to create the topics", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         made = admin.create_topics(
             [NewTopic(name, count, 1, config=dict(configs[name])) for name, count in partitions.items()]
         )
         for answer in made.values():
-            answer.result(SECONDS_MAX)
+            answer.result(seconds_max)
 
 
-def configure(bootstrap_servers: str, topic: str, values: Mapping[str, str]) -> None:
+def configure(
+    bootstrap_servers: str, topic: str, values: Mapping[str, str], *, seconds_max: float = SECONDS_MAX
+) -> None:
     """Raises ClientFailed."""
-    with told(f"to configure {topic}"):
+    with told(f"to configure {topic}", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -96,44 +102,47 @@ def configure(bootstrap_servers: str, topic: str, values: Mapping[str, str]) -> 
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         for answer in admin.incremental_alter_configs([resource]).values():
-            answer.result(SECONDS_MAX)
+            answer.result(seconds_max)
 
 
-def begin_of(bootstrap_servers: str, topic: str) -> int:
+def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS_MAX) -> int:
     """Where its only partition begins. Raises ClientFailed."""
     partition = TopicPartition(topic, 0)
-    with told(f"to ask where {topic} begins"):
+    with told(f"to ask where {topic} begins", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         (answer,) = admin.list_offsets({partition: OffsetSpec.earliest()}).values()
-        return int(answer.result(SECONDS_MAX).offset)
+        return int(answer.result(seconds_max).offset)
 
 
-def records_held(bootstrap_servers: str, partitions: Mapping[str, int]) -> int:
+def records_held(
+    bootstrap_servers: str, partitions: Mapping[str, int], *, seconds_max: float = SECONDS_MAX
+) -> int:
     """By all partitions together, as the broker tells it. Raises ClientFailed."""
     wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
-    with told("to ask where the partitions end"):
+    with told("to ask where the partitions end", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         answers = admin.list_offsets(
-            {each: OffsetSpec.latest() for each in wanted}, request_timeout=SECONDS_MAX
+            {each: OffsetSpec.latest() for each in wanted}, request_timeout=seconds_max
         )
-        return sum(answer.result(SECONDS_MAX).offset for answer in answers.values())
+        return sum(answer.result(seconds_max).offset for answer in answers.values())
 
 
 class FlightProducer:
     """Idempotent, ``acks=all``, compressed with lz4. ``batch_bytes``: before compression."""
 
-    def __init__(self, bootstrap_servers: str, batch_bytes: int) -> None:
+    def __init__(self, bootstrap_servers: str, batch_bytes: int, *, seconds_max: float = SECONDS_MAX) -> None:
         self._producer = Producer({
             "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
             "linger.ms": 5, "batch.size": batch_bytes, "partitioner": "murmur2_random",
-            "delivery.timeout.ms": SECONDS_MAX * 1000, **NO_LOG,
+            "delivery.timeout.ms": round(seconds_max * 1000), **NO_LOG,
         })  # fmt: skip
+        self._seconds_max = seconds_max
         self._failures: list[str] = []
         self.acknowledged = 0
 
     def produce(self, flights: Sequence[Flight], on_progress: OnProgress) -> None:
         """Returns when all are acknowledged. Raises ClientFailed."""
-        with told("to produce"):
+        with told("to produce", self._seconds_max):
             for number, flight in enumerate(flights):
                 for topic in flight.topics:
                     self._send(topic, flight)
@@ -141,10 +150,10 @@ class FlightProducer:
                     self._producer.poll(0)
                     on_progress(number, len(flights))
                     self._refuse_failures()
-            left = self._producer.flush(SECONDS_MAX)
+            left = self._producer.flush(self._seconds_max)
         self._refuse_failures()
         if left:
-            raise ClientFailed(f"{left:,} records were not acknowledged within {SECONDS_MAX} s")
+            raise ClientFailed(f"{left:,} records were not acknowledged within {self._seconds_max} s")
 
     def _refuse_failures(self) -> None:
         if self._failures:
@@ -173,10 +182,18 @@ class FlightProducer:
 class GroupReading:
     """Consumers of one group, each in a thread: every offset once, whoever of them gets it."""
 
-    def __init__(self, bootstrap_servers: str, partitions: Mapping[str, int], clock: Clock) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        partitions: Mapping[str, int],
+        clock: Clock,
+        *,
+        seconds_max: float = SECONDS_MAX,
+    ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._partitions = partitions
         self._clock = clock
+        self._seconds_max = seconds_max
         self._lock = threading.Lock()
         self._records: dict[tuple[str, int, int], Consumed] = {}
         self._failures: list[Exception] = []
@@ -184,7 +201,7 @@ class GroupReading:
 
     def read(self, members: int, on_progress: OnProgress) -> list[Consumed]:
         """All that the broker says it holds, be it more or less than was produced. Raises ClientFailed."""
-        count = records_held(self._bootstrap_servers, self._partitions)
+        count = records_held(self._bootstrap_servers, self._partitions, seconds_max=self._seconds_max)
         threads = [threading.Thread(target=self._consume, args=(count, on_progress)) for _ in range(members)]
         for thread in threads:
             thread.start()
@@ -204,7 +221,7 @@ class GroupReading:
             **NO_LOG,
         })  # fmt: skip
         try:
-            with told("to consume"):
+            with told("to consume", self._seconds_max):
                 consumer.subscribe(list(self._partitions))
                 self._poll(consumer, count, on_progress)
         except Exception as failure:
@@ -222,9 +239,9 @@ class GroupReading:
             now_ms = self._clock.monotonic_ms()
             if self._take(records, count, on_progress):
                 heard_ms = now_ms
-            elif now_ms - heard_ms > SECONDS_MAX * 1000:
+            elif now_ms - heard_ms > self._seconds_max * 1000:
                 come = f"{len(self._records):,} of {count:,} records were consumed"
-                raise ClientFailed(f"{come}, then none for {SECONDS_MAX} s: {reason}")
+                raise ClientFailed(f"{come}, then none for {self._seconds_max} s: {reason}")
 
     def _take(self, records: Sequence[Consumed], count: int, on_progress: OnProgress) -> int:
         """A group may be given a record again when its partitions change hands: it is counted by its offset. Returns

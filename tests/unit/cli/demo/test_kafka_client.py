@@ -21,11 +21,8 @@ from support.flights import flight_line, flights
 
 NOWHERE = "127.0.0.1:1"
 ERROR = KafkaError(KafkaError.KAFKA_STORAGE_ERROR, "the disk is full")
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_client, "SECONDS_MAX", 1)
+SOON = 0.05
+"""Nobody answers within it, nor later."""
 
 
 def test_a_failure_is_one_line_with_the_clients_reason() -> None:
@@ -33,26 +30,28 @@ def test_a_failure_is_one_line_with_the_clients_reason() -> None:
         raise KafkaException(ERROR)
     assert failure_line(told_of.value) == "confluent-kafka failed to try: the disk is full"
     assert exit_status(told_of.value) == 1
-    with pytest.raises(ClientFailed, match="to try: no answer for 1 s"), told("to try"):
+    with pytest.raises(ClientFailed, match="to try: no answer for 3 s"), told("to try", 3):
         raise TimeoutError
 
 
 def test_a_broker_that_is_not_there_is_told_of_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ClientFailed, match="failed to create the topics"):
-        create_topics(NOWHERE, {"flights": 1}, {"flights": {}})
+        create_topics(NOWHERE, {"flights": 1}, {"flights": {}}, seconds_max=SOON)
     with pytest.raises(ClientFailed, match="failed to configure flights"):
-        configure(NOWHERE, "flights", {"cleanup.policy": "compact"})
+        configure(NOWHERE, "flights", {"cleanup.policy": "compact"}, seconds_max=SOON)
     with pytest.raises(ClientFailed, match="failed to ask where flights begins"):
-        begin_of(NOWHERE, "flights")
+        begin_of(NOWHERE, "flights", seconds_max=SOON)
     with pytest.raises(ClientFailed, match="failed to ask where the partitions end"):
-        records_held(NOWHERE, {"flights": 1})
+        records_held(NOWHERE, {"flights": 1}, seconds_max=SOON)
     with pytest.raises(ClientFailed, match=r"1 records were not acknowledged|1 records were refused"):
-        FlightProducer(NOWHERE, 1_000).produce(flights(flight_line(1, 1, 1)), lambda *_: None)
+        FlightProducer(NOWHERE, 1_000, seconds_max=SOON).produce(
+            flights(flight_line(1, 1, 1)), lambda *_: None
+        )
     assert capfd.readouterr().err == ""  # the client's own log would be in the middle of the story
 
 
 def test_a_record_that_is_refused_ends_producing() -> None:
-    producer = FlightProducer(NOWHERE, 1_000)
+    producer = FlightProducer(NOWHERE, 1_000, seconds_max=SOON)
     producer._delivered(None, None)
     producer._delivered(ERROR, None)
     assert producer.acknowledged == 1
@@ -91,8 +90,8 @@ def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.Monkey
             return [Message()]
 
     monkeypatch.setattr(kafka_client, "Consumer", SilentConsumer)
-    monkeypatch.setattr(kafka_client, "records_held", lambda *_: 7)
+    monkeypatch.setattr(kafka_client, "records_held", lambda *_, **__: 7)
     with pytest.raises(
         ClientFailed, match="0 of 7 records were consumed, then none for 1 s: the disk is full"
     ):
-        GroupReading(NOWHERE, {"flights": 1}, clock).read(2, lambda *_: None)
+        GroupReading(NOWHERE, {"flights": 1}, clock, seconds_max=1).read(2, lambda *_: None)
