@@ -10,7 +10,7 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
-from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
 from support.broker_world import READ, WRITE, in_broker_world
 from support.engine_world import settled
@@ -24,9 +24,12 @@ from support.kafka_requests import (
     row_of,
     rows_of,
 )
+from support.message_versions import versions_with_own_layout
 from support.partition_state import trim_in_metadata
 
-VERSIONS = range(4, 19)
+VERSIONS = versions_with_own_layout(FetchRequest, FetchResponse)
+LEADER_EPOCHS, SESSIONS = 9, 7
+"""Since these versions there are such things in a request."""
 SIZE = len(batch_of(value_bytes=100))
 
 
@@ -44,7 +47,7 @@ async def filled(world, partitions=1, batches=1, records=1):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_in_every_version(version):
+def test_in_every_layout(version):
     async def scenario(world):
         topic = await filled(world, partitions=2, batches=2, records=3)
         await world.parts.partitions.trim(world.opened(topic, 1), 3)
@@ -124,7 +127,7 @@ def test_item_17_a_new_topic_of_the_same_name_is_another():
     in_broker_world(scenario)
 
 
-@pytest.mark.parametrize("version", range(9, 19))
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= LEADER_EPOCHS])
 def test_item_19_leader_epochs(version):
     async def scenario(world):
         topic = await filled(world)
@@ -427,7 +430,7 @@ def told(response):
     return {row.index: batches_in(row) for row in rows_of(response)}
 
 
-@pytest.mark.parametrize("version", range(7, 19))
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= SESSIONS])
 def test_item_34_only_changes_go_over_the_wire(version):
     async def scenario(world):
         topic = await filled(world, partitions=3)

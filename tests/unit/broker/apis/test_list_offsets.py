@@ -10,6 +10,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from siltstone.kafka_protocol.records.building import build_batch
@@ -25,11 +26,14 @@ from support.kafka_requests import (
     rows_of,
     timed_batch,
 )
+from support.message_versions import versions_with_own_layout
 from support.partition_state import ReadTurns, trim_in_metadata
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
-VERSIONS = range(1, 12)
+VERSIONS = versions_with_own_layout(ListOffsetsRequest, ListOffsetsResponse)
+LEADER_EPOCHS = 4
+"""Since this version requests and answers hold a leader epoch."""
 
 
 async def ask(world, topic, timestamp, version=11, **fields):
@@ -55,28 +59,30 @@ async def filled(world):
     return topic
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("timestamp", "offset", "time", "epoch"),
-    [
-        (LATEST, 10, -1, 1),
-        (EARLIEST, 2, -1, 0),
-        (NEWEST, 7, 70, 1),
-        (EARLIEST_LOCAL, 2, -1, 0),
-        (LATEST_TIERED, -1, -1, -1),
-        (EARLIEST_PENDING, -1, -1, -1),
-        (-7, -1, -1, -1),
-        (-(2**63), -1, -1, -1),
-    ],
-)
-def test_items_35_and_36_timestamps_with_a_meaning(timestamp, offset, time, epoch, version):
+@pytest.mark.parametrize("version", range(1, 12))
+def test_items_35_and_36_timestamps_with_a_meaning(version):
+    """In every version, since they came one after another without a change of the layout."""
+    meant = {
+        LATEST: (10, -1, 1),
+        EARLIEST: (2, -1, 0),
+        NEWEST: (7, 70, 1),
+        EARLIEST_LOCAL: (2, -1, 0),
+        LATEST_TIERED: (-1, -1, -1),
+        EARLIEST_PENDING: (-1, -1, -1),
+        -7: (-1, -1, -1),
+        -(2**63): (-1, -1, -1),
+    }
+
+    def expected(timestamp):
+        if version < SINCE.get(timestamp, 99):
+            return ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1
+        offset, time, epoch = meant[timestamp]
+        return ErrorCode.NONE, offset, time, epoch if version >= LEADER_EPOCHS else -1
+
     async def scenario(world):
         topic = await filled(world)
-        answer = await ask(world, topic, timestamp, version)
-        if version < SINCE.get(timestamp, 99):
-            assert answer == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
-        else:
-            assert answer == (ErrorCode.NONE, offset, time, epoch if version >= 4 else -1)
+        answers = {timestamp: await ask(world, topic, timestamp, version) for timestamp in meant}
+        assert answers == {timestamp: expected(timestamp) for timestamp in meant}
 
     in_broker_world(scenario)
 
@@ -338,21 +344,20 @@ def test_item_13_what_there_is_not(version):
     in_broker_world(scenario)
 
 
-@pytest.mark.parametrize("version", range(4, 12))
-@pytest.mark.parametrize(
-    ("epoch", "code"),
-    [
-        (-1, ErrorCode.NONE),
-        (0, ErrorCode.FENCED_LEADER_EPOCH),
-        (1, ErrorCode.NONE),
-        (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
-    ],
-)
-def test_item_19_leader_epochs(epoch, code, version):
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= LEADER_EPOCHS])
+def test_item_19_leader_epochs(version):
     async def scenario(world):
         topic = await filled(world)
-        answer = await ask(world, topic, LATEST, version, current_leader_epoch=epoch)
-        assert answer == ((code, 10, -1, 1) if code is ErrorCode.NONE else (code, -1, -1, -1))
+        answers = {
+            epoch: await ask(world, topic, LATEST, version, current_leader_epoch=epoch)
+            for epoch in (-1, 0, 1, 2)
+        }
+        assert answers == {
+            -1: (ErrorCode.NONE, 10, -1, 1),
+            0: (ErrorCode.FENCED_LEADER_EPOCH, -1, -1, -1),
+            1: (ErrorCode.NONE, 10, -1, 1),
+            2: (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1, -1),
+        }
 
     in_broker_world(scenario)
 

@@ -17,7 +17,7 @@ from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
-from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
 from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
@@ -34,9 +34,10 @@ from support.kafka_requests import (
     sequenced,
     timed_batch,
 )
+from support.message_versions import versions_with_own_layout
 
 SWEEP_MS = 1_000
-VERSIONS = range(3, 14)
+VERSIONS = versions_with_own_layout(ProduceRequest, ProduceResponse)
 
 
 def codes(response) -> list[ErrorCode]:
@@ -49,7 +50,7 @@ async def stored(world, topic, index=0) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_in_every_version(version):
+def test_in_every_layout(version):
     async def scenario(world):
         topic = await world.topic(partitions=2)
         client = world.client()
