@@ -1,9 +1,10 @@
 # Every target sets up what it needs. Start: make
 PYTHON ?=
+SINCE ?= origin/main
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test lint unit bench profile nightly conformance constraints clean
+.PHONY: help set-up demo test lint unit bench profile nightly mutants conformance constraints clean
 
 help: ## This list
 	@echo "Siltstone. Targets:"
@@ -44,6 +45,9 @@ conformance: .venv/installed ## What every Kafka client does with the broker, in
 
 nightly: .venv/installed ## The long tests
 	@$(BIN)/pytest -m nightly --timeout 3600
+
+mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
+	@$(BIN)/python tools/mutants --since $(SINCE)
 
 constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds
 	@$(BIN)/python -m pip freeze --exclude-editable --exclude siltstone >requirements/constraints.txt
