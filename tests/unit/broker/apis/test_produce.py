@@ -17,7 +17,12 @@ from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
-from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from siltstone.kafka_protocol.messages.produce import (
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+)
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
 from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world

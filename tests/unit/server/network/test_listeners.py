@@ -433,24 +433,3 @@ def test_who_does_not_want_to_wait_cancels_the_close(run: Run) -> None:
             assert server.count(CloseReason.SHUTDOWN) == 1
 
     run(scenario())
-
-
-def test_the_store_may_say_that_it_has_room(run: Run) -> None:
-    """Without any other event, and before the next inspection."""
-
-    async def scenario() -> None:
-        def handle(context: ConnectionContext, frame: memoryview) -> Any:
-            context.sends_records = True
-            return [framed(bytes(frame))]
-
-        async with Server(Handler(handle)) as server:
-            client = await server.connect()
-            client.send(framed(b"1"))
-            assert await client.answer() == b"1"
-            server.handler.wants_pause = True
-            client.send(framed(b"2"))
-            await server.until(lambda: server.listeners.statistics().waiting_for_store == 1)
-            server.handler.wants_pause = False
-            assert await client.answer() == b"2"
-
-    run(scenario())
