@@ -15,7 +15,7 @@ from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 BATCH_BYTES = 1 * MIB
 IN_FLIGHT = 4

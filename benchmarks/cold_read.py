@@ -17,7 +17,7 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 STREAMS = 4
 STREAM_BYTES = 512 * MIB

@@ -29,7 +29,7 @@ from siltstone.maintenance.settings import (
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 STREAMS = 10
 DATA_BYTES = 320 * MIB

@@ -21,7 +21,7 @@ from siltstone.maintenance.tasks.runner import Runner
 from siltstone.model.limits import GIB, MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.spark_runner import open_runner
 
 STREAMS = 40

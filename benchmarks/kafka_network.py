@@ -20,10 +20,10 @@ from siltstone.broker.request import ConnectionContext
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.event_loop import run as run_on_event_loop
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.python_process import run as run_on_event_loop
 
 TITLE = "(f) The network of the broker: one connection, requests with a CRC, beside asyncio's streams on the same loop"
 SIZE = Struct(">i")

@@ -34,8 +34,7 @@ from siltstone.model.limits import BLOCK_SIZE_BYTES, DAY_MS, GIB, MIB, READ_REQU
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
-from siltstone.object_formats.object_layout import ObjectBuilder
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ObjectBuilder, ranges_of_entries
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.spark.session import active_context

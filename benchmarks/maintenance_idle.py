@@ -15,7 +15,7 @@ from siltstone.maintenance.kinds import all_kinds
 from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.server.components import Store, open_store
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 
 TOPICS = 20

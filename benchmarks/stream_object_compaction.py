@@ -29,7 +29,7 @@ from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.components import Store, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from tests.support.s3_server import running_s3_server
 
 ROUNDS = 3

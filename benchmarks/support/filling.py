@@ -5,7 +5,7 @@ import os
 
 from siltstone.model.limits import KIB, MIB
 from siltstone.server.components import open_node
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 BATCH_BYTES = 64 * KIB
 

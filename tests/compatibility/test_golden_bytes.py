@@ -18,12 +18,12 @@ from siltstone.object_formats.identity import (
     encode_log_identity,
     encode_store_identity,
 )
-from siltstone.object_formats.wal_segment import (
+from siltstone.object_formats.log_file import (
     SEGMENT_HEADER_BYTES,
-    SegmentHeader,
+    LogFileHeader,
+    decode_log_file_header,
     decode_records,
-    decode_segment_header,
-    encode_segment_header,
+    encode_log_file_header,
 )
 from support.batches import build_object
 from support.objects import read_object
@@ -68,11 +68,11 @@ def test_object_v1():
 
 def test_wal_segment_v1():
     stored = golden("wal_segment_v1")
-    header = SegmentHeader(node_id=12, node_epoch=4, first_position=2**35)
+    header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35)
     records = memoryview(stored)[SEGMENT_HEADER_BYTES:]
-    assert decode_segment_header(stored) == header
+    assert decode_log_file_header(stored) == header
     assert [record.batch for record in decode_records(records, 2**35)] == [BATCHES[0], BATCHES[2]]
-    written = encode_segment_header(header) + groups_bytes([[BATCHES[0]], [BATCHES[2]]], 2**35)
+    written = encode_log_file_header(header) + groups_bytes([[BATCHES[0]], [BATCHES[2]]], 2**35)
     assert written == stored
 
 

@@ -10,12 +10,10 @@ import pytest
 
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_header import Codec, patch_offset_and_epoch, read_batch_header
-from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.building import build_batch, recompress
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.recompression import recompress
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.kafka_protocol.records.validation import RecordsSummary, validate_records
 from support.kafka_batches import as_written, build_control_batch
 

@@ -22,7 +22,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
-from siltstone.object_store.store_marker import MARKER_KEY
+from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
 from support.crash_payload import describe

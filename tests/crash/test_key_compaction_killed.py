@@ -20,7 +20,7 @@ import siltstone
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectState, object_key
-from siltstone.object_store.store_marker import MARKER_KEY
+from siltstone.object_store.bucket_identity import MARKER_KEY
 from support.compacted_store import compact_keys, maintained, split
 from support.keyed_broker import SETTINGS, Keyed, table_of
 from support.raw_kafka import RawConnection, address_of

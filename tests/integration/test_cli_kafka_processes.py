@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.kafka_client.addresses import Address, parse_bootstrap
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.connection import Address, parse_bootstrap
 from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.following import Following
 from siltstone.kafka_client.offsets import LATEST, offsets_at
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
 from siltstone.kafka_client.producing.producer import Producer
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import create_topic
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness

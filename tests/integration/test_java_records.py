@@ -13,8 +13,7 @@ from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import MIB
 from support.kafka_batches import as_written, build_control_batch, encode_batch, numbered
 from support.kafka_oracles import or_skip

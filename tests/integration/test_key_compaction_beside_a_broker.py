@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import siltstone
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectKind

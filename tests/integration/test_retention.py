@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_store
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.broker_process import BrokerProcess, checked_store
 from support.retained_store import retain
 

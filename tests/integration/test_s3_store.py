@@ -15,7 +15,7 @@ from siltstone.metadata.entities import JobState
 from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import MultipartUpload
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support import compaction_driver
 from support.compacting import RoundReport, compact
 from support.held_tasks import Gate

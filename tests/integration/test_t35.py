@@ -15,9 +15,9 @@ import pytest
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
-from siltstone.object_store.store_marker import MARKER_KEY
+from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.stream import Stream
 from support.compacting import RoundReport, compact
 from support.live_store import (

@@ -22,7 +22,7 @@ from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import Node, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.spark_runner import SparkRunner
 from support import compaction_driver
 from support.compacting import RoundReport, compact

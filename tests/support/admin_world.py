@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
@@ -23,12 +22,10 @@ from siltstone.broker.apis.describe_configs import handle_describe_configs
 from siltstone.broker.apis.describe_topic_partitions import handle_describe_topic_partitions
 from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.metadata import handle_metadata
-from siltstone.broker.context import RequestContext
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.partitions.partitions import Partitions
-from siltstone.broker.parts import BrokerParts
-from siltstone.broker.producer_ids import ProducerIds
-from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.broker.parts import BrokerParts, ProducerIds
+from siltstone.broker.request import ConnectionContext, EncodedBody, Listener, RequestContext
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import NewTopic, TopicCreation
 from siltstone.broker.topics.registry import Topic, Topics

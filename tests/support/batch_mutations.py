@@ -6,7 +6,7 @@ from random import Random
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec, patch_checksum, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.compression import compress
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.kafka_batches import with_body, with_header
 
 TIMESTAMP_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from siltstone.foundation.crc32c import crc32c_combine
-from siltstone.model.block import BlockEntry
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.object_layout import smallest_timestamp
 
 

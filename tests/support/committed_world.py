@@ -10,7 +10,7 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls

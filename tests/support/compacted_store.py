@@ -23,7 +23,7 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.model.segments import ClosedSegment
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import open_store
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.compacting import compact
 
 LEASE_MS = 500

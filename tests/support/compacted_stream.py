@@ -21,8 +21,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from siltstone.maintenance.key_compaction.task import compact_keys
@@ -35,8 +34,7 @@ from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
-from siltstone.object_formats.object_layout import ObjectBuilder
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ObjectBuilder, ranges_of_entries
 from support.kafka_batches import build_control_batch
 from support.objects import index_of, read_object
 

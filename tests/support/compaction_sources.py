@@ -11,10 +11,10 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ranges_of_entries
 
 Spec = Mapping[int, Sequence[tuple[int, int, int]]]
 

@@ -32,8 +32,7 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES, encode_frame_header
-from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder, ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore

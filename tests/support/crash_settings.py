@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 
 
 def crash_settings(folder: Path) -> StoreSettings:

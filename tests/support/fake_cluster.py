@@ -7,9 +7,9 @@ are kept, a code refuses the request's first partition, None is none.
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import BrokerGone
 from siltstone.kafka_client.patience import Patience, patiently
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import FetchRequest

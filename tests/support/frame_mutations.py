@@ -10,7 +10,7 @@ from struct import pack
 import msgspec
 
 from siltstone.kafka_protocol.codec import encode
-from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, Group, Text, WireType
+from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, FieldGroup, Text, WireType
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number, Structure
@@ -111,7 +111,7 @@ class Plausible:
         assert isinstance(message, Message)
         return request_bytes(message, version, rng.getrandbits(31), "fuzz")
 
-    def _group(self, group: Group, rng: Random) -> Structure:
+    def _group(self, group: FieldGroup, rng: Random) -> Structure:
         fields = [*group.fields, *(tagged.field for tagged in group.tagged if rng.random() < 0.3)]
         return group.structure(**{field.name: self._value(field, rng) for field in fields})
 
@@ -240,11 +240,11 @@ class Bombs:
         assert isinstance(message, Message)
         return message
 
-    def _with_array(self, group: Group, path: tuple[str, ...], count: int, number: int) -> Structure:
+    def _with_array(self, group: FieldGroup, path: tuple[str, ...], count: int, number: int) -> Structure:
         values = {
             field.name: self._value(field, number)
             for field in group.fields
-            if not isinstance(field.type, ArrayOf | Group)
+            if not isinstance(field.type, ArrayOf | FieldGroup)
         }
         made = group.structure(**values)
         if not path:
@@ -259,7 +259,7 @@ class Bombs:
         size = 1 if below else count
 
         def one(number: int) -> object:
-            if isinstance(element, Group):
+            if isinstance(element, FieldGroup):
                 return self._with_array(element, below, count, number)
             return self._value(Field("", element, False), number)
 
@@ -285,13 +285,13 @@ class Bombs:
                 return None if field.nullable else []
 
 
-def array_paths(group: Group) -> Iterator[tuple[str, ...]]:
+def array_paths(group: FieldGroup) -> Iterator[tuple[str, ...]]:
     for field in _fields(group):
         if isinstance(field.type, ArrayOf):
             yield (field.name,)
-            if isinstance(field.type.element, Group):
+            if isinstance(field.type.element, FieldGroup):
                 yield from ((field.name, *below) for below in array_paths(field.type.element))
 
 
-def _fields(group: Group) -> list[Field]:
+def _fields(group: FieldGroup) -> list[Field]:
     return [*group.fields, *(tagged.field for tagged in group.tagged)]

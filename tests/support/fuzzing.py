@@ -15,7 +15,7 @@ from random import Random
 
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.broker_process import BrokerProcess, checked_store
 from support.raw_calls import RawTopic, create_topic, new_producer, produce_well, read_all
 from support.raw_kafka import ConnectionClosed, RawConnection

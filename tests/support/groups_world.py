@@ -7,20 +7,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
 from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
-from siltstone.broker.groups.apis.heartbeat import handle_heartbeat
-from siltstone.broker.groups.apis.join_group import handle_join_group
-from siltstone.broker.groups.apis.leave_group import handle_leave_group
 from siltstone.broker.groups.apis.list_groups import handle_list_groups
+from siltstone.broker.groups.apis.membership import (
+    handle_heartbeat,
+    handle_join_group,
+    handle_leave_group,
+    handle_sync_group,
+)
 from siltstone.broker.groups.apis.offset_commit import handle_offset_commit
 from siltstone.broker.groups.apis.offset_delete import handle_offset_delete
 from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
-from siltstone.broker.groups.apis.sync_group import handle_sync_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
-from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.broker.request import ConnectionContext, Listener, RequestContext
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message

@@ -20,7 +20,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
 from siltstone.kafka_protocol.records.control import TransactionMarker
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.buffers import Buffer
 
 RECORDS = [

@@ -12,7 +12,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
 )
 from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.clock import ManualClock
 from support.kafka_batches import bytes_of_records, iterate_headers

@@ -15,7 +15,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS
 from siltstone.server.components import open_store
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.compacted_store import KEYS, compact_keys, roll, split
 
 GRACE_PERIOD_MS = 1_000

@@ -4,8 +4,7 @@ from random import Random
 
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from support.kafka_batches import bytes_of_records, iterate_headers
 from support.raw_calls import RawTopic, create_topic, fetch, list_offset, metadata_request, produce_well
 from support.raw_kafka import RawConnection

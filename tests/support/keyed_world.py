@@ -12,8 +12,7 @@ from random import Random
 
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.kind import KeyCompaction

@@ -19,10 +19,10 @@ from siltstone.maintenance.sweep.sweeping import SweepReport, sweep
 from siltstone.metadata.entities import JobMetadata
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from siltstone.object_store.store_marker import MARKER_KEY
+from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import Node, Store, open_node, open_store
-from siltstone.server.settings import SETTINGS_FILE, StoreSettings, load_settings
+from siltstone.server.settings.store import SETTINGS_FILE, StoreSettings, load_settings
 from siltstone.stream_engine.stream import Stream
 
 TIMESTAMP_MS = 1_357_000_000_000

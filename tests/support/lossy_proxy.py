@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from siltstone.kafka_client.addresses import Address
+from siltstone.kafka_client.connection import Address
 
 
 class LossyProxy:

@@ -28,7 +28,7 @@ from siltstone.metadata.store.memory import MemoryLog
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, ObjectStore, ObjectSummary, StoreDenied

@@ -16,7 +16,7 @@ from typing import Any
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, Group, WireType
+from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, FieldGroup, WireType
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number
 from support.message_strategies import group_of
@@ -52,7 +52,7 @@ def plain(message: Message, version: int) -> Any:
 
 def _plain(wire: WireType, value: Any) -> Any:
     match wire:
-        case Group() if value is not None:
+        case FieldGroup() if value is not None:
             return {field.name: _plain(field.type, getattr(value, field.name)) for field in fields_of(wire)}
         case ArrayOf() if value is not None:
             return [_plain(wire.element, element) for element in value]
@@ -63,7 +63,7 @@ def _plain(wire: WireType, value: Any) -> Any:
     return value
 
 
-def fields_of(group: Group) -> list[Field]:
+def fields_of(group: FieldGroup) -> list[Field]:
     return [*group.fields, *(tagged.field for tagged in group.tagged)]
 
 
@@ -87,7 +87,7 @@ def kio_reads(message: type[Message], version: int, body: bytes) -> tuple[Any, b
     return _kio_plain(group_of(message, version), entity), written.getvalue()
 
 
-def _kio_plain(group: Group, entity: Any) -> Any:
+def _kio_plain(group: FieldGroup, entity: Any) -> Any:
     values = {
         field.name: _kio_value(field.type, _kio_attribute(entity, field.name)) for field in fields_of(group)
     }
@@ -107,7 +107,7 @@ def _kio_value(wire: WireType, value: Any) -> Any:
             return bytes(16)
         case Number(code="q"), None:
             return -1
-        case Group(), object():
+        case FieldGroup(), object():
             return value if value is None else _kio_plain(wire, value)
         case ArrayOf(), tuple():
             return [_kio_value(wire.element, element) for element in value]
@@ -146,7 +146,7 @@ def kafka_python_reads(message: type[Message], version: int, body: bytes) -> tup
     return _kafka_python_plain(group_of(message, version), entity), bytes(written)
 
 
-def _kafka_python_plain(group: Group, entity: Any) -> Any:
+def _kafka_python_plain(group: FieldGroup, entity: Any) -> Any:
     return {
         field.name: _kafka_python_value(field, _kafka_python_attribute(entity, field.name))
         for field in fields_of(group)
@@ -163,9 +163,9 @@ def _kafka_python_value(field: Field, value: Any) -> Any:
     match field.type, value:
         case Number(code="16s"), None:
             return bytes(16)
-        case Group(), None if not field.nullable:  # a tagged field that was left out
+        case FieldGroup(), None if not field.nullable:  # a tagged field that was left out
             return _plain(field.type, field.type.structure())
-        case Group(), object():
+        case FieldGroup(), object():
             return value if value is None else _kafka_python_plain(field.type, value)
         case ArrayOf(element), list() | tuple():
             return [_kafka_python_value(Field("", element, False), each) for each in value]

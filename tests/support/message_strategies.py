@@ -9,7 +9,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, Group, Text, WireType, layout_of
+from siltstone.kafka_protocol.compiling.layout import (
+    ArrayOf,
+    Blob,
+    Field,
+    FieldGroup,
+    Text,
+    WireType,
+    layout_of,
+)
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number
@@ -29,7 +37,7 @@ TEXTS = st.one_of(st.text(max_size=8), st.builds(lambda size: "é" * (size // 2)
 BLOBS = st.one_of(st.binary(max_size=8), st.builds(bytes, LONG))
 
 
-def group_of(message: type[Message], version: int) -> Group:
+def group_of(message: type[Message], version: int) -> FieldGroup:
     flexible = message.flexible_since is not None and version >= message.flexible_since
     return layout_of(message, version, flexible).group
 
@@ -39,7 +47,7 @@ def messages(message: type[Message], version: int) -> st.SearchStrategy[Any]:
     return _groups(group_of(message, version))
 
 
-def _groups(group: Group) -> st.SearchStrategy[Any]:
+def _groups(group: FieldGroup) -> st.SearchStrategy[Any]:
     fields = {field.name: _values(field) for field in group.fields}
     tagged = {tagged.field.name: _values(tagged.field) for tagged in group.tagged}
     drawn = st.fixed_dictionaries(fields, optional=tagged)
@@ -61,7 +69,7 @@ def _of_type(wire: WireType, name: str) -> st.SearchStrategy[Any]:
             return st.lists(st.binary(min_size=1, max_size=8), max_size=1)
         case ArrayOf():
             return st.lists(_of_type(wire.element, ""), max_size=2)
-        case Group():
+        case FieldGroup():
             return _groups(wire)
         case Number():
             return _numbers(wire, name)
@@ -88,7 +96,7 @@ def full_message(message: type[Message], version: int) -> Any:
 
 def _full(wire: WireType, name: str) -> Any:
     match wire:
-        case Group():
+        case FieldGroup():
             fields = [*wire.fields, *(tagged.field for tagged in wire.tagged)]
             return wire.structure(**{field.name: _full(field.type, field.name) for field in fields})
         case ArrayOf():

@@ -32,7 +32,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
-from siltstone.stream_engine.engine_state import EngineState
+from siltstone.stream_engine.components import EngineState
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.wal.ownership import WalLost

@@ -19,7 +19,7 @@ from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.runtime.randomness import random_token
-from siltstone.stream_engine.engine_state import EngineState
+from siltstone.stream_engine.components import EngineState
 from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
 from support.compacting import carry_out, planned_round
 from support.engine_world import Node

@@ -3,8 +3,7 @@
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.block_check import verify_block
-from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_formats.block_index import BlockIndex, verify_block
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 
 

@@ -22,8 +22,7 @@ from siltstone.kafka_protocol.messages.metadata import MetadataRequest, Metadata
 from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.buffers import Buffer
 from support.kafka_batches import bytes_of_records, iterate_headers
 from support.raw_kafka import RawConnection

@@ -15,7 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kio.records import readers, schema, writers
 
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 
 with warnings.catch_warnings():
     warnings.simplefilter(

@@ -16,9 +16,9 @@ import msgspec
 from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
-from siltstone.server.setting_tree import environment_name, values_of
-from siltstone.server.setting_values import Setting, format_setting
-from siltstone.server.settings import DEFAULT_LISTENER, PLACES, Tuning
+from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
+from siltstone.server.settings.tree import environment_name, values_of
+from siltstone.server.settings.values import Setting, format_setting
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"

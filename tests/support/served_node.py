@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from siltstone.server.embedded import EMBEDDED_SETTINGS, TEMPORARY_SETTINGS
-from siltstone.server.event_loop import run
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings import load_settings
+from siltstone.server.python_process import run
+from siltstone.server.settings.store import load_settings
 from support.raw_kafka import Address
 
 T = TypeVar("T")

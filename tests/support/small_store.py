@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from siltstone.server.components import open_store, running_node
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 from support.batches import payload_of
 
 FLAGS = {

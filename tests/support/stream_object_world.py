@@ -19,8 +19,7 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
-from siltstone.object_formats.object_layout import EncodedObject
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import EncodedObject, ranges_of_entries
 from siltstone.object_store.port import ObjectStore
 from support.batches import batch, build_object
 from support.compaction_world import CompactionWorld

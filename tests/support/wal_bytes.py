@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.wal_segment import encode_record_header
+from siltstone.object_formats.log_file import encode_record_header
 
 
 def record_bytes(batch: RecordBatch, position: int, confirmed_position: int) -> bytes:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.runtime import durable_files
-from siltstone.stream_engine.wal import segment_file
+from siltstone.runtime import files as durable_files
+from siltstone.stream_engine.wal import log_directory as segment_file
 
 
 def put_disk_in(monkeypatch: pytest.MonkeyPatch, disk: object) -> None:

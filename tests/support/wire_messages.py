@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     ArrayOf,
     Blob,
     Field,
-    Group,
+    FieldGroup,
     Layout,
     Text,
     WireType,
@@ -58,7 +58,7 @@ def java_schema(message: type[Message], version: int) -> str:
     return _schema(layout.group, layout.flexible)
 
 
-def _random_group(group: Group, rng: random.Random) -> Any:
+def _random_group(group: FieldGroup, rng: random.Random) -> Any:
     fields = [*group.fields, *(tagged.field for tagged in group.tagged if rng.random() < 0.5)]
     return group.structure(**{field.name: _random_value(field.type, field.nullable, rng) for field in fields})
 
@@ -75,7 +75,7 @@ def _random_value(wire: WireType, nullable: bool, rng: random.Random) -> Any:
             return rng.randbytes(_length(rng))
         case ArrayOf():
             return [_random_value(wire.element, False, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
-        case Group():
+        case FieldGroup():
             return _random_group(wire, rng)
 
 
@@ -97,7 +97,7 @@ def _random_number(number: Number, rng: random.Random) -> Any:
     return rng.randbytes(number.size_bytes)
 
 
-def _group_to_json(group: Group, value: Any) -> dict[str, Any]:
+def _group_to_json(group: FieldGroup, value: Any) -> dict[str, Any]:
     fields: Sequence[Field] = [*group.fields, *(tagged.field for tagged in group.tagged)]
     return {_camel_case(each.name): _to_json(each.type, getattr(value, each.name)) for each in fields}
 
@@ -112,7 +112,7 @@ def _to_json(wire: WireType, value: Any) -> Any:
             return base64.b64encode(value).decode()
         case ArrayOf():
             return [_to_json(wire.element, element) for element in value]
-        case Group():
+        case FieldGroup():
             return _group_to_json(wire, value)
     return value
 
@@ -121,7 +121,7 @@ def _camel_case(name: str) -> str:
     return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
-def _schema(group: Group, flexible: bool) -> str:
+def _schema(group: FieldGroup, flexible: bool) -> str:
     fields = [f"{field.name}:{_schema_type(field.type, field.nullable, flexible)}" for field in group.fields]
     if flexible:
         tags = ", ".join(str(tagged.tag) for tagged in group.tagged)
@@ -140,5 +140,5 @@ def _schema_type(wire: WireType, nullable: bool, flexible: bool) -> str:
             return f"{form}BYTES"
         case ArrayOf():
             return f"{form}ARRAY({_schema_type(wire.element, False, flexible)})"
-        case Group():
+        case FieldGroup():
             return _schema(wire, flexible)

@@ -9,7 +9,7 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model import limits
-from siltstone.server.settings import SETTINGS
+from siltstone.server.settings.store import SETTINGS
 from siltstone.topic_configs.rows import TABLE, Effect
 from support.documents import ROOT
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from siltstone.cli.main import cli
-from siltstone.server.setting_layers import NOT_SETTINGS
-from siltstone.server.settings import SETTINGS
+from siltstone.server.settings.layers import NOT_SETTINGS
+from siltstone.server.settings.store import SETTINGS
 from siltstone.stream_engine.engine import StreamEngine
 from support.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
 

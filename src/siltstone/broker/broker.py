@@ -7,18 +7,22 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from siltstone.broker.answering import EncodedBody, frame_of
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
-from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import Answer, CloseConnection, ConnectionContext
+from siltstone.broker.request import (
+    Answer,
+    CloseConnection,
+    ConnectionContext,
+    EncodedBody,
+    RequestContext,
+    frame_of,
+)
 from siltstone.broker.topics.names import OFFSETS_TOPIC
-from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.api_versions import unsupported_version_body
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi

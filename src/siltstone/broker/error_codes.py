@@ -10,7 +10,7 @@ from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
-from siltstone.broker.topics.refusals import (
+from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
     InvalidReplicaAssignment,

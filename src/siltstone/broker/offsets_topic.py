@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from siltstone.broker.groups.log_port import GroupLog
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.broker.groups.ports import GroupLog
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 

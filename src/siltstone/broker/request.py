@@ -3,6 +3,10 @@
 The network knows a request as a frame and nothing of what is in it; the broker knows no sockets. Each request is
 handled when those before it on its connection have been begun, and answers leave in the order of the requests
 (Kafka's clients count on it). The network's side: ``server/network``.
+
+What a handler knows of a request besides its message.
+
+A response as it goes over the wire: size, header, body.
 """
 
 import asyncio
@@ -11,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from siltstone.kafka_protocol.headers import response_prefix
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 
@@ -72,3 +77,27 @@ class RequestHandler(Protocol):
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Called once, when the connection has gone; Futures of it may still be under way."""
         ...
+
+
+class RequestContext(msgspec.Struct, frozen=True):
+    connection: ConnectionContext
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+    @property
+    def client_host(self) -> str:
+        return self.connection.client_host
+
+
+class EncodedBody(msgspec.Struct, frozen=True):
+    """A response's body that a handler has as bytes already, in the version that was asked."""
+
+    body: bytes
+
+
+def frame_of(context: RequestContext, *body: Buffer) -> list[Buffer]:
+    size_bytes = sum(len(part) for part in body)
+    prefix = response_prefix(context.api_key, context.api_version, context.correlation_id, size_bytes)
+    return [prefix, *body]

@@ -4,16 +4,15 @@ import base64
 import logging
 
 from siltstone.broker.backlog.backlog import BacklogWatch
+from siltstone.broker.backlog.positions import Registrations
 from siltstone.broker.backlog.progress_mirror import ProgressMirror
-from siltstone.broker.backlog.registrations import Registrations
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.offsets_topic import OffsetsTopicLogs
 from siltstone.broker.partitions.partitions import Partitions
-from siltstone.broker.parts import BrokerParts
-from siltstone.broker.producer_ids import ProducerIds
+from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics

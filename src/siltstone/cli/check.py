@@ -16,7 +16,7 @@ from siltstone.maintenance.checking.repair_plan import Repair, RepairPlan, plan_
 from siltstone.maintenance.checking.repairing import RepairReport, repair, unrepaired
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS
 from siltstone.server.components import Store
-from siltstone.server.setting_tree import values_of
+from siltstone.server.settings.tree import values_of
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 

@@ -7,8 +7,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from siltstone.kafka_client.addresses import Address, parse_bootstrap
 from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import Address, parse_bootstrap
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 

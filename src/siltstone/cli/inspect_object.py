@@ -9,7 +9,7 @@ from siltstone.cli.inspecting.source import ObjectSource, find_object
 from siltstone.cli.inspecting.tables import as_json, batches_table, header_facts, index_table
 from siltstone.cli.output import print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.model.block import BlockEntry
+from siltstone.model.record_batch import BlockEntry
 
 
 @click.command("inspect")

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
-from siltstone.kafka_protocol.records.record import Record, RecordHeader
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
+from siltstone.kafka_protocol.records.reading import Record, RecordHeader
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 

@@ -2,14 +2,19 @@
 
 A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless it says otherwise: ``…Z``, ``…+02:00``), ``10min`` or
 ``2h ago`` (that long ago), or ``@1372636800000`` (milliseconds since 1970).
+
+What a place that people name means in each partition: an offset between its ends.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import Enum
 
 import msgspec
 
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.offsets import NO_OFFSET, Ends, ends_of, offsets_at
 from siltstone.model.errors import InvalidRequest
 
 _DURATION = re.compile(r"(\d+) ?(ms|s|min|h|d)(?: ago)?")
@@ -79,3 +84,36 @@ def _time_ms(word: str, now_ms: int) -> int | None:
         return None
     moment = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
     return max(0, round(moment.timestamp() * 1000))
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    offset: int
+    ends: Ends
+
+
+def resolve(
+    cluster: Cluster, partitions: Iterable[TopicPartition], position: Position
+) -> dict[TopicPartition, Resolved]:
+    """An offset outside a partition stands for its nearer end, a time after all records for the end. Raises
+    KafkaRefusal, KafkaNotReady."""
+    ends = ends_of(cluster, partitions)
+    match position.anchor:
+        case Anchor.EARLIEST:
+            wanted = {key: found.start_offset for key, found in ends.items()}
+        case Anchor.LATEST:
+            wanted = {key: found.end_offset for key, found in ends.items()}
+        case Anchor.OFFSET:
+            wanted = dict.fromkeys(ends, position.value)
+        case Anchor.TIME:
+            wanted = _at_time(cluster, ends, position.value)
+    return {
+        key: Resolved(min(max(wanted[key], found.start_offset), found.end_offset), found)
+        for key, found in ends.items()
+    }
+
+
+def _at_time(cluster: Cluster, ends: dict[TopicPartition, Ends], time_ms: int) -> dict[TopicPartition, int]:
+    return {
+        key: ends[key].end_offset if found.offset == NO_OFFSET else found.offset
+        for key, found in offsets_at(cluster, ends, time_ms).items()
+    }

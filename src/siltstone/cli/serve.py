@@ -12,11 +12,10 @@ from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_to_stderr
 from siltstone.cli.output import remark, result
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.metadata.store.opening import log_exists
-from siltstone.server.event_loop import run
-from siltstone.server.garbage_collection import tuned_garbage_collection
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
-from siltstone.server.settings import DEFAULT_LISTENER, StoreSettings
+from siltstone.server.python_process import run, tuned_garbage_collection
+from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
 
 

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from siltstone.server.components import Store, open_store
-from siltstone.server.setting_values import SettingRefused
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.values import SettingRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -2,17 +2,19 @@
 
 Any broker answers questions about topics; records are with the leader of their partition, offsets of a group with its
 coordinator. A broker is connected to when it is needed, at the address the cluster tells for it.
+
+The name of one partition.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from siltstone.kafka_client.addresses import Address
-from siltstone.kafka_client.connection import Connection, open_connection
+import msgspec
+
+from siltstone.kafka_client.connection import Address, Connection, open_connection
 from siltstone.kafka_client.failures import BrokerNotThere, KafkaNotReady, NotKafka, refuse_error
 from siltstone.kafka_client.patience import Patience, patiently
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from siltstone.kafka_protocol.messages.metadata import (
@@ -25,6 +27,15 @@ from siltstone.kafka_protocol.notation import Message
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
+
+
+class TopicPartition(msgspec.Struct, frozen=True, order=True):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)

@@ -2,32 +2,121 @@
 
 Several requests may be under way (``send``, then ``receive`` for each). After a failure the connection is of no use any
 more and is closed; whoever had requests under way does not know what became of them.
+
+Where brokers are, as people write it: ``host``, ``host:9093``, ``[::1]:9093``, several with commas between them.
+
+In which version each request is written: the highest that both sides speak.
+
+We write the versions of Apache Kafka 3.0 and later (``LOWEST``), whose shapes are the same to this day, and leave out
+those that name topics by id (``HIGHEST``): people name them by name.
 """
 
+import re
 import socket
 from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from struct import Struct
 from typing import TypeVar
 
-from siltstone.kafka_client.addresses import Address
+import msgspec
+
 from siltstone.kafka_client.failures import (
     BrokerGone,
     BrokerNotThere,
     BrokerSilent,
+    InvalidAddress,
     NotKafka,
     RequestNotSpoken,
 )
-from siltstone.kafka_client.negotiation import ASKED_IN, SpokenVersions
+from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode_in_place, encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage
-from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.limits import MIB
 from siltstone.model.version import VERSION
+
+DEFAULT_PORT = 9092
+PORT_MAX = 65_535
+
+_ADDRESS = re.compile(
+    r"(?:[A-Za-z0-9_-]+://)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:\[\]/,]+))(?::(?P<port>\d{1,5}))?"
+)
+
+
+class Address(msgspec.Struct, frozen=True):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """At least one. Raises InvalidAddress."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InvalidAddress("--bootstrap is empty: write HOST:PORT, such as 127.0.0.1:9092")
+    return tuple(_parsed(part) for part in parts)
+
+
+def _parsed(part: str) -> Address:
+    match = _ADDRESS.fullmatch(part)
+    port = int(match["port"] or DEFAULT_PORT) if match else 0
+    if match is None or not 0 < port <= PORT_MAX:
+        raise InvalidAddress(f"--bootstrap: {part!r} is no address: write HOST:PORT, such as 127.0.0.1:9092")
+    return Address(match["ipv6"] or match["host"], port)
+
+
+LOWEST: Mapping[ApiKey, int] = {
+    ApiKey.METADATA: 10,  # topic ids
+    ApiKey.LIST_OFFSETS: 7,  # the offset of the newest time
+    ApiKey.OFFSET_FETCH: 8,  # several groups at once
+    ApiKey.FIND_COORDINATOR: 4,  # the same
+    ApiKey.DELETE_TOPICS: 6,  # one shape for names and ids
+    ApiKey.LIST_GROUPS: 4,  # the state of a group
+    ApiKey.PRODUCE: 7,  # zstd
+    ApiKey.FETCH: 10,  # zstd
+}
+HIGHEST: Mapping[ApiKey, int] = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+}
+ASKED_IN = 3
+"""The version of ApiVersions in which a broker is asked: since Kafka 2.4 one that does not know it answers in version 0
+which ones it does."""
+
+
+class SpokenVersions:
+    """What one broker has said that it speaks."""
+
+    def __init__(self, where: str, rows: Iterable[ApiVersion]) -> None:
+        self._where = where
+        self._ranges = {row.api_key: (row.min_version, row.max_version) for row in rows}
+
+    def version_for(self, request: type[Message]) -> int:
+        """Raises RequestNotSpoken."""
+        key = request.api_key
+        if key not in self._ranges:
+            raise RequestNotSpoken(
+                f"the broker at {self._where} does not know {key.name}: this needs another broker"
+            )
+        theirs_lowest, theirs_highest = self._ranges[key]
+        lowest = max(LOWEST.get(key, request.versions[0]), theirs_lowest)
+        highest = min(HIGHEST.get(key, ANNOUNCED[key][1]), request.versions[1], theirs_highest)
+        if lowest > highest:
+            raise RequestNotSpoken(
+                f"the broker at {self._where} speaks {key.name} {theirs_lowest} to {theirs_highest}, which is not what "
+                "this program writes: Apache Kafka 3.0 or later does"
+            )
+        return highest
+
 
 M = TypeVar("M", bound=Message)
 

@@ -6,11 +6,10 @@ over and told.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import ANSWER_TIME_LIMIT_MS, Connection
 from siltstone.kafka_client.failures import KafkaNotReady
 from siltstone.kafka_client.offsets import by_topic, ends_of, refuse_partition_error
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
@@ -26,8 +25,7 @@ from siltstone.kafka_protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import MIB
 

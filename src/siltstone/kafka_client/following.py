@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nlargest
 
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.failures import KafkaNotReady
 from siltstone.kafka_client.offsets import Ends, ends_of
 from siltstone.kafka_client.patience import Patience
-from siltstone.kafka_client.topic_partition import TopicPartition
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import Unavailable
 
 Found = tuple[TopicPartition, Record]

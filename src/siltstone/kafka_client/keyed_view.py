@@ -11,13 +11,12 @@ from typing import Self
 
 import msgspec
 
-from siltstone.kafka_client.addresses import parse_bootstrap
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.connection import parse_bootstrap
 from siltstone.kafka_client.following import Following
 from siltstone.kafka_client.offsets import ends_of
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topic, partitions_of
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import InvalidRequest, SiltstoneError, Stale, Unavailable
 from siltstone.model.limits import GIB, KEYED_VIEW_ENTRY_BYTES
 from siltstone.runtime.clock import Clock, SystemClock

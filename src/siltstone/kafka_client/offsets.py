@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import KafkaNotReady, refuse_error
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

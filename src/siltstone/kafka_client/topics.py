@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import (
     PartitionUnknown,
     TopicUnknown,
     refusal,
     refuse_error,
 )
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsRequest,

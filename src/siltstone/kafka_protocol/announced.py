@@ -2,12 +2,20 @@
 
 The ranges are those of Kafka 4.3. Several begin earlier than anybody needs, because librdkafka before 2.11.1 looks for
 exact versions in them: Fetch 4 and 10, JoinGroup and its kin 0.
+
+The answers to a connection's first question, as bytes made once per version.
+
+Read next: ``announced``, the table they are made from.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import encode
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     # Versions 0 to 2 are announced and not spoken: with a minimum of 3, librdkafka before 2.11.1 sends what it should
@@ -41,3 +49,22 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 })  # fmt: skip
+
+
+@cache
+def api_versions_body(version: int) -> bytes:
+    """The body for a client that asks in a version we speak. Raises UnknownVersion."""
+    return encode(ApiVersionsResponse(api_keys=[_row(key) for key in ANNOUNCED]), version)
+
+
+@cache
+def unsupported_version_body() -> bytes:
+    """The body for a client that asks in a later version: in version 0, which everybody reads, and with the one row
+    that says in which version to ask again."""
+    rows = [_row(ApiKey.API_VERSIONS)]
+    return encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows), 0)
+
+
+def _row(key: ApiKey) -> ApiVersion:
+    lowest, highest = ANNOUNCED[key]
+    return ApiVersion(api_key=key, min_version=lowest, max_version=highest)

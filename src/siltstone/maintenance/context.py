@@ -5,11 +5,11 @@ import msgspec
 
 from siltstone.maintenance.pressure import Measured, measure
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.store_identity import store_id_of
+from siltstone.metadata.store_id import store_id_of
+from siltstone.object_store.bucket_identity import refuse_if_marked_by_another
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.store_marker import refuse_if_marked_by_another
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.disks import Disks, SystemDisks
+from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
 
 

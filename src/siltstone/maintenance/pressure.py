@@ -21,7 +21,7 @@ import msgspec
 
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import PRESSURE_FULL_SHARE, PRESSURE_WARN_SHARE
-from siltstone.runtime.disks import Disks
+from siltstone.runtime.files import Disks
 
 
 class Pressure(IntEnum):

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.metadata import stream_life
+from siltstone.metadata import streams as stream_life
 from siltstone.metadata.entities import (
     JobMetadata,
     JobState,
@@ -49,7 +49,7 @@ from siltstone.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from siltstone.metadata.stream_ranges import inserted, without_objects
+from siltstone.metadata.streams import inserted, without_objects
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectState
 

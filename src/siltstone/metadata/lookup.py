@@ -1,9 +1,16 @@
-"""What the image says of an object, and which of them hold the offsets of a read: a binary search, no I/O."""
+"""What the image says of an object, and which of them hold the offsets of a read: a binary search, no I/O.
+
+Which objects are due: prepared ones past their deadline, destroyed ones past their grace period (rule 6).
+
+Pure selections from an image; the sweep of ``maintenance`` acts on them.
+"""
+
+from heapq import nsmallest
 
 from siltstone.metadata.entities import ObjectMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import StreamNotExist
-from siltstone.metadata.stream_ranges import first_holding
+from siltstone.metadata.streams import first_holding
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import ObjectRange, ObjectState
 
@@ -44,3 +51,26 @@ def find_ranges(
         found.append(held)
         next_offset = held.end_offset
     return found
+
+
+def expired_objects(image: ImageView, now_ms: int, count_max: int) -> list[int]:
+    """Ids of prepared objects whose deadline has passed, oldest first."""
+    due = (object_id for object_id, deadline_ms in image.prepared.items() if deadline_ms <= now_ms)
+    return nsmallest(count_max, due)
+
+
+def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:
+    return destroyed_ms + grace_period_ms <= now_ms
+
+
+def deletable_objects(
+    image: ImageView, now_ms: int, grace_period_ms: int, count_max: int
+) -> list[ObjectMetadata]:
+    """Destroyed objects that no reader can still hold an image of, oldest first: delete their bytes from their
+    bucket, then forget them."""
+    due = (
+        object_id
+        for object_id, destroyed_ms in image.destroyed.items()
+        if grace_is_over(destroyed_ms, now_ms, grace_period_ms)
+    )
+    return [image.objects[object_id] for object_id in nsmallest(count_max, due)]

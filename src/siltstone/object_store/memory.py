@@ -9,7 +9,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.keys import checked_batch, checked_key
+from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectAlreadyExists,
@@ -19,7 +19,6 @@ from siltstone.object_store.port import (
     UploadedPart,
     UploadNotFound,
 )
-from siltstone.object_store.receipts import checked_part_number, size_of_parts
 from siltstone.runtime.clock import Clock
 
 _named: dict[str, "MemoryStore"] = {}

@@ -14,11 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import TEMPORARY_FILE_AGE_MS_MAX
 from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import InvalidStoreUrl, ObjectStore, StoreDenied
 from siltstone.object_store.retrying import RetryingStore
-from siltstone.object_store.s3_location import S3Location
+from siltstone.object_store.s3.location import S3Location
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 
@@ -60,7 +60,7 @@ def _open_folder(url: str, clock: Clock, rng: Random) -> ObjectStore:
 def _open_s3(url: str, settings: RetrySettings) -> ObjectStore:
     location = S3Location.parse(url)
     try:
-        from siltstone.object_store.s3 import S3Store  # noqa: PLC0415  an optional dependency
+        from siltstone.object_store.s3.store import S3Store  # noqa: PLC0415  an optional dependency
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("botocore"):
             raise

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.event_loop import run
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.settings import StoreSettings
+from siltstone.server.python_process import run
+from siltstone.server.settings.store import StoreSettings
 
 T = TypeVar("T")
 

@@ -20,14 +20,14 @@ from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log
 from siltstone.metadata.store.port import LogNotFound
-from siltstone.metadata.store_identity import put_store_id
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
-from siltstone.server.bucket_claims import claim_buckets
-from siltstone.server.settings import StoreSettings
+from siltstone.server.bucket_identity import claim_buckets
+from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import open_engine

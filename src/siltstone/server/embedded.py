@@ -16,7 +16,7 @@ from weakref import WeakSet
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 
 EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 """A consumer alone in its group begins at once: Kafka waits three seconds for others."""

@@ -19,8 +19,8 @@ from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.sockets import refuse_taken
 from siltstone.server.network.statistics import NetworkStatistics
-from siltstone.server.settings import StoreSettings
-from siltstone.stream_engine.engine_state import EngineStatistics
+from siltstone.server.settings.store import StoreSettings
+from siltstone.stream_engine.components import EngineStatistics
 
 RECORD_THREADS = 1
 """Python runs one at a time anyway; with more of them the event loop would have a smaller share."""

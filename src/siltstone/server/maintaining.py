@@ -10,7 +10,7 @@ from siltstone.maintenance.service.statistics import Counters
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 FREEING_SECONDS_MAX = 60.0
 """What frees space takes turns every minute: none of it is to hold up the others for longer."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from siltstone.server import components
 from siltstone.server.components import Store
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 
 
 def open_store(

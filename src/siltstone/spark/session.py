@@ -3,27 +3,97 @@
 pyspark is imported when Spark is started and not before: commands that need no Spark do not pay for it. One JVM a
 process: it lives until the process ends, and a second start uses it again. A context (jobs) costs 2 s less CPU than a
 session (SQL and data frames as well), so the runner takes a context. The settings: ``session_settings.py``.
+
+The settings of a Spark that we start ourselves, each with its reason; the caller's own win over all of them.
+
+Ctrl-C, heard a little later.
 """
 
 import atexit
 import os
+import re
+import signal
 import sys
+import sysconfig
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from siltstone.model.errors import InvalidRequest
-from siltstone.spark.causes import cause_in_one_line
-from siltstone.spark.interruption import interruption_deferred
 from siltstone.spark.java import find_java
 from siltstone.spark.master import SparkNotStarted, refuse_silent_master
-from siltstone.spark.session_settings import is_local, settings_for
+from siltstone.spark.task_attempt import cause_in_one_line
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
+
+
+TASK_ATTEMPTS_MAX = 4  # Spark's own default on a cluster; local mode would give up at the first failure
+
+ANY_MASTER = {
+    # Python workers over Unix sockets: over TCP each task stalls some 25 ms on its handshake.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # We draw our own progress.
+    "spark.ui.showConsoleProgress": "false",
+}
+
+LOCAL_MASTER = {
+    # Nobody looks at the pages of a Spark that lives for one command, and they cost a second.
+    "spark.ui.enabled": "false",
+    # The JVM only hands out tasks: a light compiler and collector halve the CPU that starting it takes.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    settings = {**ANY_MASTER, **(LOCAL_MASTER if is_local(master) else {})}
+    if source := source_folder():
+        settings["spark.executorEnv.PYTHONPATH"] = source
+    return {**settings, **overrides, "spark.master": with_retries(master), "spark.app.name": app_name}
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def with_retries(master: str) -> str:
+    """``local[2]`` → ``local[2,4]``; a master that says its retries, or is a cluster, stays as it is."""
+    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    if found is None:
+        return master
+    threads = found[1] or "1"
+    return f"local[{len(os.sched_getaffinity(0)) if threads == '*' else threads},{TASK_ATTEMPTS_MAX}]"
+
+
+def source_folder() -> str | None:
+    """Where this package lies when it is not installed: executors on this machine then import it from there. On
+    other machines it has to be installed, and a folder that is missing there does no harm."""
+    folder = Path(__file__).parents[2]
+    installed = {Path(sysconfig.get_path(scheme)) for scheme in ("purelib", "platlib")}
+    return None if folder in installed else str(folder)
+
+
+@contextmanager
+def interruption_deferred() -> Iterator[None]:
+    """A SIGINT that arrives inside takes effect at the end. Only the main thread has any to defer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[FrameType | None] = []
+    before = signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived and callable(before):
+            before(signal.SIGINT, arrived[-1])
+
 
 __all__ = ["SparkAlreadyRunning", "SparkNotStarted", "active_context", "start_context", "start_session"]
 

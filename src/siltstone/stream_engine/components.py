@@ -1,4 +1,9 @@
-"""What a stream engine is made of; the server makes them from settings, tests from whatever they like."""
+"""What a stream engine is made of; the server makes them from settings, tests from whatever they like.
+
+What a stream engine tells about itself.
+"""
+
+from enum import Enum, auto
 
 import msgspec
 
@@ -7,7 +12,9 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
-from siltstone.stream_engine.wal.port import WriteAheadLog
+from siltstone.stream_engine.tail.tail_cache import TailCacheStatistics
+from siltstone.stream_engine.upload.pipeline import UploadStatistics
+from siltstone.stream_engine.wal.port import WalStatistics, WriteAheadLog
 
 
 class EngineComponents(msgspec.Struct, frozen=True):
@@ -19,3 +26,25 @@ class EngineComponents(msgspec.Struct, frozen=True):
     reader: CommittedReader
     upload_calls: BlockingCalls
     clock: Clock
+
+
+class EngineState(Enum):
+    """RUNNING → CLOSING → CLOSED; RUNNING | CLOSING → FAILED."""
+
+    RUNNING = auto()
+    CLOSING = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+class EngineStatistics(msgspec.Struct, frozen=True):
+    """``appends_pending`` are on their way through the WAL, ``appends_waiting`` have no room yet."""
+
+    state: str
+    streams_open: int
+    appends_pending: int
+    appends_waiting: int
+    bytes_waiting: int
+    wal: WalStatistics
+    tail: TailCacheStatistics
+    upload: UploadStatistics

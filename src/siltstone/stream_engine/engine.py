@@ -18,11 +18,9 @@ from siltstone.metadata.service import ServiceClosed
 from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
-from siltstone.runtime.tasks import TaskGroup
+from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.append_queue import AppendQueue
-from siltstone.stream_engine.closing import ends_while_it_progresses
-from siltstone.stream_engine.components import EngineComponents
-from siltstone.stream_engine.engine_state import EngineState, EngineStatistics
+from siltstone.stream_engine.components import EngineComponents, EngineState, EngineStatistics
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,

@@ -11,9 +11,9 @@ from contextlib import suppress
 from siltstone.metadata.commands import CloseStream, RegisterNode
 from siltstone.metadata.entities import NodeRegistration, StreamMetadata
 from siltstone.metadata.refusals import NodeLogBehind, StreamFenced
-from siltstone.metadata.store_identity import put_store_id
+from siltstone.metadata.store_id import put_store_id
 from siltstone.object_formats.identity import LogIdentity
-from siltstone.object_formats.wal_segment import DamagedWal
+from siltstone.object_formats.log_file import DamagedWal
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine

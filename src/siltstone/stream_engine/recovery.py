@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header, frame_bytes
-from siltstone.object_formats.wal_segment import WalRecord
-from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
+from siltstone.object_formats.log_file import WalRecord
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 
 log = logging.getLogger(__name__)
 

@@ -149,6 +149,16 @@ class Stream:
         """Why nothing will be confirmed any more."""
         return self._failure
 
+    @property
+    def waiters(self) -> int:
+        """How many readers wait for an offset; tests look for leaks here."""
+        return len(self._waiters)
+
+    @property
+    def watchers(self) -> int:
+        """How many callbacks are registered; tests look for leaks here."""
+        return len(self._watchers)
+
     def _forget_cancelled(self) -> None:
         """A consumer that asks with a time limit leaves one behind each time, and the stream may stay idle for days."""
         self._waiters = [entry for entry in self._waiters if not entry[2].cancelled()]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
@@ -53,7 +53,7 @@ def _open(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 
 def _open_s3(server: S3Server) -> ObjectStore:
-    from siltstone.object_store.s3 import S3Store
-    from siltstone.object_store.s3_location import S3Location
+    from siltstone.object_store.s3.location import S3Location
+    from siltstone.object_store.s3.store import S3Store
 
     return S3Store(S3Location.parse(server.new_url()), connections_max=16)

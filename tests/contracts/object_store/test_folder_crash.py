@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import system_randomness

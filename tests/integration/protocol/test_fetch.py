@@ -15,7 +15,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest
 from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.kafka_batches import bytes_of_records
 from support.message_oracles import kafka_python_reads, kio_reads
 from support.raw_calls import (

@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.message_oracles import kio_reads
 from support.raw_calls import (
     NOWHERE,

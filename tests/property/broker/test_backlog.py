@@ -4,8 +4,13 @@ one object or segment elsewhere."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.broker.backlog.measuring import BacklogMeasure
-from siltstone.broker.backlog.quota_rules import EVICT_TO_PERCENT, backlog_of, evictions, verdict_on
+from siltstone.broker.backlog.quota_rules import (
+    EVICT_TO_PERCENT,
+    BacklogMeasure,
+    backlog_of,
+    evictions,
+    verdict_on,
+)
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.model.objects import ObjectRange
 from siltstone.model.segments import ClosedSegment

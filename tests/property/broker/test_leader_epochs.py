@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
-from siltstone.metadata import stream_life
+from siltstone.metadata import streams as stream_life
 
 lives = st.lists(
     st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(0, 12)),  # epochs on, records, trimmed to

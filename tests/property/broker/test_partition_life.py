@@ -18,6 +18,7 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 from siltstone.kafka_protocol.records.reading import iterate_records
 from support.broker_world import WRITE, BrokerWorld, in_broker_world
 from support.engine_world import settled
+from support.kafka_batches import bytes_of_records
 from support.kafka_requests import (
     fetch_request,
     list_offsets_request,
@@ -175,7 +176,11 @@ class Play:
             request = fetch_request(self.topic, {0: offset}, bytes_max=200, wait_ms=0)
             row = row_of(await self.world.client().ask(request))
             assert (row.error_code, row.high_watermark, row.log_start_offset) == (0, self.end, self.start)
-            records = [record for batch in batches_of(row.records) for record in iterate_records(batch)]
+            records = [
+                record
+                for batch in batches_of(memoryview(bytes_of_records(row)))
+                for record in iterate_records(batch)
+            ]
             found += [(record.offset, record.timestamp_ms) for record in records if record.offset >= offset]
             offset = records[-1].offset + 1
         return found

@@ -14,11 +14,9 @@ from siltstone.kafka_protocol.batch_header import (
     patch_offset_and_epoch,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.building import build_batch, recompress
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.recompression import recompress
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
 from siltstone.kafka_protocol.records.varint import INT32_BITS, INT64_BITS, append_varint, decode_varint
 from siltstone.model.errors import SiltstoneError

@@ -18,8 +18,7 @@ from siltstone.kafka_protocol.batch_header import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome as Ending
 from siltstone.kafka_protocol.records.control import TransactionMarker, read_control_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.model.objects import object_key

@@ -14,8 +14,8 @@ from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, lay_out
 from siltstone.maintenance.stream_object_compaction.planning import groups_of
 from siltstone.metadata.entities import ObjectMetadata, StreamState
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectKind
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.object_layout import trailer_bytes
 from support.block_join import join_blocks
 from support.compaction_world import CompactionWorld, compaction_world

@@ -36,11 +36,11 @@ from siltstone.metadata.commands import (
     TrimStream,
 )
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.expiry import deletable_objects
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import deletable_objects
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
-from siltstone.metadata.stream_ranges import joined
+from siltstone.metadata.streams import joined
 from siltstone.model.objects import ObjectState
 from support.metadata_world import MetadataWorld, new_object, next_image
 

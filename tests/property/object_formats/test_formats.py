@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.foundation.crc32c import crc32c, crc32c_combine
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData
-from siltstone.model.record_batch import RecordBatch
+from siltstone.model.record_batch import BlockEntry, RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame, decode_frame, decode_frames, frame_bytes
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_index
 from siltstone.object_formats.footer import FOOTER_BYTES, DamagedFooter, Footer, decode_footer, encode_footer
@@ -22,14 +21,14 @@ from siltstone.object_formats.identity import (
     encode_log_identity,
     encode_store_identity,
 )
-from siltstone.object_formats.object_ranges import ranges_of_entries
-from siltstone.object_formats.wal_segment import (
+from siltstone.object_formats.log_file import (
     DamagedWal,
-    SegmentHeader,
+    LogFileHeader,
+    decode_log_file_header,
     decode_records,
-    decode_segment_header,
-    encode_segment_header,
+    encode_log_file_header,
 )
+from siltstone.object_formats.object_layout import ranges_of_entries
 from support.batches import build_object, frame, frames, object_bytes
 from support.block_join import join_blocks
 from support.objects import index_of, read_object
@@ -206,13 +205,13 @@ def test_footer_round_trip_and_flips(index_position, crc, count, data):
 @given(UNSIGNED, UNSIGNED, UNSIGNED, st.data())
 @settings(max_examples=100)
 def test_segment_header_round_trip_and_flips(node_id, node_epoch, first_position, data):
-    header = SegmentHeader(node_id, node_epoch, first_position)
-    raw = encode_segment_header(header)
-    assert decode_segment_header(raw) == header
+    header = LogFileHeader(node_id, node_epoch, first_position)
+    raw = encode_log_file_header(header)
+    assert decode_log_file_header(raw) == header
     flipped = bytearray(raw)
     flipped[data.draw(st.integers(0, 63))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(DamagedWal):
-        decode_segment_header(flipped)
+        decode_log_file_header(flipped)
 
 
 LOGS = st.lists(st.lists(record_batches(), min_size=1, max_size=3), min_size=1, max_size=4)

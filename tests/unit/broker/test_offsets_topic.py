@@ -8,7 +8,7 @@ from siltstone.broker import offsets_topic
 from siltstone.broker.offsets_topic import OffsetsTopicLogs
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.stream_engine.errors import EngineNotRunning
 from support.broker_world import WRITE, in_broker_world
 from support.engine_world import settled

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.small_store import small_store
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.check import NOTES_SHOWN_MAX
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import run
 from support.small_store import STREAMS, object_files
 

@@ -5,7 +5,7 @@ import pytest
 from siltstone.cli import runner_options
 from siltstone.metadata.commands import StartJob
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import Outcome, assert_one_line, run
 from support.small_store import STREAMS, object_files
 

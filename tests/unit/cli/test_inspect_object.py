@@ -6,11 +6,11 @@ from rich.console import Console
 
 from siltstone.cli.inspecting import source
 from siltstone.cli.inspecting.tables import index_table
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import object_key
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 from support.small_store import (
     PAYLOAD_BYTES,

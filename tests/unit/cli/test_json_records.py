@@ -7,8 +7,8 @@ from hypothesis import settings as run
 from hypothesis import strategies as st
 
 from siltstone.cli.json_records import LineRefused, read_record, written_record
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
+from siltstone.kafka_protocol.records.reading import Record
 
 maybe_bytes = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(str.encode)
 

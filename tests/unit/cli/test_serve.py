@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.cli import serve as module
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 
 
@@ -88,7 +88,7 @@ from pathlib import Path
 from siltstone.cli import serve
 from siltstone.server.kafka_node import running_kafka_node
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 
 async def main():
     async with running_kafka_node(load_settings(Path(sys.argv[1])), parse_addresses(["127.0.0.1:0"])):

@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.server.setting_values import SettingRefused
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.values import SettingRefused
 
 
 def chosen(*arguments: str, **environment: str) -> StoreChoice:

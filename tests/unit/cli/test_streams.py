@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 from support.cli import run
 from support.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
 

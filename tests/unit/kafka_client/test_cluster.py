@@ -4,10 +4,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from siltstone.kafka_client.addresses import parse_bootstrap
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.connection import parse_bootstrap
 from siltstone.kafka_client.failures import BrokerNotThere, KafkaNotReady, KafkaRefusal, NotKafka
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse

@@ -5,8 +5,7 @@ import socket
 import pytest
 
 from siltstone.kafka_client import connection as connection_module
-from siltstone.kafka_client.addresses import Address, parse_bootstrap
-from siltstone.kafka_client.connection import Connection, open_connection
+from siltstone.kafka_client.connection import Address, Connection, open_connection, parse_bootstrap
 from siltstone.kafka_client.failures import (
     BrokerGone,
     BrokerNotThere,

@@ -3,16 +3,16 @@
 import pytest
 
 from siltstone.kafka_client import consuming
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.failures import KafkaNotReady, KafkaRefusal
 from siltstone.kafka_client.offsets import Ends
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.fake_cluster import FakeCluster
 from support.kafka_batches import build_control_batch
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from siltstone.kafka_client import following as module
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import BrokerGone, KafkaNotReady, KafkaRefusal
 from siltstone.kafka_client.following import RECONNECT_TIME_LIMIT_MS, Following
 from siltstone.kafka_client.offsets import Ends
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.fake_cluster import FakeCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

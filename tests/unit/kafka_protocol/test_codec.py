@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from siltstone.kafka_protocol.codec import decode, decode_in_place, encode, encode_pieces
-from siltstone.kafka_protocol.compiling.layout import Group
+from siltstone.kafka_protocol.compiling.layout import FieldGroup
 from siltstone.kafka_protocol.compiling.primitives import varint
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnencodableMessage, UnknownVersion
 from siltstone.kafka_protocol.messages.api_versions import (
@@ -369,11 +369,11 @@ def test_the_full_message_leaves_nothing_out() -> None:
         assert_full(group_of(message, version), full_message(message, version))
 
 
-def assert_full(group: Group, structure: Any) -> None:
+def assert_full(group: FieldGroup, structure: Any) -> None:
     for field in [*group.fields, *(tagged.field for tagged in group.tagged)]:
         value = getattr(structure, field.name)
         assert value not in (None, [], "", b""), field.name
-        if isinstance(field.type, Group):
+        if isinstance(field.type, FieldGroup):
             assert_full(field.type, value)
 
 

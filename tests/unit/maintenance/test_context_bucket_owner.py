@@ -3,11 +3,11 @@ import pytest
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.metadata.store_identity import put_store_id
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState
+from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.object_store.port import MultipartUpload
-from siltstone.object_store.store_marker import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
 from support.compacting import compact
 from support.compaction_sources import F1

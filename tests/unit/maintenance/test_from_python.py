@@ -10,7 +10,7 @@ import siltstone
 from siltstone.maintenance.from_python import MaintenancePlan
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.small_store import STREAMS, small_store
 
 

@@ -14,8 +14,8 @@ from siltstone.metadata.commands import (
     RegisterNode,
     RemoveKey,
 )
-from siltstone.metadata.expiry import deletable_objects
 from siltstone.metadata.log_entry import LogEntry, encode_entry
+from siltstone.metadata.lookup import deletable_objects
 from siltstone.metadata.records import KeySet, StreamClosed
 from siltstone.metadata.refusals import GracePeriodRunning, NodeEpochExpired, ObjectNotExist, Refusal
 from siltstone.metadata.store.memory import MemoryLog

@@ -10,7 +10,7 @@ from siltstone.metadata.commands import CloseStream, DeleteStream
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import OffsetOutOfRange, committed_object, find_ranges
 from siltstone.metadata.refusals import StreamNotExist
-from siltstone.metadata.stream_life import created
+from siltstone.metadata.streams import created
 from support.metadata_world import MetadataWorld, object_range
 
 F2 = [

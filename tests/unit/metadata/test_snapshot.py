@@ -25,7 +25,7 @@ from siltstone.metadata.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from siltstone.metadata.stream_life import created
+from siltstone.metadata.streams import created
 from support.metadata_records import TOPIC_ID
 from support.metadata_world import MetadataWorld, object_range
 

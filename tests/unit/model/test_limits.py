@@ -1,5 +1,5 @@
 from siltstone.model import limits
-from siltstone.object_formats.wal_segment import RECORD_OVERHEAD_BYTES, SEGMENT_HEADER_BYTES
+from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES, SEGMENT_HEADER_BYTES
 
 
 def test_the_largest_append_fits_a_wal_segment():

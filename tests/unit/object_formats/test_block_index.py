@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.model.block import BlockEntry
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_entry, encode_index
 
 

@@ -34,7 +34,7 @@ def test_an_s3_bucket_is_not_asked_when_it_is_opened() -> None:
 
 
 def test_without_botocore_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("siltstone.object_store.s3", "siltstone.object_store.s3_errors"):
+    for name in ("siltstone.object_store.s3.store", "siltstone.object_store.s3.errors"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "botocore"]:
         monkeypatch.delitem(sys.modules, name)

@@ -11,7 +11,7 @@ import pytest
 from siltstone.server import broker_thread
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.new_threads import new_threads
 
 

@@ -10,7 +10,7 @@ from siltstone.metadata.entities import StreamState
 from siltstone.metadata.service import ServiceClosed
 from siltstone.object_store.port import InvalidStoreUrl
 from siltstone.server.components import StoreNotFound, open_node, open_store, running_node
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
 from support.new_threads import new_threads

@@ -13,12 +13,12 @@ from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import DeleteStream
 from siltstone.model.limits import GRACE_PERIOD_MS
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.bucket_identity import MARKER_KEY, BucketOfAnotherStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectSummary, StoreTransient
-from siltstone.object_store.store_marker import MARKER_KEY, BucketOfAnotherStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import open_store, running_node
-from siltstone.server.settings import StoreSettings, load_settings
+from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.wal.ownership import MetadataBehindLog
 
 

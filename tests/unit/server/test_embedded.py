@@ -13,7 +13,7 @@ import siltstone
 from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
 from siltstone.server.network.sockets import CannotListen
-from siltstone.server.setting_values import SettingRefused
+from siltstone.server.settings.values import SettingRefused
 from siltstone.stream_engine.wal.port import WalInUse
 from support.new_threads import new_threads
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.server.maintaining import open_service
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.small_store import small_store
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import siltstone
 from siltstone.server.components import StoreNotFound
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 
 
 def test_a_store_by_its_folder_or_by_its_settings(tmp_path: Path) -> None:

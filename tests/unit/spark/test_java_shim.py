@@ -5,7 +5,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from siltstone.spark.java_shim import DROPPED_ARGUMENT, shim_folder, write_shim
+from siltstone.spark.java import DROPPED_ARGUMENT, shim_folder, write_shim
 
 
 def echoing_java(folder: Path) -> Path:

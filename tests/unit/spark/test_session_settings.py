@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from siltstone.spark.session_settings import is_local, settings_for, with_retries
+from siltstone.spark.session import is_local, settings_for, with_retries
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -10,8 +10,8 @@ from siltstone.metadata.service import ServiceClosed
 from siltstone.metadata.store.port import LogDamaged
 from siltstone.object_store.port import StoreDenied
 from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.wal.log_directory import LogDirectory
 from siltstone.stream_engine.wal.port import WalInUse
-from siltstone.stream_engine.wal.segment_directory import SegmentDirectory
 from support.engine_world import SMALL, HeldPuts, World, payloads_of, settled
 
 
@@ -75,7 +75,7 @@ def test_t17_shutdown_is_not_blocked_by_a_failing_trim(tmp_path, monkeypatch):
     def refuse(self, segment):
         raise PermissionError("no")
 
-    monkeypatch.setattr(SegmentDirectory, "retire", refuse)
+    monkeypatch.setattr(LogDirectory, "retire", refuse)
 
     async def scenario(world, node):
         stream = await node.new_stream()

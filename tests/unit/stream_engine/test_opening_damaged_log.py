@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.object_formats.wal_segment import DamagedWal
+from siltstone.object_formats.log_file import DamagedWal
+from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import WalOfAnotherStore
-from siltstone.stream_engine.wal.segment_directory import IDENTITY_FILE
 from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World
 
 APPENDS = 12

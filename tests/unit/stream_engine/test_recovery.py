@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from siltstone.object_formats.wal_segment import WalRecord
+from siltstone.object_formats.log_file import WalRecord
 from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
 from support.batches import batch
 

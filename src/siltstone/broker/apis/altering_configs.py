@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from siltstone.broker.apis.config_resources import ResourceType, no_such_resource, topic_of
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages import alter_configs as whole
 from siltstone.kafka_protocol.messages import incremental_alter_configs as incremental

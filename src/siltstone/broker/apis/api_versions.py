@@ -6,10 +6,9 @@ answered before any handler.
 
 import re
 
-from siltstone.broker.answering import EncodedBody
-from siltstone.broker.context import RequestContext
 from siltstone.broker.parts import BrokerParts
-from siltstone.kafka_protocol.api_versions import api_versions_body
+from siltstone.broker.request import EncodedBody, RequestContext
+from siltstone.kafka_protocol.announced import api_versions_body
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

@@ -3,8 +3,7 @@
 from enum import IntEnum
 
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.names import why_illegal
-from siltstone.broker.topics.refusals import UnknownTopic
+from siltstone.broker.topics.names import UnknownTopic, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.metadata.refusals import InvalidTopicName
 from siltstone.model.errors import InvalidRequest

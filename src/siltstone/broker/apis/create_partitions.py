@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from siltstone.broker.apis.assigned_replicas import check_replicas
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.refusals import (
+from siltstone.broker.request import RequestContext
+from siltstone.broker.topics.creating import check_replicas
+from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
     InvalidReplicaAssignment,
@@ -83,7 +83,7 @@ def _check_assignments(parts: BrokerParts, asked: CreatePartitionsTopic, added: 
             "specified."
         )
     for assignment in assignments:
-        check_replicas(parts, assignment.broker_ids)
+        check_replicas(parts.node_id, assignment.broker_ids)
 
 
 def _refused(name: str, failure: SiltstoneError) -> CreatePartitionsTopicResult:

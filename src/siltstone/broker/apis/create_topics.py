@@ -5,14 +5,13 @@ Topics of one request are created side by side, so that their commands share an 
 
 from collections import Counter
 
-from siltstone.broker.apis.assigned_replicas import check_replicas
 from siltstone.broker.apis.config_entries import topic_entries
 from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic
-from siltstone.broker.topics.refusals import InvalidReplicaAssignment, TooManyPartitionsAtOnce
+from siltstone.broker.request import RequestContext
+from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic, check_replicas
+from siltstone.broker.topics.names import InvalidReplicaAssignment, TooManyPartitionsAtOnce
 from siltstone.kafka_protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -108,7 +107,7 @@ def _assigned(parts: BrokerParts, topic: CreatableTopic) -> int:
     if sorted(indexes) != list(range(len(indexes))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     for assignment in topic.assignments:
-        check_replicas(parts, assignment.broker_ids)
+        check_replicas(parts.node_id, assignment.broker_ids)
     return REPLICATION_FACTOR
 
 

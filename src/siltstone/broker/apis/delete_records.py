@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,

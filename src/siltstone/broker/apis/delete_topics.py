@@ -5,11 +5,10 @@ from collections import Counter
 
 import msgspec
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.names import OFFSETS_TOPIC
-from siltstone.broker.topics.refusals import InternalTopic, UnknownTopic, UnknownTopicId
+from siltstone.broker.request import RequestContext
+from siltstone.broker.topics.names import OFFSETS_TOPIC, InternalTopic, UnknownTopic, UnknownTopicId
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -1,8 +1,8 @@
 """DescribeCluster: this broker, which is also its own controller (item 15)."""
 
-from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED
-from siltstone.broker.context import RequestContext
+from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -8,9 +8,9 @@ from siltstone.broker.apis.config_resources import (
     no_such_resource,
     topic_of,
 )
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -4,12 +4,11 @@ Topics come in the order of their names, and the cursor names the first partitio
 topic there or not.
 """
 
-from siltstone.broker.apis.operations import TOPIC_OPERATIONS
-from siltstone.broker.context import RequestContext
+from siltstone.broker.apis.topic_description import TOPIC_OPERATIONS
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
-from siltstone.broker.topics.refusals import UnknownTopic
+from siltstone.broker.request import RequestContext
+from siltstone.broker.topics.names import INTERNAL_TOPICS, UnknownTopic, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (

@@ -6,8 +6,7 @@ news. Items 27 to 34 of docs/scenarios.md.
 
 from collections.abc import Iterable, Sequence
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.fetching.long_poll import long_poll
+from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -19,9 +18,9 @@ from siltstone.broker.fetching.sessions import (
     SentState,
     SessionRefused,
 )
-from siltstone.broker.fetching.waiting import OpenWaits
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.codec import decode, encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import (

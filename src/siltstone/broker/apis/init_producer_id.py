@@ -5,9 +5,9 @@ fences nothing, because nobody else can have the old id. Transactions are refuse
 client gives up at once.
 """
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from siltstone.model.errors import SiltstoneError

@@ -16,12 +16,12 @@ timestamp version answer
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.partition_checks import leader_epoch_error
+from siltstone.broker.fetching.wanted import leader_epoch_error
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.time_lookup import TimedOffset, offset_for_time, offset_of_newest_time
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -1,14 +1,16 @@
 """Metadata: this broker at the address its client came to, and the topics it leads; clients begin with it and return to
 it. Semantics: items 12 to 18 of docs/scenarios.md."""
 
-from siltstone.broker.answering import EncodedBody
-from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from siltstone.broker.apis.topic_description import written_topic
-from siltstone.broker.context import RequestContext
+from siltstone.broker.apis.topic_description import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+    written_topic,
+)
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
-from siltstone.broker.topics.refusals import UnknownTopic, UnknownTopicId
+from siltstone.broker.request import EncodedBody, RequestContext
+from siltstone.broker.topics.names import INTERNAL_TOPICS, UnknownTopic, UnknownTopicId, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.metadata import (
     MetadataRequest,

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.partition_checks import leader_epoch_error
+from siltstone.broker.fetching.wanted import leader_epoch_error
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

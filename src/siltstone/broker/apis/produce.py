@@ -12,13 +12,11 @@ from typing import Any
 
 import msgspec
 
-from siltstone.broker.answering import frame_of
-from siltstone.broker.context import RequestContext
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import Answer, CloseConnection
+from siltstone.broker.request import Answer, CloseConnection, RequestContext, frame_of
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.codec import decode_in_place, encode
 from siltstone.kafka_protocol.error_code import ErrorCode

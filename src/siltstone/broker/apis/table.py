@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from siltstone.broker.answering import EncodedBody
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
@@ -19,20 +18,22 @@ from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.list_offsets import handle_list_offsets
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
-from siltstone.broker.context import RequestContext
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
 from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
 from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
-from siltstone.broker.groups.apis.heartbeat import handle_heartbeat
-from siltstone.broker.groups.apis.join_group import handle_join_group
-from siltstone.broker.groups.apis.leave_group import handle_leave_group
 from siltstone.broker.groups.apis.list_groups import handle_list_groups
+from siltstone.broker.groups.apis.membership import (
+    handle_heartbeat,
+    handle_join_group,
+    handle_leave_group,
+    handle_sync_group,
+)
 from siltstone.broker.groups.apis.offset_commit import handle_offset_commit
 from siltstone.broker.groups.apis.offset_delete import handle_offset_delete
 from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
-from siltstone.broker.groups.apis.sync_group import handle_sync_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import EncodedBody, RequestContext
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message

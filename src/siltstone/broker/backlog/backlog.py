@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from siltstone.broker.backlog.moving import GroupMover
+from siltstone.broker.backlog.positions import Registrations
 from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.backlog.quota_check import PartitionBacklog, QuotaCheck
-from siltstone.broker.backlog.registrations import Registrations
 from siltstone.broker.backlog.time_to_live import TimeToLive
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.groups.groups import Groups
@@ -19,8 +19,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import MIRROR_AT_CLOSE_STALLED_MS_MAX
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
-from siltstone.stream_engine.closing import ends_while_it_progresses
+from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 
 log = logging.getLogger(__name__)
 

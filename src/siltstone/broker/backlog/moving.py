@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 
 from siltstone.broker.backlog.progress_mirror import ProgressMirror
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.rules.actions import OffsetsMoved
 from siltstone.broker.groups.rules.requests import MoveOffsets
 from siltstone.broker.topics.registry import Topic
@@ -40,7 +40,7 @@ class GroupMover:
         again the next time."""
         before: dict[int, int] = {}
 
-        def made(cell: GroupCell | None) -> MoveOffsets:
+        def made(cell: KnownGroup | None) -> MoveOffsets:
             committed = {} if cell is None else cell.offsets
             for partition in targets:
                 standing = committed.get((topic.name, partition))

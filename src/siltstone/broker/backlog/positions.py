@@ -1,15 +1,63 @@
-"""How far a group is, as far as that is durable."""
+"""How far a group is, as far as that is durable.
+
+Which groups are registered with which topics (``siltstone.retention.groups``), as the metadata say just now.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
-from siltstone.broker.topics.registry import Topic
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.maintenance.retention.groups import NO_OFFSET
+
+
+class Registrations:
+    """A look-up costs a dictionary read while no topic is created, altered or deleted."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._all: tuple[Topic, ...] | None = None
+        self._by_group: dict[str, tuple[Topic, ...]] = {}
+        self._with_groups: tuple[Topic, ...] = ()
+
+    def by_group(self) -> Mapping[str, tuple[Topic, ...]]:
+        """The same object as long as nothing changes."""
+        self._follow()
+        return self._by_group
+
+    def topics_of(self, group: str) -> tuple[Topic, ...]:
+        return self.by_group().get(group, ())
+
+    def names_of(self, group: str) -> Collection[str]:
+        """Of the topics that keep their data for the group."""
+        topics = self.by_group().get(group)
+        return () if topics is None else {topic.name for topic in topics}
+
+    def topics(self) -> tuple[Topic, ...]:
+        """Those with registered groups."""
+        self._follow()
+        return self._with_groups
+
+    def _follow(self) -> None:
+        everything = self._topics.all()
+        if everything is self._all:
+            return
+        self._all = everything
+        self._with_groups = tuple(_with_groups(everything))
+        by_group: dict[str, tuple[Topic, ...]] = {}
+        for topic in self._with_groups:
+            for group in topic.config.retention_groups:
+                by_group[group] = (*by_group.get(group, ()), topic)
+        self._by_group = by_group
+
+
+def _with_groups(topics: tuple[Topic, ...]) -> Iterator[Topic]:
+    """The broker's own topics are kept for nobody."""
+    return (topic for topic in topics if topic.config.retention_groups and not topic.is_internal)
 
 
 class GroupPosition(msgspec.Struct, frozen=True):
@@ -36,8 +84,8 @@ def position_at_once(
     return groups.look_at_once(group, _taking(topics))
 
 
-def _taking(topics: tuple[Topic, ...]) -> Callable[[GroupCell | None], GroupPosition]:
-    def taken(cell: GroupCell | None) -> GroupPosition:
+def _taking(topics: tuple[Topic, ...]) -> Callable[[KnownGroup | None], GroupPosition]:
+    def taken(cell: KnownGroup | None) -> GroupPosition:
         offsets = {
             topic.id: tuple(_offset(cell, topic, i) for i in range(topic.partition_count)) for topic in topics
         }
@@ -49,7 +97,7 @@ def _taking(topics: tuple[Topic, ...]) -> Callable[[GroupCell | None], GroupPosi
     return taken
 
 
-def _offset(cell: GroupCell | None, topic: Topic, partition: int) -> int:
+def _offset(cell: KnownGroup | None, topic: Topic, partition: int) -> int:
     """What was committed before the topic was made is about one with its name that is gone."""
     committed = None if cell is None else cell.offsets.get((topic.name, partition))
     if committed is None or committed.committed_ms < topic.metadata.created_ms:

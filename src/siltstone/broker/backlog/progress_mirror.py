@@ -17,8 +17,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from siltstone.broker.backlog.positions import GroupPosition, position_at_once, position_of
-from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.backlog.positions import GroupPosition, Registrations, position_at_once, position_of
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.rules.requests import TopicPartition
 from siltstone.broker.topics.names import OFFSETS_TOPIC

@@ -5,11 +5,9 @@ import logging
 
 import msgspec
 
-from siltstone.broker.backlog.measuring import BacklogMeasure
 from siltstone.broker.backlog.moving import GroupMover
-from siltstone.broker.backlog.positions import GroupPosition, position_of
-from siltstone.broker.backlog.quota_rules import Backlog, backlog_of, evictions, verdict_on
-from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.backlog.positions import GroupPosition, Registrations, position_of
+from siltstone.broker.backlog.quota_rules import Backlog, BacklogMeasure, backlog_of, evictions, verdict_on
 from siltstone.broker.backlog.verdicts import PartitionKey, QuotaVerdicts, Sentence
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions

@@ -7,8 +7,7 @@ left alone: it commits itself.
 import logging
 
 from siltstone.broker.backlog.moving import GroupMover
-from siltstone.broker.backlog.positions import position_of
-from siltstone.broker.backlog.registrations import Registrations
+from siltstone.broker.backlog.positions import Registrations, position_of
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions

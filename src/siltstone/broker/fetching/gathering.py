@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.partition_checks import check_partition
-from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition, check_partition
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionGone, Partitions
 from siltstone.kafka_protocol.error_code import ErrorCode

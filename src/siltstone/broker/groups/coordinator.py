@@ -10,26 +10,30 @@ While it is active, requests are decided as they come (``cells``), and answered 
 (``log_writer``). What is in memory is a function of the log but for rebalances under way, so whatever goes wrong,
 reading the log again is safe: to members it looks like a rebalance at worst, and no offset that was acknowledged is
 lost.
+
+The live state written anew at the log's end, so that what lies before it can go.
+
+It is written a thousand records at a time while everything goes on, and is right all the same: a key's record here
+holds what the key holds when it is written; whatever changes later comes later in the log; what was removed before
+has its tombstone after ``start`` or, removed before that, no record at all.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from siltstone.broker.groups.cell import GroupCell
-from siltstone.broker.groups.cells import GroupCells
-from siltstone.broker.groups.checkpoint import write_checkpoint
 from siltstone.broker.groups.environment import GroupEnvironment
-from siltstone.broker.groups.expiring import OffsetExpiry
+from siltstone.broker.groups.known_groups import KnownGroup, KnownGroups, OffsetExpiry
 from siltstone.broker.groups.loading import Replay, replay
-from siltstone.broker.groups.log_port import GroupLog, GroupLogs
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, encode_record
+from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.actions import Answer
 from siltstone.broker.groups.rules.requests import ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -43,10 +47,47 @@ from siltstone.model.limits import (
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
+RECORDS_PER_STEP = 1_000
+"""A few milliseconds of the event loop, and as many records of memory."""
+
+
+async def write_checkpoint(cells: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog) -> bool:
+    """``cells`` change while it runs. False: an append failed, and nothing was trimmed. Raises what trimming raises."""
+    start_offset = log.next_offset
+    step: list[EncodedRecord] = []
+    for record in _live_records(cells):
+        step.append(record)
+        if len(step) == RECORDS_PER_STEP:
+            writer.add(step)
+            step = []
+            if await writer.flushed() is not True:
+                return False
+    writer.add(step)
+    if await writer.flushed() is not True:
+        return False
+    await log.trim_before(start_offset)
+    return True
+
+
+def _live_records(cells: Mapping[str, KnownGroup]) -> Iterator[EncodedRecord]:
+    """Each as it is when it is asked for."""
+    for group_id in list(cells):
+        cell = cells.get(group_id)
+        if cell is None:
+            continue
+        group = cell.record_of_group()
+        if group is not None:
+            yield encode_record(group)
+        for topic_partition in list(cell.offsets):
+            offset = cell.record_of_offset(topic_partition)
+            if offset is not None:
+                yield encode_record(offset)
+
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-MakeRequest: TypeAlias = Callable[[GroupCell | None], Request | ErrorCode]
+MakeRequest: TypeAlias = Callable[[KnownGroup | None], Request | ErrorCode]
 
 
 class Phase(Enum):
@@ -84,7 +125,7 @@ class GroupCoordinator:
         self._tasks = TaskGroup(f"group-coordinator-{partition}", self._task_failed)
         self._phase = Phase.LOADING
         self._log: GroupLog | None = None
-        self._groups: GroupCells | None = None
+        self._groups: KnownGroups | None = None
         self._expiry: OffsetExpiry | None = None
         self._last_writer: LogWriter | None = None
         self._log_records_before = 0
@@ -126,7 +167,7 @@ class GroupCoordinator:
             self._write_anew_if_long()
         return answer
 
-    def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> "asyncio.Future[T | ErrorCode]":
+    def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> "asyncio.Future[T | ErrorCode]":
         """``take`` is called at once; what it returns is given when what it saw is durable."""
         answer: asyncio.Future[T | ErrorCode] = asyncio.get_running_loop().create_future()
         if self._groups is None:
@@ -135,7 +176,7 @@ class GroupCoordinator:
             self._groups.writer.give(group_id, answer, take(self._groups.cells.get(group_id)))
         return answer
 
-    def look_at_all(self, take: Callable[[GroupCell], T]) -> list[T] | ErrorCode:
+    def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
         """Of every group, as it is now, durable or not."""
         if self._groups is None:
             return REFUSALS[self._phase]
@@ -206,7 +247,7 @@ class GroupCoordinator:
             return
         writer = LogWriter(group_log, self._tasks, self._fail)
         self._log, self._log_records_before = group_log, loaded.records_read
-        self._groups = GroupCells(loaded.cells, writer, self._environment, self._ring)
+        self._groups = KnownGroups(loaded.cells, writer, self._environment, self._ring)
         self._expiry = OffsetExpiry(self._groups, self._environment, self._fail)
         self._expiry.start()
         self._is_checkpointing = False
@@ -286,7 +327,7 @@ class GroupCoordinator:
             self._checkpoints += 1
 
 
-def _forget(groups: GroupCells, is_over: Callable[[str, CommittedOffset], bool]) -> None:
+def _forget(groups: KnownGroups, is_over: Callable[[str, CommittedOffset], bool]) -> None:
     for group_id, cell in list(groups.cells.items()):
         offsets = tuple(key for key, committed in cell.offsets.items() if is_over(key[0], committed))
         if offsets:

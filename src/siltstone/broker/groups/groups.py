@@ -1,4 +1,7 @@
-"""All consumer groups of this node: each group's coordinator, found by Kafka's rule."""
+"""All consumer groups of this node: each group's coordinator, found by Kafka's rule.
+
+Which partition of ``__consumer_offsets`` a group belongs to: Kafka's rule, so that tools which compute it agree.
+"""
 
 import asyncio
 import logging
@@ -8,22 +11,34 @@ from typing import TypeVar
 
 import msgspec
 
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.coordinator import CoordinatorStatistics, GroupCoordinator, MakeRequest
-from siltstone.broker.groups.environment import GroupEnvironment
-from siltstone.broker.groups.log_port import GroupLogs
-from siltstone.broker.groups.memory import GroupMemory
-from siltstone.broker.groups.partition_of_group import partition_of_group
-from siltstone.broker.groups.progress_port import GroupProgressPort
+from siltstone.broker.groups.environment import GroupEnvironment, GroupMemory
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.ports import GroupLogs, GroupProgressPort, KnownTopics
 from siltstone.broker.groups.rules.actions import Answer
 from siltstone.broker.groups.rules.requests import Request, TopicPartition
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
-from siltstone.broker.groups.topics_port import KnownTopics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
+
+
+def partition_of_group(group_id: str, partition_count: int) -> int:
+    """|hash| mod count, where the hash is Java's of a String and the most negative number counts as 0."""
+    hashed = java_string_hash(group_id)
+    return 0 if hashed == -(2**31) else abs(hashed) % partition_count
+
+
+def java_string_hash(text: str) -> int:
+    """Over UTF-16 code units, in 32-bit arithmetic."""
+    hashed = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return hashed - 2**32 if hashed >= 2**31 else hashed
+
 
 log = logging.getLogger(__name__)
 
@@ -103,19 +118,19 @@ class Groups:
             await self._progress.let_go(group_id)
         return answer
 
-    async def look(self, group_id: str, take: Callable[[GroupCell | None], T]) -> T | ErrorCode:
+    async def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> T | ErrorCode:
         coordinator = await self._coordinator_of(group_id)
         return coordinator if isinstance(coordinator, ErrorCode) else await coordinator.look(group_id, take)
 
     def look_at_once(
-        self, group_id: str, take: Callable[[GroupCell | None], T]
+        self, group_id: str, take: Callable[[KnownGroup | None], T]
     ) -> "asyncio.Future[T | ErrorCode] | ErrorCode":
         """As ``look`` where its coordinator is loaded: before ``end_waits``, after which nobody may look any more."""
         if self._partition_count is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self._coordinator(partition_of_group(group_id, self._partition_count)).look(group_id, take)
 
-    async def look_at_all(self, take: Callable[[GroupCell], T]) -> list[T] | ErrorCode:
+    async def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
         """An error when a single coordinator cannot tell."""
         coordinators = await self._all_coordinators()
         if isinstance(coordinators, ErrorCode):

@@ -2,11 +2,11 @@
 
 import logging
 
-from siltstone.broker.groups.cell import GroupCell
-from siltstone.broker.groups.log_port import GroupLog
+from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
 from siltstone.broker.groups.offsets_log.keys import UnknownKey
 from siltstone.broker.groups.offsets_log.record import EncodedRecord, decode_record
+from siltstone.broker.groups.ports import GroupLog
 from siltstone.broker.groups.rules.group import Group, subscribed_topics
 from siltstone.broker.groups.rules.member import Member, Protocol, member_bytes
 from siltstone.broker.groups.rules.states import GroupState
@@ -18,7 +18,7 @@ class Replay:
     """``cells`` are complete after ``finish``."""
 
     def __init__(self) -> None:
-        self.cells: dict[str, GroupCell] = {}
+        self.cells: dict[str, KnownGroup] = {}
         self.records_read = 0
         self._unknown_versions: set[int] = set()
 
@@ -32,12 +32,12 @@ class Replay:
         group_id = record.key.group_id
         cell = self.cells.get(group_id)
         if cell is None:
-            cell = self.cells[group_id] = GroupCell(Group(group_id))
+            cell = self.cells[group_id] = KnownGroup(Group(group_id))
         cell.apply(record)
         if cell.live_records == 0:
             del self.cells[group_id]
 
-    def finish(self) -> dict[str, GroupCell]:
+    def finish(self) -> dict[str, KnownGroup]:
         for group_id, cell in self.cells.items():
             if cell.metadata is not None:
                 cell.group = group_of(group_id, cell.metadata)

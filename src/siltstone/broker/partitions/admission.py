@@ -18,9 +18,8 @@ from siltstone.kafka_protocol.batch_header import (
     patch_max_timestamp,
     read_batch_header,
 )
-from siltstone.kafka_protocol.records.reading import open_batch, takes_long_to_read, timestamp_of
-from siltstone.kafka_protocol.records.recompression import recompress
-from siltstone.kafka_protocol.records.skimming import skim_deltas
+from siltstone.kafka_protocol.records.building import recompress
+from siltstone.kafka_protocol.records.reading import open_batch, skim_deltas, takes_long_to_read, timestamp_of
 from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.record_batch import NO_TIMESTAMP

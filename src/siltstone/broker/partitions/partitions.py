@@ -24,8 +24,7 @@ from siltstone.model.limits import (
     SEGMENTS_CHECKED_AT_ONCE_MAX,
 )
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
-from siltstone.stream_engine.closing import ends_while_it_progresses
+from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.topic_configs.table import TopicConfig

@@ -2,20 +2,28 @@
 
 A topic is created by one metadata command, so nobody ever sees half of one. Names, collisions and what stands already
 are judged there; numbers and configurations are judged here.
+
+Replicas assigned by hand, for CreateTopics and CreatePartitions: this broker is the only one there is.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC, why_illegal
-from siltstone.broker.topics.refusals import InvalidPartitionCount, InvalidReplicationFactor
+from siltstone.broker.topics.names import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    InvalidPartitionCount,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    why_illegal,
+)
 from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.metadata.commands import CreateTopic
-from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.refusals import InvalidTopicName, TopicAlreadyExists
@@ -24,6 +32,22 @@ from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
+
+
+def check_replicas(node_id: int, broker_ids: Sequence[int]) -> None:
+    """Of one partition. Raises InvalidReplicaAssignment."""
+    if not broker_ids:
+        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+    for broker_id in broker_ids:
+        if broker_id != node_id:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+    if len(broker_ids) > 1:
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes the broker {node_id} more than once."
+        )
+
 
 BROKER_DEFAULT = -1
 """Stands for the broker's number of partitions, or of replicas."""

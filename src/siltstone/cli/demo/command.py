@@ -12,12 +12,12 @@ from pathlib import Path
 
 import click
 
-from siltstone.cli.demo.choosing import busiest_and_quiet
 from siltstone.cli.demo.figures import Figures, Held, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
     LATE_TOPIC,
     Flight,
+    busiest_and_quiet,
     flights_file,
     read_flights,
 )
@@ -54,7 +54,7 @@ from siltstone.model.objects import ObjectState
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 
 MISMATCHES_SHOWN_MAX = 5
 PARTITIONS = {FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}

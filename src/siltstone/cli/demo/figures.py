@@ -12,12 +12,12 @@ import msgspec
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from siltstone.object_store.object_index import read_index
+from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectSummary
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import Store, open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 
 FETCH_BYTES = MIB

@@ -2,6 +2,8 @@
 
 The package itself reads its data with pandas when it is imported, so it is not imported: its file is found and read.
 A flight is a record keyed by the tail number of its plane; the very late ones are in a small topic besides.
+
+Which two streams are read to show what reading costs: the busiest partition of the flights, and the late ones.
 """
 
 import csv
@@ -14,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from siltstone.cli.failures import ExtraMissing
+from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import MINUTE_MS
 
 FLIGHTS_TOPIC = "flights"
@@ -72,3 +75,16 @@ def flights_of_lines(header: bytes, lines: Iterable[bytes]) -> Iterator[Flight]:
 
 def _milliseconds(iso_time: str) -> int:
     return int(datetime.fromisoformat(iso_time).timestamp() * 1000)
+
+
+def busiest_and_quiet(image: MetadataImage) -> dict[str, int]:
+    """Topic and partition, as ``flights-3`` → id of its data stream."""
+    data = _data_streams(image, FLIGHTS_TOPIC)
+    busiest = max(range(len(data)), key=lambda index: image.streams[data[index]].end_offset)
+    quiet = _data_streams(image, LATE_TOPIC)
+    return {f"{FLIGHTS_TOPIC}-{busiest}": data[busiest], f"{LATE_TOPIC}-0": quiet[0]}
+
+
+def _data_streams(image: MetadataImage, topic_name: str) -> list[int]:
+    topic = image.topics[image.topic_ids[topic_name]]
+    return [partition.data_stream_id for partition in topic.partitions]

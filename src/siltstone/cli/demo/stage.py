@@ -10,7 +10,7 @@ from siltstone.cli.demo.story import Story
 from siltstone.maintenance.tasks.runner import Runner
 from siltstone.runtime.clock import Clock
 from siltstone.server.embedded import Broker
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.model.limits import KIB, MIB
-from siltstone.server.settings import SETTINGS_FILE, StoreSettings, load_settings
+from siltstone.server.settings.store import SETTINGS_FILE, StoreSettings, load_settings
 
 OBJECTS_WANTED = 32
 CACHE_BLOCK_BYTES_MIN = 16 * KIB

@@ -7,10 +7,9 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.escaping import cell
 from siltstone.cli.groups.lag import PartitionLag, end_offsets
 from siltstone.cli.output import facts, print_json, results, table
-from siltstone.cli.words import count_words, counted
+from siltstone.cli.words import cell, count_words, counted
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.groups import Group, Member, committed_offsets, find_group
 

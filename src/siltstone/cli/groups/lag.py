@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.offsets import LATEST, offsets_at
-from siltstone.kafka_client.topic_partition import TopicPartition
 
 
 class PartitionLag(msgspec.Struct, frozen=True):

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import RenderableType
 
-from siltstone.cli.escaping import cell
 from siltstone.cli.groups.lag import end_offsets, total_lag
 from siltstone.cli.output import table
-from siltstone.cli.words import count_words
+from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.groups import all_groups, committed_offsets
 

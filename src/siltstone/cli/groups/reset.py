@@ -7,14 +7,11 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.escaping import cell
 from siltstone.cli.output import print_json, remarks, results, table
-from siltstone.cli.positions import parse_position
-from siltstone.cli.resolving import resolve
-from siltstone.cli.words import count_words, counted
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.cli.positions import parse_position, resolve
+from siltstone.cli.words import cell, count_words, counted
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.groups import Group, commit_offsets, committed_offsets, find_group
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topics, partitions_of
 from siltstone.model.errors import InvalidRequest
 

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 import msgspec
 
 from siltstone.cli.inspecting.source import ObjectSource
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import TAIL_READ_BYTES
-from siltstone.model.record_batch import RecordBatch
+from siltstone.model.record_batch import BlockEntry, RecordBatch
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.block_check import verify_block
-from siltstone.object_formats.block_index import BlockIndex
+from siltstone.object_formats.block_index import BlockIndex, verify_block
 from siltstone.object_formats.footer import FORMAT_VERSION, Footer, decode_footer
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 from siltstone.object_store.port import ObjectNotFound

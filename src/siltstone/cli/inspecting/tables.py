@@ -10,9 +10,8 @@ from siltstone.cli.inspecting.source import ObjectSource
 from siltstone.cli.output import facts, table
 from siltstone.cli.words import count_words, counted, size_words, time_words
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectKind
-from siltstone.model.record_batch import RecordBatch
+from siltstone.model.record_batch import BlockEntry, RecordBatch
 
 _KIND_WORDS = {
     ObjectKind.STREAM_SET_OBJECT: "SSO, a stream set object: blocks of many streams",

@@ -9,7 +9,7 @@ from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.maintenance.pipeline.scope import Scope, topics_named
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.setting_values import Unit, written_quantity
+from siltstone.server.settings.values import Unit, written_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])
 

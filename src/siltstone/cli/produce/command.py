@@ -15,7 +15,7 @@ from siltstone.cli.words import count_words, counted, seconds_words, size_words
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.configs import topic_configs
 from siltstone.kafka_client.failures import KafkaRefusal, PartitionUnknown, TopicUnknown
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
 from siltstone.kafka_client.producing.producer import BATCH_BYTES, Producer
 from siltstone.kafka_client.topics import create_topic, find_topic, partitions_of
 from siltstone.kafka_protocol.batch_header import Codec

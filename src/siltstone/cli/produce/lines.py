@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from siltstone.cli.json_records import LineRefused, read_record
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
-from siltstone.kafka_protocol.records.record import RecordHeader
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
+from siltstone.kafka_protocol.records.reading import RecordHeader
 from siltstone.model.errors import InvalidRequest
 
 TEXT, JSON = "text", "json"

@@ -7,11 +7,10 @@ import msgspec
 
 from siltstone.cli import output
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.escaping import shown_bytes
 from siltstone.cli.failures import Failure
 from siltstone.cli.json_records import written_bytes
 from siltstone.cli.tail.formats import moment_words
-from siltstone.cli.words import counted, size_words
+from siltstone.cli.words import counted, shown_bytes, size_words
 from siltstone.kafka_client.keyed_view import Entry, KeyedView
 from siltstone.model.limits import MIB
 

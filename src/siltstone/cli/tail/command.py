@@ -11,13 +11,11 @@ import msgspec
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remarks
-from siltstone.cli.positions import Position, parse_position
-from siltstone.cli.resolving import resolve
+from siltstone.cli.positions import Position, parse_position, resolve
 from siltstone.cli.tail.formats import FORMATS, JSON, TEXT, Columns, Writer, record_writer
 from siltstone.cli.tail.sink import ReaderGone, Sink
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.following import Following, Found
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topic, partitions_of
 
 LAST_DEFAULT = 10

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from siltstone.cli.escaping import shown, shown_bytes
 from siltstone.cli.json_records import written_record
-from siltstone.kafka_client.topic_partition import TopicPartition
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.cli.words import shown, shown_bytes
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.buffers import Buffer
 
 TEXT, JSON, RAW = "text", "json", "raw"

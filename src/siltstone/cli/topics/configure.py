@@ -1,4 +1,7 @@
-"""``siltstone topics configure NAME key=value …``."""
+"""``siltstone topics configure NAME key=value …``.
+
+``name=value`` as typed for configurations: ``retention.ms=7d`` means what it means in settings. Pure.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,12 +9,28 @@ import click
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.escaping import cell
 from siltstone.cli.output import print_json, remarks, results, table
-from siltstone.cli.topics.assignments import parse_assignments
+from siltstone.cli.words import cell
 from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.model.errors import InvalidRequest
+from siltstone.server.settings.values import topic_config_text
+
+
+class NoAssignment(InvalidRequest):
+    """What should be NAME=VALUE is not."""
+
+
+def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Raises NoAssignment."""
+    assigned: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise NoAssignment(f"{option} {text!r}: write NAME=VALUE, such as retention.ms=7d")
+        assigned[name.strip()] = topic_config_text(name.strip(), value.strip())
+    return assigned
+
 
 PARTITIONS = "partitions"
 

@@ -4,7 +4,7 @@ import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
-from siltstone.cli.topics.assignments import parse_assignments
+from siltstone.cli.topics.configure import parse_assignments
 from siltstone.cli.topics.topic_ids import written_topic_id
 from siltstone.cli.words import counted
 from siltstone.kafka_client.failures import KafkaRefusal

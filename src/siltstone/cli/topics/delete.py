@@ -2,9 +2,8 @@
 
 import click
 
-from siltstone.cli.asking import confirm, yes_option
+from siltstone.cli.asking import confirm, tell_deleted, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.deleting import tell_deleted
 from siltstone.cli.topics.listing import led_partitions
 from siltstone.cli.words import counted
 from siltstone.kafka_client.cluster import Cluster

@@ -7,11 +7,10 @@ import msgspec
 from rich.console import Console, RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
-from siltstone.cli.escaping import cell
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.topics.listing import led_partitions
 from siltstone.cli.topics.topic_ids import written_topic_id
-from siltstone.cli.words import count_words, time_words
+from siltstone.cli.words import cell, count_words, time_words
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.configs import ConfigSource, TopicConfig, topic_configs
 from siltstone.kafka_client.offsets import NEWEST, ends_of, offsets_at

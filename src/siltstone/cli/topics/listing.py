@@ -5,14 +5,12 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import RenderableType
 
-from siltstone.cli.escaping import cell
 from siltstone.cli.output import table
 from siltstone.cli.topics.topic_ids import written_topic_id
-from siltstone.cli.words import count_words
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.cli.words import cell, count_words
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.configs import topic_configs
 from siltstone.kafka_client.offsets import ends_of
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import all_topics
 from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
 

@@ -4,18 +4,20 @@ Several requests are under way to each leader. When anything goes wrong that may
 has moved) all connections are dropped, and what nobody has acknowledged is sent again from the oldest on, one batch at
 a time: the broker knows the producer and its sequence numbers, and takes none twice. The first batch of each partition
 travels alone, since a broker that knows nothing of a producer takes any sequence number from it.
+
+Records on their way: one, and a batch of them.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from siltstone.kafka_client.cluster import Cluster
+import msgspec
+
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import Connection
 from siltstone.kafka_client.failures import NOT_READY, KafkaNotReady, KafkaRefusal, words_of
 from siltstone.kafka_client.patience import Patience
-from siltstone.kafka_client.producing.outgoing import OutgoingBatch
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_client.topics import find_topics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import (
@@ -25,7 +27,30 @@ from siltstone.kafka_protocol.messages.produce import (
     ProduceResponse,
     ProduceTopic,
 )
+from siltstone.kafka_protocol.records.reading import RecordHeader
+from siltstone.model.buffers import Buffer
 from siltstone.model.errors import Unavailable
+
+
+class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """``line``: where it stands in the input. ``timestamp_ms`` None: now. ``partition`` None: the key decides."""
+
+    line: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[RecordHeader, ...] = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+class OutgoingBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """``number``: its place among all batches. ``lines``: those of its records, in order."""
+
+    number: int
+    partition: TopicPartition
+    data: Buffer
+    lines: list[int]
+
 
 REQUESTS_UNDER_WAY_MAX = 5
 """Of how many batches of a producer a broker remembers [KIP-98]."""

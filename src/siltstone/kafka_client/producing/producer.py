@@ -2,22 +2,90 @@
 
 ``add`` gathers and sends what is full; ``flush`` returns when everything is durable at the broker. The bytes of open
 batches are bounded whatever the number of partitions.
+
+The identity under which a producer's repetitions are recognised (KIP-98).
+
+Which partition a record goes to, as Java clients decide it: records of one key stay together whoever wrote them.
+
+murmur2 of the key, without its sign, modulo the number of partitions. Records without a key go to one partition for as
+long as one batch, then to the next. Source of the rule: Kafka's BuiltInPartitioner and Utils.murmur2.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from struct import unpack_from
 
 import msgspec
 
-from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.producing.delivery import UNKNOWN_OFFSET, Delivery
-from siltstone.kafka_client.producing.identity import new_identity
-from siltstone.kafka_client.producing.outgoing import OutgoingBatch, OutgoingRecord
-from siltstone.kafka_client.producing.partitioner import RoundRobin, partition_of_key
-from siltstone.kafka_client.topic_partition import TopicPartition
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.failures import refuse_error
+from siltstone.kafka_client.producing.delivery import UNKNOWN_OFFSET, Delivery, OutgoingBatch, OutgoingRecord
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, SEQUENCE_MASK, Codec
+from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
+from siltstone.model.buffers import Buffer
 from siltstone.model.limits import KIB, MIB
+
+_NO_TRANSACTIONS_TIMEOUT_MS = 60_000
+"""Means nothing without a transactional id, but has to be a time."""
+
+
+class ProducerIdentity(msgspec.Struct, frozen=True):
+    producer_id: int
+    epoch: int
+
+
+def new_identity(cluster: Cluster) -> ProducerIdentity:
+    """Raises KafkaRefusal, KafkaNotReady."""
+    return cluster.patiently(lambda: _new_identity(cluster))
+
+
+def _new_identity(cluster: Cluster) -> ProducerIdentity:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTIONS_TIMEOUT_MS)
+    answer = cluster.ask(request, InitProducerIdResponse)
+    refuse_error(answer.error_code, "a producer id")
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+_SEED = 0x9747B28C
+_FACTOR = 0x5BD1E995
+_MASK = 0xFFFF_FFFF
+_POSITIVE = 0x7FFF_FFFF
+
+
+def murmur2(data: Buffer) -> int:
+    """32 bits, unsigned."""
+    length = len(data)
+    words = length // 4
+    hashed = (_SEED ^ length) & _MASK
+    for word in unpack_from(f"<{words}I", data):
+        mixed = word * _FACTOR & _MASK
+        mixed ^= mixed >> 24
+        hashed = (hashed * _FACTOR ^ mixed * _FACTOR) & _MASK
+    if rest := data[4 * words :]:
+        hashed = (hashed ^ int.from_bytes(rest, "little")) * _FACTOR & _MASK
+    hashed ^= hashed >> 13
+    hashed = hashed * _FACTOR & _MASK
+    return hashed ^ hashed >> 15
+
+
+@lru_cache(maxsize=65_536)  # keys come again, and a hash in Python takes longer than looking it up
+def partition_of_key(key: bytes, partition_count: int) -> int:
+    return (murmur2(key) & _POSITIVE) % partition_count
+
+
+class RoundRobin:
+    """For records without a key."""
+
+    def __init__(self, partition_count: int, first: int) -> None:
+        self._partition_count = partition_count
+        self.partition = first % partition_count
+
+    def turn(self) -> None:
+        """The batch is full: the next partition's turn."""
+        self.partition = (self.partition + 1) % self._partition_count
+
 
 BATCH_BYTES = 256 * KIB
 """Past this a larger batch gains little; half of it is under Kafka's usual limit of 1 MiB in any case."""

@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     ArrayOf,
     Blob,
     Field,
-    Group,
+    FieldGroup,
     Layout,
     TaggedField,
     Text,
@@ -89,7 +89,7 @@ class _Decoder:
         self.source.line(f"p += {calcsize('>' + codes)}")
         self.run.clear()
 
-    def group(self, group: Group) -> str:
+    def group(self, group: FieldGroup) -> str:
         """Reads a structure's fields; the expression that makes the structure."""
         values = [(field.name, self.value(field)) for field in group.fields]
         if self.flexible:
@@ -107,11 +107,11 @@ class _Decoder:
             value = self.source.name("v")
             self.run.append((wire.code, value))
             return value
-        if isinstance(wire, Group):
+        if isinstance(wire, FieldGroup):
             return self.nullable_group(wire) if nullable else self.group(wire)
         return self.sized(wire, label, nullable)
 
-    def nullable_group(self, group: Group) -> str:
+    def nullable_group(self, group: FieldGroup) -> str:
         present, value = self.source.name("n"), self.source.name("v")
         self.run.append(("b", present))
         self.flush()
@@ -184,7 +184,7 @@ class _Decoder:
             self.flush()
             self.source.line(f"{value}.append({made})")
 
-    def tagged(self, group: Group) -> list[tuple[str, str]]:
+    def tagged(self, group: FieldGroup) -> list[tuple[str, str]]:
         """Reads what stands behind the fields of a structure: known tags, and those to be skipped."""
         count = self.source.name("n")
         self.run.append(("B", count))
@@ -198,7 +198,7 @@ class _Decoder:
                 self.source.line(f"p = skip_tagged(data, p, {count})")
         return values
 
-    def default(self, group: Group, known: TaggedField) -> str:
+    def default(self, group: FieldGroup, known: TaggedField) -> str:
         value = self.source.name("v")
         default = default_of(group, known.field)
         self.source.line(
@@ -206,7 +206,7 @@ class _Decoder:
         )
         return value
 
-    def known_tags(self, group: Group, count: str, values: list[str]) -> None:
+    def known_tags(self, group: FieldGroup, count: str, values: list[str]) -> None:
         tag, end = self.source.name("tag"), self.source.name("end")
         with self.source.block(f"for _ in range({count}):"):
             self.source.line(f"{tag}, p, {end} = tagged_at(data, p)")

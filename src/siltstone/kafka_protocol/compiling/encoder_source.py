@@ -12,7 +12,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     ArrayOf,
     Blob,
     Field,
-    Group,
+    FieldGroup,
     Layout,
     TaggedField,
     Text,
@@ -57,7 +57,7 @@ class _Encoder:
         pack_run = self.source.method_of_struct("".join(code for code, _ in run), "pack")
         return f"{pack_run}({', '.join(value for _, value in run)})"
 
-    def group(self, group: Group, holder: str) -> None:
+    def group(self, group: FieldGroup, holder: str) -> None:
         for field in group.fields:
             self.value(field, f"{holder}.{field.name}")
         if self.flexible and group.tagged:
@@ -71,14 +71,14 @@ class _Encoder:
     def of_type(self, wire: WireType, value: str, nullable: bool) -> None:
         if isinstance(wire, Number):
             self.run.append((wire.code, f"check_uuid({value})" if wire.code == "16s" else value))
-        elif isinstance(wire, Group):
+        elif isinstance(wire, FieldGroup):
             self.nested(wire, value, nullable)
         elif isinstance(wire, ArrayOf):
             self.array(wire.element, value, nullable)
         else:
             self.bytes_of(wire, value, nullable)
 
-    def nested(self, group: Group, value: str, nullable: bool) -> None:
+    def nested(self, group: FieldGroup, value: str, nullable: bool) -> None:
         nested = value
         if "." in value:
             nested = self.source.name("m")
@@ -147,7 +147,7 @@ class _Encoder:
             self.of_type(element, each, nullable=False)
             self.flush()
 
-    def tagged(self, group: Group, holder: str) -> None:
+    def tagged(self, group: FieldGroup, holder: str) -> None:
         """Gathers the tagged fields that have to be written, then writes their number and them."""
         self.flush()
         pieces = self.source.name("t")
@@ -158,7 +158,7 @@ class _Encoder:
         with self.source.block(f"for piece in {pieces}:"):
             self.source.line("out += piece")
 
-    def tagged_field(self, group: Group, known: TaggedField, value: str, pieces: str) -> None:
+    def tagged_field(self, group: FieldGroup, known: TaggedField, value: str, pieces: str) -> None:
         default = self.source.constant("default", default_of(group, known.field))
         tagged, outer = self.source.name("v"), self.source.name("out")
         self.source.line(f"{tagged} = {value}")

@@ -30,7 +30,7 @@ class ArrayOf(msgspec.Struct, frozen=True):
     element: "WireType"
 
 
-class Group(msgspec.Struct, frozen=True):
+class FieldGroup(msgspec.Struct, frozen=True):
     """The fields of a structure; when flexible, its tagged fields behind them."""
 
     structure: type[Structure]
@@ -38,7 +38,7 @@ class Group(msgspec.Struct, frozen=True):
     tagged: "tuple[TaggedField, ...]"
 
 
-WireType: TypeAlias = Number | Text | Blob | ArrayOf | Group
+WireType: TypeAlias = Number | Text | Blob | ArrayOf | FieldGroup
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class TaggedField(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    group: Group
+    group: FieldGroup
     flexible: bool
 
     @property
@@ -65,7 +65,7 @@ def layout_of(structure: type[Structure], version: int, flexible: bool) -> Layou
     return Layout(_group(structure, version), flexible)
 
 
-def default_of(group: Group, field: Field) -> Any:
+def default_of(group: FieldGroup, field: Field) -> Any:
     return getattr(group.structure(), field.name)
 
 
@@ -75,14 +75,14 @@ def smallest_bytes(wire: WireType, flexible: bool, nullable: bool = False) -> in
         return wire.size_bytes
     if isinstance(wire, Text):
         return 1 if flexible else 2
-    if not isinstance(wire, Group):
+    if not isinstance(wire, FieldGroup):
         return 1 if flexible else 4
     if nullable:
         return 1
     return int(flexible) + sum(smallest_bytes(field.type, flexible, field.nullable) for field in wire.fields)
 
 
-def _group(structure: type[Structure], version: int) -> Group:
+def _group(structure: type[Structure], version: int) -> FieldGroup:
     fields: list[Field] = []
     tagged: list[TaggedField] = []
     for name, hint in get_type_hints(structure, include_extras=True).items():
@@ -97,7 +97,9 @@ def _group(structure: type[Structure], version: int) -> Group:
             tagged.append(TaggedField(tags[0], field))
         else:
             fields.append(field)
-    return Group(structure, tuple(fields), tuple(sorted(tagged, key=lambda tagged_field: tagged_field.tag)))
+    return FieldGroup(
+        structure, tuple(fields), tuple(sorted(tagged, key=lambda tagged_field: tagged_field.tag))
+    )
 
 
 def _apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:

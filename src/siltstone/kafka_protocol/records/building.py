@@ -2,9 +2,13 @@
 
 ``build_batch`` gives the records consecutive offsets, as a producer does. ``seal_batch`` puts a header before encoded
 records whose offsets and timestamps stay as they are, which a rewritten batch needs. Read next: ``reading``.
+
+A batch with its records compressed another way: for a topic whose ``compression.type`` is not the producer's.
 """
 
 from collections.abc import Sequence
+
+import msgspec
 
 from siltstone.kafka_protocol.batch_errors import RecordCountWrong
 from siltstone.kafka_protocol.batch_header import (
@@ -21,9 +25,10 @@ from siltstone.kafka_protocol.batch_header import (
     patch_checksum,
 )
 from siltstone.kafka_protocol.records.compression import compress
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, open_batch
 from siltstone.kafka_protocol.records.varint import append_varint
 from siltstone.model.buffers import Buffer
+from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
 
 _INT64_VALUES = 2**64
 
@@ -108,3 +113,16 @@ def _append_nullable(target: bytearray, value: Buffer | None) -> None:
 def _wrapped(delta: int) -> int:
     """Two timestamps can lie further apart than 64 bits count; readers add with the same wrap."""
     return (delta + _INT64_VALUES // 2) % _INT64_VALUES - _INT64_VALUES // 2
+
+
+def recompress(
+    buffer: Buffer, codec: Codec, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
+) -> bytearray:
+    """A new batch; only the codec, the length and the CRC of the header change, and no record is read.
+
+    It may be larger than the old one: the limit of the topic has to be held against it again. Raises what
+    ``open_batch`` does.
+    """
+    header, data = open_batch(buffer, decompressed_bytes_max)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    return seal_batch(msgspec.structs.replace(header, attributes=attributes), data, header.record_count)

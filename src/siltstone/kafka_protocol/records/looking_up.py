@@ -6,8 +6,7 @@ With log append time all records have the batch's time. Read next: ``skimming``.
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from siltstone.kafka_protocol.records.reading import open_batch, timestamp_of
-from siltstone.kafka_protocol.records.skimming import skim_deltas
+from siltstone.kafka_protocol.records.reading import open_batch, skim_deltas, timestamp_of
 from siltstone.model.buffers import Buffer
 
 OffsetAndTimestamp: TypeAlias = tuple[int, int]

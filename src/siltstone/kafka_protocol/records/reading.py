@@ -16,10 +16,18 @@ number of headers       then for each: name length, name (UTF-8), value length (
 
 Every length is held against what is left of the record before it is used, so damaged bytes end in MalformedRecords
 and in nothing else. The CRC was checked when the batch came in and is not checked again. Read next: ``building``.
+
+One record, as values. Its bytes are drawn in ``reading``.
+
+The first fields of every record, without the record: faster where keys and values do not matter.
+
+Read next: ``reading``, which draws a record and reads all of it.
 """
 
 from collections.abc import Iterator
 from typing import TypeAlias
+
+import msgspec
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch, RecordCountWrong
 from siltstone.kafka_protocol.batch_header import (
@@ -30,10 +38,26 @@ from siltstone.kafka_protocol.batch_header import (
     refuse_wrong_length,
 )
 from siltstone.kafka_protocol.records.compression import decompress
-from siltstone.kafka_protocol.records.record import Record, RecordHeader
 from siltstone.kafka_protocol.records.varint import INT64_BITS, decode_varint
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORDS_READ_AT_ONCE_MAX
+from siltstone.model.record_batch import NO_TIMESTAMP
+
+RecordHeader: TypeAlias = tuple[str, Buffer | None]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Key, value and header values that were read are views into the batch (or what was decompressed of it).
+
+    A header name that is no UTF-8 is read with surrogate escapes, so that it is written again as it was.
+    """
+
+    offset: int = 0
+    timestamp_ms: int = NO_TIMESTAMP
+    key: Buffer | None = None
+    value: Buffer | None = None
+    headers: tuple[RecordHeader, ...] = ()
+
 
 OpenedBatch: TypeAlias = tuple[BatchHeader, memoryview]
 _INT64_MIN = -(2**63)
@@ -155,3 +179,66 @@ def _read_headers(body: memoryview, position: int, count: int) -> tuple[tuple[Re
             raise MalformedRecords("a record header without a name")
         headers.append((str(name, "utf-8", "surrogateescape"), value))
     return tuple(headers), position
+
+
+def skim_deltas(header: BatchHeader, data: memoryview) -> Iterator[tuple[int, int]]:
+    """The timestamp and the offset delta of each record of an opened batch, in order.
+
+    Raises MalformedRecords for what it looks at, which is not all.
+    """
+    position = 0
+    for index in range(header.record_count):
+        try:
+            position, end = record_end(data, position, index)
+            timestamp_delta, position = decode_varint(data, position + 1, INT64_BITS)
+            offset_delta, position = decode_varint(data, position)
+        except IndexError as cause:
+            raise MalformedRecords(f"record {index} of {header.record_count} ends early") from cause
+        if position > end:
+            raise MalformedRecords(f"record {index} ends before its offset delta does")
+        yield timestamp_delta, offset_delta
+        position = end
+    refuse_rest(header, data, position)
+
+
+def first_null_key(header: BatchHeader, data: memoryview) -> int | None:
+    """Which record of an opened batch has no key, from 0; None: all have one. Raises MalformedRecords like
+    ``skim_deltas``.
+
+    A compacted topic asks this of every batch, so the varints are read in place, three times faster: a length of two
+    bytes is the usual one, the two deltas are only stepped over, and of the key's length the sign is enough.
+    """
+    position = 0
+    index = 0
+    try:
+        for index in range(header.record_count):
+            low, high = data[position], data[position + 1]
+            if low >= 0x80 > high and not low & 1:
+                position += 2
+                end = position + ((low & 0x7F) >> 1 | high << 6)
+            else:
+                position, end = record_end(data, position, index)
+            position = _after_varint(data, _after_varint(data, position + 1))
+            if data[position] & 1:
+                _refuse_negative(data, position)
+                return index
+            if position >= end:
+                raise MalformedRecords(f"record {index} ends before its key")
+            position = end
+    except IndexError as cause:
+        raise MalformedRecords(f"record {index} of {header.record_count} ends early") from cause
+    refuse_rest(header, data, position)
+    return None
+
+
+def _after_varint(data: memoryview, position: int) -> int:
+    while data[position] >= 0x80:
+        position += 1
+    return position + 1
+
+
+def _refuse_negative(data: memoryview, position: int) -> None:
+    """A negative length is null, and -1. Raises MalformedRecords for another."""
+    length, _ = decode_varint(data, position)
+    if length != -1:
+        raise MalformedRecords(f"a key of {length} bytes")

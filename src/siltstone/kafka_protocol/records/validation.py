@@ -7,8 +7,7 @@ for what is always asked.
 import msgspec
 
 from siltstone.kafka_protocol.batch_errors import OffsetDeltaWrong, RecordCountWrong
-from siltstone.kafka_protocol.records.reading import open_batch, read_records
-from siltstone.kafka_protocol.records.skimming import first_null_key
+from siltstone.kafka_protocol.records.reading import first_null_key, open_batch, read_records
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
 

@@ -7,8 +7,7 @@ from siltstone.maintenance.blocks.columns import LeftOut, Source
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
-from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.object_index import read_index
+from siltstone.object_store.buckets import Buckets, read_index
 
 THREADS_MAX = 16
 """Each waits for one small request at a time."""

@@ -19,13 +19,13 @@ from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
-from siltstone.metadata.store_identity import store_id_of
+from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
+from siltstone.object_store.bucket_identity import MARKER_KEY, marked_store_id
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
-from siltstone.object_store.store_marker import MARKER_KEY, marked_store_id
 
 LOOKED_UP_MAX = 10
 """Objects missing from a list that are looked up: one of them that is there is enough."""

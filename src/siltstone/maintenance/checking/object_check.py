@@ -10,14 +10,13 @@ import msgspec
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.limits import READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import ObjectRange, object_key
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.block_check import DamagedBlock, verify_block
-from siltstone.object_formats.block_index import BlockIndex
-from siltstone.object_store.object_index import read_index
+from siltstone.object_formats.block_index import BlockIndex, DamagedBlock, verify_block
+from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 
 

@@ -12,11 +12,11 @@ from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPla
 from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.store_identity import store_id_of
+from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_id_of_key
+from siltstone.object_store.bucket_identity import marked_store_id
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
-from siltstone.object_store.store_marker import marked_store_id
 
 OnProgress = Callable[[int, int], None]
 

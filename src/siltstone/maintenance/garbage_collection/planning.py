@@ -33,7 +33,7 @@ from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.stream_ranges import first_holding, is_live
+from siltstone.metadata.streams import first_holding, is_live
 from siltstone.model.objects import ObjectKind, ObjectRange
 
 Streams = Mapping[int, StreamMetadata]

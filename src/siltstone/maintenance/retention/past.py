@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
-from siltstone.metadata.stream_ranges import first_holding
+from siltstone.metadata.streams import first_holding
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 ACTIVE_SEGMENTS_MAX = 2

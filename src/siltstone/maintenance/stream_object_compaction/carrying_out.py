@@ -30,7 +30,7 @@ from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CompactedObjectsNotFound, JobNotRunning, Refusal
-from siltstone.metadata.stream_ranges import is_live
+from siltstone.metadata.streams import is_live
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore, UploadedPart

@@ -15,7 +15,7 @@ import msgspec
 
 from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
-from siltstone.metadata.stream_ranges import is_live
+from siltstone.metadata.streams import is_live
 from siltstone.model.objects import ObjectKind, ObjectRange
 
 Extent = tuple[ObjectMetadata, ...]

@@ -13,7 +13,7 @@ import msgspec
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
-from siltstone.metadata.stream_ranges import is_live
+from siltstone.metadata.streams import is_live
 from siltstone.model.objects import ObjectKind, ObjectState
 
 

@@ -32,7 +32,8 @@ class Fate(IntEnum):
 
 
 class Extents:
-    """Extent ``i`` is rows [first[i], end[i]) of the table. The first ``aged_rows`` rows are those to be force split."""
+    """Extent ``i`` is rows [first[i], end[i]) of the table. The first ``aged_rows`` rows are those to be force split.
+    """
 
     __slots__ = ("end", "fate", "first", "size_bytes")
 

@@ -13,8 +13,8 @@ from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import SweepReport, is_forsaken, sweep
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.expiry import deletable_objects, expired_objects
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import deletable_objects, expired_objects
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 

@@ -15,8 +15,8 @@ import msgspec
 from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.expiry import deletable_objects, grace_is_over
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.lookup import deletable_objects, grace_is_over
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key

@@ -14,10 +14,10 @@ from threading import Lock
 from siltstone.foundation.crc32c import crc32c
 from siltstone.maintenance.blocks.columns import Read, Table
 from siltstone.maintenance.tasks.task import TaskFailure, failure_in_one_line
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.model.record_batch import BlockEntry
+from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, ObjectTruncated
 

@@ -2,17 +2,16 @@
 
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.decisions.coverage import check_coverage
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.destroying import destruction
-from siltstone.metadata.decisions.fences import running_job
+from siltstone.metadata.decisions.fences import Decision, running_job
 from siltstone.metadata.decisions.new_objects import (
     NewObjects,
     check_form,
     check_waiting,
     commitment,
+    committed_sources,
+    destruction,
     was_done,
 )
-from siltstone.metadata.decisions.sources import committed_sources
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX

@@ -1,9 +1,9 @@
 """Rule 4, judged from the image: a compaction removes no live offset and invents none.
 
-For each stream the compacted objects hold, with *runs* meaning ranges that touch joined:
+For each stream the compacted objects hold, with *extents* meaning ranges that touch joined:
 
 * every live part of what they hold lies in the new ranges;
-* every new range lies in a run of what they held, and no two new ranges overlap.
+* every new range lies in an extent of what they held, and no two new ranges overlap.
 
 Objects that stay hold other offsets (a stream's ranges never overlap), so a new range inside what leaves cannot
 touch them, and their order is right wherever it is put. A new range may begin below the start offset: whole blocks are
@@ -17,10 +17,10 @@ from itertools import pairwise
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CoverageNotMatched
-from siltstone.metadata.stream_ranges import joined
+from siltstone.metadata.streams import joined
 from siltstone.model.objects import ObjectRange
 
-Runs = list[tuple[int, int]]
+Extents = list[tuple[int, int]]
 
 
 def check_coverage(view: ImageView, leaving: Iterable[ObjectRange], arriving: Iterable[ObjectRange]) -> None:
@@ -48,24 +48,24 @@ def _check_stream(
     for before, after in pairwise(arriving):
         if after.start_offset < before.end_offset:
             _refuse(stream, "new ranges overlap", (after.start_offset, before.end_offset))
-    held_runs = joined(leaving)
-    new_runs = joined(arriving)
-    if invented := _first_not_inside(new_runs, held_runs):
+    held_extents = joined(leaving)
+    new_extents = joined(arriving)
+    if invented := _first_not_inside(new_extents, held_extents):
         _refuse(stream, "the compacted objects do not hold", invented)
-    if lost := _first_not_inside(_live(stream, held_runs), new_runs):
+    if lost := _first_not_inside(_live(stream, held_extents), new_extents):
         _refuse(stream, "no new object holds the live range", lost)
 
 
-def _live(stream: StreamMetadata, runs: Runs) -> Runs:
-    """What of the runs a reader may still ask for. Only a stream's own state and start offset make it less."""
+def _live(stream: StreamMetadata, extents: Extents) -> Extents:
+    """What of the extents a reader may still ask for. Only a stream's own state and start offset make it less."""
     if stream.state is StreamState.DELETED:
         return []
     start = stream.start_offset
-    return [(max(run[0], start), run[1]) for run in runs if run[1] > start]
+    return [(max(extent[0], start), extent[1]) for extent in extents if extent[1] > start]
 
 
-def _first_not_inside(inner: Runs, outer: Runs) -> tuple[int, int] | None:
-    """The first of the inner runs that no single outer run contains; both sorted and disjoint."""
+def _first_not_inside(inner: Extents, outer: Extents) -> tuple[int, int] | None:
+    """The first of the inner extents that no single outer extent contains; both sorted and disjoint."""
     at = 0
     for start, end in inner:
         while at < len(outer) and outer[at][1] < end:
@@ -75,5 +75,5 @@ def _first_not_inside(inner: Runs, outer: Runs) -> tuple[int, int] | None:
     return None
 
 
-def _refuse(stream: StreamMetadata, what: str, run: tuple[int, int]) -> None:
-    raise CoverageNotMatched(f"stream {stream.stream_id}: {what} [{run[0]}, {run[1]}); plan again")
+def _refuse(stream: StreamMetadata, what: str, extent: tuple[int, int]) -> None:
+    raise CoverageNotMatched(f"stream {stream.stream_id}: {what} [{extent[0]}, {extent[1]}); plan again")

@@ -1,7 +1,15 @@
-"""Who may write: the checks of node epoch, stream owner and running job (rule 7; T23)."""
+"""Who may write: the checks of node epoch, stream owner and running job (rule 7; T23).
+
+What a decision is. Within this package a refusal is raised; ``table.decide`` returns it.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
 
 from siltstone.metadata.entities import JobMetadata, JobState, NodeMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import (
     JobNotRunning,
     NodeEpochExpired,
@@ -12,6 +20,15 @@ from siltstone.metadata.refusals import (
     StreamNotExist,
     StreamOfTopic,
 )
+
+R = TypeVar("R")
+
+
+class Decision(msgspec.Struct, Generic[R], frozen=True):
+    """What to write, and what to answer once it is written. No records: it stands already."""
+
+    records: tuple[Record, ...]
+    result: R
 
 
 def check_node(view: ImageView, node_id: int, node_epoch: int) -> NodeMetadata:

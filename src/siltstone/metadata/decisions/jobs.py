@@ -2,8 +2,7 @@
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.fences import running_job
+from siltstone.metadata.decisions.fences import Decision, running_job
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import JobFinished, JobForgotten, JobRenewed, JobStarted, Record

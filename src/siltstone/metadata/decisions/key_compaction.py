@@ -3,17 +3,16 @@ clean up to an offset; in one commit, so that neither is ever true without the o
 
 from siltstone.metadata.commands import CommitKeyCompaction
 from siltstone.metadata.decisions.coverage import check_coverage
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.destroying import destruction
-from siltstone.metadata.decisions.fences import existing_stream, running_job
+from siltstone.metadata.decisions.fences import Decision, existing_stream, running_job
 from siltstone.metadata.decisions.new_objects import (
     NewObjects,
     check_form,
     check_waiting,
     commitment,
+    committed_sources,
+    destruction,
     was_done,
 )
-from siltstone.metadata.decisions.sources import committed_sources
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import Record, StreamCleaned

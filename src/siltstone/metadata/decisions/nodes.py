@@ -1,7 +1,7 @@
 """RegisterNode: the registration that fences whoever had the node id."""
 
 from siltstone.metadata.commands import RegisterNode
-from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.entities import NodeMetadata, NodeRegistration, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import NodeRegistered

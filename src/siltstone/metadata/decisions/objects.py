@@ -2,11 +2,10 @@
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.destroying import destruction
-from siltstone.metadata.decisions.fences import check_node, running_job
-from siltstone.metadata.expiry import expired_objects, grace_is_over
+from siltstone.metadata.decisions.fences import Decision, check_node, running_job
+from siltstone.metadata.decisions.new_objects import destruction
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.lookup import expired_objects, grace_is_over
 from siltstone.metadata.records import ObjectsForgotten, ObjectsPrepared
 from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from siltstone.metadata.commands import RollSegments, TopicTrims, TrimStreams
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.fences import check_node, running_job
+from siltstone.metadata.decisions.fences import Decision, check_node, running_job
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import SegmentsRolled, StreamTrimmed

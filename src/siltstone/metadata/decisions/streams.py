@@ -1,10 +1,9 @@
 """Streams: create, open, close, trim, delete (T23, T26)."""
 
-from siltstone.metadata import stream_life
+from siltstone.metadata import streams as stream_life
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.destroying import deletion
 from siltstone.metadata.decisions.fences import (
+    Decision,
     check_node,
     check_of_no_topic,
     check_owner,
@@ -12,6 +11,7 @@ from siltstone.metadata.decisions.fences import (
     existing_stream,
     owned_stream,
 )
+from siltstone.metadata.decisions.new_objects import deletion
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import StreamClosed, StreamCreated, StreamOpened, StreamTrimmed

@@ -1,7 +1,16 @@
-"""Command type → decision, and ``decide``, the one way in."""
+"""Command type → decision, and ``decide``, the one way in.
+
+Whether a command's fields are what its class says, asked before it is decided.
+
+The log keeps what it is given: a tag that is a number, or an offset that is a float, would be written without complaint
+and refused by every reader, and no process could open the store again.
+"""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
+
+import msgspec
 
 from siltstone.metadata.commands import (
     AddPartitions,
@@ -31,9 +40,8 @@ from siltstone.metadata.commands import (
     TrimStream,
     TrimStreams,
 )
-from siltstone.metadata.decisions.command_types import check_types
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
-from siltstone.metadata.decisions.decision import Decision
+from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.decisions.jobs import (
     decide_cancel_job,
     decide_finish_job,
@@ -41,7 +49,7 @@ from siltstone.metadata.decisions.jobs import (
     decide_start_job,
 )
 from siltstone.metadata.decisions.key_compaction import decide_commit_key_compaction
-from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key
+from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key, decide_take_numbers
 from siltstone.metadata.decisions.nodes import decide_register_node
 from siltstone.metadata.decisions.objects import (
     decide_expire_objects,
@@ -49,7 +57,6 @@ from siltstone.metadata.decisions.objects import (
     decide_prepare_objects,
 )
 from siltstone.metadata.decisions.retention import decide_roll_segments, decide_trim_streams
-from siltstone.metadata.decisions.sequences import decide_take_numbers
 from siltstone.metadata.decisions.streams import (
     decide_close_stream,
     decide_create_stream,
@@ -65,7 +72,23 @@ from siltstone.metadata.decisions.topics import (
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.refusals import CommandMalformed, Refusal
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def check_types(command: Command[Any]) -> None:
+    """As a reader of the log would, by writing and reading it. Raises CommandMalformed."""
+    try:
+        _decoder(type(command)).decode(_encoder.encode(command))
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise CommandMalformed(f"{type(command).__name__} cannot be: {error}; correct it") from None
+
+
+@lru_cache
+def _decoder(kind: type[Command[Any]]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(kind)
+
 
 R = TypeVar("R")
 

@@ -1,14 +1,16 @@
-"""Topics: create, add partitions, configure, delete. Each is one decision, so that nobody sees half a topic."""
+"""Topics: create, add partitions, configure, delete. Each is one decision, so that nobody sees half a topic.
+
+What a topic may be called: Kafka's rules, because Kafka's clients and tools rely on them. Pure.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, CreateTopic, DeleteTopic
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.destroying import deletion
-from siltstone.metadata.decisions.fences import check_node
+from siltstone.metadata.decisions.fences import Decision, check_node
+from siltstone.metadata.decisions.new_objects import deletion
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import (
@@ -29,8 +31,30 @@ from siltstone.metadata.refusals import (
     TopicNameCollides,
     TopicNotExist,
 )
-from siltstone.metadata.topic_names import colliding_name, is_topic_name
-from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX, TOPIC_CONFIGS_BYTES_MAX
+from siltstone.model.limits import (
+    PARTITIONS_PER_COMMAND_MAX,
+    TOPIC_CONFIGS_BYTES_MAX,
+    TOPIC_NAME_CHARACTERS_MAX,
+)
+
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARACTERS_MAX}}}")
+
+
+def is_topic_name(name: str) -> bool:
+    return _LEGAL.fullmatch(name) is not None and name not in (".", "..")
+
+
+def colliding_name(name: str, standing: Iterable[str]) -> str | None:
+    """The first of the standing names that is the same once ``.`` and ``_`` are: metrics write both as ``_``."""
+    unified = _unified(name)
+    if unified == name and "_" not in name:
+        return None  # nothing but itself is the same
+    return next((other for other in standing if _unified(other) == unified), None)
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
+
 
 _TOPIC_ID = re.compile(r"[0-9a-f]{32}")
 

@@ -4,8 +4,7 @@ All or nothing: one range that does not fit refuses the whole command.
 """
 
 from siltstone.metadata.commands import CommitUpload
-from siltstone.metadata.decisions.decision import Decision
-from siltstone.metadata.decisions.fences import check_node, check_owner
+from siltstone.metadata.decisions.fences import Decision, check_node, check_owner
 from siltstone.metadata.decisions.new_objects import (
     NewObjects,
     check_form,

@@ -4,11 +4,43 @@ Counted are connections with more than ``connection_answer_bytes_max`` unread; t
 half the limit on, connections that receive much wait in line before their next request is begun; who stores records is
 not held up by who reads them. At the limit whoever leaves most unread is closed: memory is bounded, and peers that
 stopped reading are the first to go.
+
+Answers that hold no more memory than they count for.
+
+A batch that was read from the bucket is a slice of its block, half a MiB and more. As long as it waits to be sent it
+keeps all of that, evicted from the cache or not, and is counted for its own bytes: a thousand slow readers of small
+batches would hold what no limit knows of (rule 9).
 """
 
 from typing import Protocol
 
+from siltstone.model.buffers import Buffer
 from siltstone.server.network.waiting_line import Waiter, WaitingLine
+
+HELD_PER_SENT_MAX = 4
+"""What an answer may hold for each byte of it. So what is copied is never much: a quarter of a block."""
+
+
+def unpinned(answers: list[Buffer]) -> list[Buffer]:
+    """The same bytes; slices of which too little of their whole is sent are copied."""
+    sent_of: dict[int, int] = {}
+    whole_of: dict[int, object] = {}
+    for answer in answers:
+        if isinstance(answer, memoryview):
+            whole = answer.obj
+            number = id(whole)
+            whole_of[number] = whole
+            sent_of[number] = sent_of.get(number, 0) + len(answer)
+    small = {
+        number
+        for number, sent_bytes in sent_of.items()
+        if HELD_PER_SENT_MAX * sent_bytes < memoryview(whole_of[number]).nbytes  # type: ignore[arg-type]
+    }
+    return [_copied_if(answer, small) for answer in answers] if small else answers
+
+
+def _copied_if(answer: Buffer, small: set[int]) -> Buffer:
+    return bytes(answer) if isinstance(answer, memoryview) and id(answer.obj) in small else answer
 
 
 class Writer(Waiter, Protocol):

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.model.buffers import Buffer, total_bytes
 from siltstone.model.limits import ANSWER_PROGRESS_BYTES_MIN
-from siltstone.server.network.close_reason import CloseReason
+from siltstone.server.network.answer_memory import unpinned
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.request_pipeline import RequestPipeline
-from siltstone.server.network.unpinned import unpinned
+from siltstone.server.network.statistics import CloseReason
 
 log = logging.getLogger(__name__)
 

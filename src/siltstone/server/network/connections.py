@@ -12,10 +12,9 @@ from typing import cast
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.model.limits import SECOND_MS
 from siltstone.server.network.addresses import written_host
-from siltstone.server.network.close_reason import CloseReason
 from siltstone.server.network.connection import Connection
 from siltstone.server.network.parts import NetworkParts
-from siltstone.server.network.statistics import NetworkStatistics
+from siltstone.server.network.statistics import CloseReason, NetworkStatistics
 
 INSPECTION_INTERVAL_MS = 1 * SECOND_MS
 

@@ -15,10 +15,9 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.connections import Admission, Connections
-from siltstone.server.network.open_files import allow_connections
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.settings import NetworkSettings
-from siltstone.server.network.sockets import bind_sockets
+from siltstone.server.network.sockets import allow_connections, bind_sockets
 from siltstone.server.network.statistics import NetworkStatistics
 
 BACKLOG = 1024

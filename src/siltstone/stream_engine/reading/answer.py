@@ -2,7 +2,7 @@
 
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frame, position_of_offset
-from siltstone.stream_engine.reading.block import Block
+from siltstone.stream_engine.reading.block_cache import Block
 
 
 class Answer:

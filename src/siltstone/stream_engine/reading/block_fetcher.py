@@ -11,19 +11,18 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.model.record_batch import BlockEntry
+from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.tasks import TaskGroup
-from siltstone.stream_engine.reading.block import Block, BlockKey
-from siltstone.stream_engine.reading.block_cache import BlockCache
+from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockKey
 from siltstone.stream_engine.reading.byte_budget import ByteBudget
+from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
-from siltstone.stream_engine.reading.under_way import LoadsUnderWay
 from siltstone.stream_engine.settings import ReadSettings
 
 PromisedBlock: TypeAlias = Block | asyncio.Future[Block]

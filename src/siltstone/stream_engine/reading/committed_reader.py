@@ -20,8 +20,7 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.answer import Answer
-from siltstone.stream_engine.reading.block import Block
-from siltstone.stream_engine.reading.block_cache import BlockCache, BlockCacheStatistics
+from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockCacheStatistics
 from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, FetchStatistics, PromisedBlock
 from siltstone.stream_engine.reading.index_cache import IndexCache, IndexCacheStatistics
 from siltstone.stream_engine.reading.read_ahead import ReadAhead, SequentialReaders

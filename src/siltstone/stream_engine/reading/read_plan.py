@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex
 
 

@@ -1,12 +1,32 @@
 """A cache block: what was appended between two seals, of all streams; the unit of upload and of eviction.
 
 ACTIVE → SEALED → COMMITTED → (evicted)
+
+A batch as the tail cache holds it: with the frame header that was made for the WAL, for the upload to use.
 """
 
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
+import msgspec
+
+from siltstone.model.buffers import Buffer
+from siltstone.model.limits import TAIL_CACHE_RECORD_OVERHEAD_BYTES
+from siltstone.model.record_batch import RecordBatch
+
+
+class CachedBatch(msgspec.Struct, frozen=True):
+    batch: RecordBatch
+    frame_header: Buffer
+
+    @property
+    def charge_bytes(self) -> int:
+        return charge_of(len(self.batch.payload))
+
+
+def charge_of(payload_bytes: int) -> int:
+    """What a batch counts against the limit: a million empty batches are not free."""
+    return payload_bytes + TAIL_CACHE_RECORD_OVERHEAD_BYTES
 
 
 class CacheBlockState(Enum):

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from siltstone.model.record_batch import RecordBatch
-from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState, CachedBatch
 from siltstone.stream_engine.tail.stream_tail import StreamTail
 
 

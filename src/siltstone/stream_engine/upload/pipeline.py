@@ -4,11 +4,14 @@ Prepare and commit happen strictly in seal order, one at a time; uploads run sid
 what makes continuity hold; the order of prepares keeps object ids in seal order. A prepare or commit that is
 refused ends the pipeline: this node is fenced or its metadata is not what it believes, and it must not go on.
 Blocks before the one that failed still go their way; those after it are ended, as their turn will not come.
+
+Taking turns in a fixed order: ticket n, counted from 0, may enter when all tickets before it have left.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
@@ -24,9 +27,27 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.upload.encode import encode_object, new_object
-from siltstone.stream_engine.upload.turns import Turns
-from siltstone.stream_engine.upload.upload_plan import UploadPlan, plan_upload
+from siltstone.stream_engine.upload.upload_plan import UploadPlan, encode_object, new_object, plan_upload
+
+
+class Turns:
+    """A holder that fails does not pass the turn on: what comes after it must not happen."""
+
+    def __init__(self) -> None:
+        self._serving = 0
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, ticket: int) -> AsyncIterator[None]:
+        if ticket != self._serving:
+            waiting = self._waiting[ticket] = asyncio.get_running_loop().create_future()
+            await waiting
+        yield
+        self._serving += 1
+        follower = self._waiting.pop(self._serving, None)
+        if follower is not None and not follower.done():
+            follower.set_result(None)
+
 
 log = logging.getLogger(__name__)
 

@@ -2,13 +2,17 @@
 
 A stream whose bytes in the block reach the split size gets a stream object of its own, all others share one
 stream set object. A block of a single stream never makes a stream set object (T14).
+
+The bytes of the objects of an upload plan, and what their commit says (pure).
 """
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
+from siltstone.metadata.commands import NewObject
+from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder, ranges_of_entries
+from siltstone.stream_engine.tail.cache_block import CachedBatch
 
 
 class UploadPlan(msgspec.Struct, frozen=True):
@@ -33,3 +37,17 @@ def plan_upload(streams: Mapping[int, Sequence[CachedBatch]], split_size_bytes: 
 
 def stream_bytes(batches: Sequence[CachedBatch]) -> int:
     return sum(len(cached.batch.payload) for cached in batches)
+
+
+def encode_object(
+    streams: Mapping[int, Sequence[CachedBatch]], stream_ids: Sequence[int], block_size_bytes: int
+) -> EncodedObject:
+    builder = ObjectBuilder(block_size_bytes)
+    for stream_id in stream_ids:
+        for cached in streams[stream_id]:
+            builder.append(cached.batch, cached.frame_header)
+    return builder.finish()
+
+
+def new_object(encoded: EncodedObject, object_id: int) -> NewObject:
+    return NewObject(object_id, encoded.size_bytes, ranges_of_entries(encoded.entries, object_id))

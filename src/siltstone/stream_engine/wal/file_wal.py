@@ -13,7 +13,7 @@ from pathlib import Path
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
-from siltstone.object_formats.wal_segment import (
+from siltstone.object_formats.log_file import (
     RECORD_HEADER_BYTES,
     RECORD_OVERHEAD_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -24,9 +24,8 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.settings import WalSettings, WalSync
+from siltstone.stream_engine.wal.log_directory import LogDirectory, LogFile
 from siltstone.stream_engine.wal.port import QueuedAppend, WalStatistics, WalWriteFailed
-from siltstone.stream_engine.wal.segment_directory import SegmentDirectory
-from siltstone.stream_engine.wal.segment_file import SegmentFile
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +40,8 @@ class FileWriteAheadLog:
         self._settings = settings
         self._calls = calls
         self._clock = clock
-        self._segments = SegmentDirectory(directory, node_id)
-        self._live: list[SegmentFile] = []
+        self._segments = LogDirectory(directory, node_id)
+        self._live: list[LogFile] = []
         self._node_epoch = -1
         self._queue: list[Buffer] = []
         self._queue_sizes: list[int] = []
@@ -213,7 +212,7 @@ class FileWriteAheadLog:
         if sync:
             segment.sync()
 
-    def _segment_for(self, position: int, group_bytes: int) -> SegmentFile:
+    def _segment_for(self, position: int, group_bytes: int) -> LogFile:
         if self._live and self._live[-1].has_room_for(group_bytes):
             return self._live[-1]
         if self._live and self._settings.sync is not WalSync.EVERY_GROUP:
@@ -223,7 +222,7 @@ class FileWriteAheadLog:
         self._live.append(segment)
         return segment
 
-    def _retire(self, segment: SegmentFile) -> None:
+    def _retire(self, segment: LogFile) -> None:
         segment.close()
         self._segments.retire(segment)
 

@@ -12,7 +12,7 @@ import msgspec
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
-from siltstone.object_formats.wal_segment import WalRecord
+from siltstone.object_formats.log_file import WalRecord
 
 
 class WalInUse(InvalidRequest):

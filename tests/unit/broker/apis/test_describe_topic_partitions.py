@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.broker.apis.describe_topic_partitions import PARTITIONS_PER_PAGE_MAX
-from siltstone.broker.apis.operations import TOPIC_OPERATIONS
+from siltstone.broker.apis.topic_description import TOPIC_OPERATIONS
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     Cursor,

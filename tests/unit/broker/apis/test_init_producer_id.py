@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from siltstone.broker.producer_ids import BLOCK_SIZE
+from siltstone.broker.parts import BLOCK_SIZE
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.metadata.store.port import LogUnavailable

@@ -14,7 +14,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import Unavailable
 from support.broker_world import READ, WRITE, in_broker_world
 from support.engine_world import settled

@@ -4,8 +4,8 @@ import time
 import pytest
 
 from siltstone.broker.apis.metadata import handle_metadata
-from siltstone.broker.apis.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from siltstone.broker.context import RequestContext
+from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from siltstone.broker.request import RequestContext
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.kafka_protocol.api_key import ApiKey

@@ -1,7 +1,13 @@
 import pytest
 
-from siltstone.broker.backlog.measuring import BacklogMeasure
-from siltstone.broker.backlog.quota_rules import Backlog, Verdict, backlog_of, evictions, verdict_on
+from siltstone.broker.backlog.quota_rules import (
+    Backlog,
+    BacklogMeasure,
+    Verdict,
+    backlog_of,
+    evictions,
+    verdict_on,
+)
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectRange

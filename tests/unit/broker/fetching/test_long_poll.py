@@ -7,10 +7,9 @@ import weakref
 import pytest
 
 from siltstone.broker.fetching import long_poll as module
-from siltstone.broker.fetching import waiting
+from siltstone.broker.fetching import long_poll as waiting
 from siltstone.broker.fetching.gathering import Gathering
-from siltstone.broker.fetching.long_poll import long_poll
-from siltstone.broker.fetching.waiting import OpenWaits
+from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.wanted import WantedPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker_world import READ, WRITE, in_broker_world

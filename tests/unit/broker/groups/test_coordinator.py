@@ -238,7 +238,7 @@ def test_a_bug_in_a_timer_makes_it_read_the_log_again(monkeypatch: pytest.Monkey
             raise AssertionError("believed in vain")
 
         with monkeypatch.context() as patched:
-            patched.setattr("siltstone.broker.groups.cells.decide", bug)
+            patched.setattr("siltstone.broker.groups.known_groups.decide", bug)
             await world.pass_ms(11_000)
         assert statistics(world).loads == 2
         assert await first.beat() == ErrorCode.NONE
@@ -325,7 +325,7 @@ def test_a_crash_before_the_trim_loses_nothing() -> None:
 
 
 def test_what_changes_while_it_is_written_anew_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siltstone.broker.groups.checkpoint.RECORDS_PER_STEP", 2)
+    monkeypatch.setattr("siltstone.broker.groups.coordinator.RECORDS_PER_STEP", 2)
 
     async def story(world: GroupsWorld) -> None:
         for number in range(11):
@@ -576,7 +576,7 @@ def test_also_while_groups_are_being_loaded() -> None:
 
 
 def test_many_groups_are_looked_at_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siltstone.broker.groups.expiring.OFFSETS_LOOKED_AT_PER_TURN", 5)
+    monkeypatch.setattr("siltstone.broker.groups.known_groups.OFFSETS_LOOKED_AT_PER_TURN", 5)
 
     async def story(world: GroupsWorld) -> None:
         for number in range(30):

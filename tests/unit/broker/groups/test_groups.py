@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from siltstone.broker.groups.partition_of_group import partition_of_group
+from siltstone.broker.groups.groups import partition_of_group
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup

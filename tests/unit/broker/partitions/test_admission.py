@@ -18,8 +18,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
 from support.kafka_batches import with_body, with_header

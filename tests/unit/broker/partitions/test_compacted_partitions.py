@@ -12,8 +12,7 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient

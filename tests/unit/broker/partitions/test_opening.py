@@ -12,7 +12,7 @@ from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
-from siltstone.metadata import stream_life
+from siltstone.metadata import streams as stream_life
 from siltstone.metadata.commands import OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced

@@ -4,8 +4,7 @@ import pytest
 
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import NewTopic
-from siltstone.broker.topics.names import OFFSETS_TOPIC
-from siltstone.broker.topics.refusals import InvalidPartitionCount, InvalidReplicationFactor
+from siltstone.broker.topics.names import OFFSETS_TOPIC, InvalidPartitionCount, InvalidReplicationFactor
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.refusals import (
     InvalidTopicName,

@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.broker.topics.names import INTERNAL_TOPICS, why_illegal
-from siltstone.metadata.topic_names import is_topic_name
+from siltstone.metadata.decisions.topics import is_topic_name
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249, *sorted(INTERNAL_TOPICS)])

@@ -15,7 +15,7 @@ from siltstone.cli.demo.story import Story
 from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.settings import load_settings
+from siltstone.server.settings.store import load_settings
 from support.cli import assert_one_line, run
 
 

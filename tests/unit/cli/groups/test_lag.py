@@ -2,9 +2,9 @@ import pytest
 
 from siltstone.cli.groups import lag as module
 from siltstone.cli.groups.lag import PartitionLag, end_offsets, total_lag
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.offsets import FoundOffset
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.fake_cluster import FakeCluster
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.maintain import explain, plan, run
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.fake_kind import FakeKind
 from support.small_store import small_store
 

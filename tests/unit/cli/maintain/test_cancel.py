@@ -1,7 +1,7 @@
 from siltstone.metadata.commands import FinishJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 
 

@@ -1,6 +1,6 @@
 from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.model.errors import CorruptData
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import run
 from support.fake_kind import FakeKind, nothing
 

@@ -1,7 +1,7 @@
 from siltstone.cli import runner_options
 from siltstone.metadata.commands import CreateTopic
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 from support.fake_kind import FakeKind, nothing
 from support.small_store import STREAMS, object_files, object_ids

@@ -11,7 +11,7 @@ from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.java import JavaNotFound
 from support.cli import assert_one_line, run
 from support.fake_kind import FakeKind, nothing

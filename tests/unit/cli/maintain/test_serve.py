@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 
 ONCE = ("maintain", "serve", "--once", "--runner", "in-process")

@@ -2,7 +2,7 @@ from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.set_aside import put_aside
 from siltstone.metadata.commands import FinishJob, StartJob
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import run
 
 

@@ -1,6 +1,6 @@
 from siltstone.metadata.commands import DeleteStream
 from siltstone.server.components import open_store
-from siltstone.server.settings import StoreSettings
+from siltstone.server.settings.store import StoreSettings
 from support.cli import assert_one_line, run
 from support.small_store import STREAMS, object_files
 

@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.cli.json_records import LineRefused
 from siltstone.cli.produce.lines import JSON, LineRules, NoHeader, line_reader, parse_headers, parse_separator
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
 
 
 def read(line: bytes, **rules: object) -> OutgoingRecord:

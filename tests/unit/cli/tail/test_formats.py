@@ -1,8 +1,8 @@
 import pytest
 
 from siltstone.cli.tail.formats import JSON, RAW, TEXT, Columns, moment_words, record_writer
-from siltstone.kafka_client.topic_partition import TopicPartition
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_protocol.records.reading import Record
 
 WHERE = TopicPartition("t", 3)
 RECORD = Record(

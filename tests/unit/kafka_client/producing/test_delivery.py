@@ -2,19 +2,19 @@
 
 import pytest
 
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import BrokerGone, TopicUnknown
 from siltstone.kafka_client.producing.delivery import (
     DELIVERY_TIME_LIMIT_MS,
     REQUESTS_UNDER_WAY_MAX,
     Delivery,
+    OutgoingBatch,
     RecordsRefused,
 )
-from siltstone.kafka_client.producing.outgoing import OutgoingBatch
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import ProducedPartition, RecordError
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from support.fake_cluster import LOST_AFTER, LOST_BEFORE, FakeCluster
 
 PARTITIONS = 2

@@ -1,13 +1,13 @@
-from siltstone.kafka_client.producing.outgoing import OutgoingRecord
-from siltstone.kafka_client.producing.partitioner import partition_of_key
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.producing.delivery import OutgoingRecord
 from siltstone.kafka_client.producing.producer import (
     BATCH_BYTES,
     OPEN_BYTES_MAX,
     REQUEST_BYTES,
     PartitionDelivery,
     Producer,
+    partition_of_key,
 )
-from siltstone.kafka_client.topic_partition import TopicPartition
 from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
 from siltstone.kafka_protocol.records.reading import iterate_records
 from support.fake_cluster import FakeCluster

@@ -5,7 +5,7 @@
 import pytest
 
 from siltstone.kafka_protocol.compiling.decoder_source import decoder_source
-from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, Group, Layout, layout_of
+from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, FieldGroup, Layout, layout_of
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
 from siltstone.kafka_protocol.notation import Structure
@@ -58,6 +58,6 @@ def test_elements_without_a_size_cannot_be_counted() -> None:
     class Holder(Structure, frozen=True, kw_only=True):
         nothings: list[Nothing] = []
 
-    nothings = Field("nothings", ArrayOf(Group(Nothing, (), ())), False)
+    nothings = Field("nothings", ArrayOf(FieldGroup(Nothing, (), ())), False)
     with pytest.raises(AssertionError, match="elements of no size"):
-        decoder_source(Layout(Group(Holder, (nothings,), ()), flexible=False), in_place=False)
+        decoder_source(Layout(FieldGroup(Holder, (nothings,), ()), flexible=False), in_place=False)

@@ -12,7 +12,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     ArrayOf,
     Blob,
     Field,
-    Group,
+    FieldGroup,
     TaggedField,
     Text,
     WireType,
@@ -72,7 +72,7 @@ def fields(version: int) -> dict[str, Field]:
     return {field.name: field for field in group(version).fields}
 
 
-def group(version: int) -> Group:
+def group(version: int) -> FieldGroup:
     return layout_of(Everything, version, flexible=version >= 4).group
 
 
@@ -131,9 +131,9 @@ def test_types(name: str, wire: WireType) -> None:
 
 def test_structures_are_those_of_the_message_s_version() -> None:
     number, later = Field("number", Number("h", 2), False), Field("later", Number("q", 8), False)
-    assert fields(2)["both"].type == ArrayOf(Group(Inner, (number,), ()))
-    assert fields(3)["both"].type == ArrayOf(Group(Inner, (number, later), ()))
-    assert fields(2)["inner"].type == fields(2)["inner_or_null"].type == Group(Inner, (number,), ())
+    assert fields(2)["both"].type == ArrayOf(FieldGroup(Inner, (number,), ()))
+    assert fields(3)["both"].type == ArrayOf(FieldGroup(Inner, (number, later), ()))
+    assert fields(2)["inner"].type == fields(2)["inner_or_null"].type == FieldGroup(Inner, (number,), ())
 
 
 def test_tagged_fields_are_apart_and_in_order() -> None:
@@ -155,8 +155,14 @@ def test_defaults() -> None:
         (Text(), 2, 1),
         (Blob(), 4, 1),
         (ArrayOf(Text()), 4, 1),
-        (Group(Inner, (Field("a", Text(), True), Field("b", Number("i", 4), False)), ()), 6, 6),
-        (Group(Inner, (Field("a", Group(Inner, (Field("b", Number("q", 8), False),), ()), True),), ()), 1, 2),
+        (FieldGroup(Inner, (Field("a", Text(), True), Field("b", Number("i", 4), False)), ()), 6, 6),
+        (
+            FieldGroup(
+                Inner, (Field("a", FieldGroup(Inner, (Field("b", Number("q", 8), False),), ()), True),), ()
+            ),
+            1,
+            2,
+        ),
     ],
 )
 def test_smallest_bytes(wire: WireType, legacy: int, flexible: int) -> None:

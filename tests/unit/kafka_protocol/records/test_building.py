@@ -10,8 +10,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch, seal_batch
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from support.kafka_batches import RECORDS, as_written, encode_batch, numbered
 
 

@@ -4,7 +4,7 @@ from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import SiltstoneError
 from support.kafka_batches import encode_batch, of_one_record, with_body
 

@@ -17,8 +17,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import iterate_records, open_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records, open_batch
 from siltstone.model.errors import SiltstoneError
 from support.kafka_batches import (
     RECORDS,

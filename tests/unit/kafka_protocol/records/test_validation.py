@@ -3,7 +3,7 @@ import pytest
 from siltstone.kafka_protocol.batch_errors import MalformedRecords, OffsetDeltaWrong, RecordCountWrong
 from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.building import append_record, build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.kafka_protocol.records.validation import (
     RecordsSummary,
     first_record_without_key,

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from siltstone.maintenance.blocks.columns import ENTRY
 from siltstone.maintenance.blocks.joining import joined, trailer
-from siltstone.model.block import BlockEntry
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import trailer_bytes
 from support.block_join import join_blocks

@@ -5,12 +5,12 @@ from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import CommitUpload
 from siltstone.metadata.store.port import LogUnavailable
-from siltstone.metadata.store_identity import put_store_id
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import object_key
+from siltstone.object_store.bucket_identity import MARKER_KEY, mark
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectSummary, StoreDenied, StoreTransient
-from siltstone.object_store.store_marker import MARKER_KEY, mark
 from siltstone.runtime.randomness import seeded_randomness
 from support.batches import batch
 from support.maintained_store import MaintainedStore

@@ -7,12 +7,10 @@ from siltstone.maintenance.checking import object_check
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.block import BlockEntry
 from siltstone.model.limits import TAIL_READ_BYTES
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
-from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.object_layout import trailer_bytes
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.model.record_batch import BlockEntry, RecordBatch
+from siltstone.object_formats.object_layout import ranges_of_entries, trailer_bytes
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from support.batches import batch, build_object, frames

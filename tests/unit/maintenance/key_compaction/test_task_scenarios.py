@@ -7,8 +7,7 @@ import pytest
 from siltstone.kafka_protocol.batch_header import Codec, checksum_of, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome
-from siltstone.kafka_protocol.records.reading import iterate_records
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES
 from siltstone.stream_engine.reading.read_plan import blocks_wanted

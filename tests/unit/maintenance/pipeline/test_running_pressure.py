@@ -14,7 +14,7 @@ from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.settings import KindSettings
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.runtime.clock import ManualClock
 from support.collecting_world import collected, collection
 from support.compaction_world import CompactionWorld

@@ -4,9 +4,9 @@ import pytest
 
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
-from siltstone.metadata.store_identity import put_store_id
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.objects import ObjectState, object_key
-from siltstone.object_store.store_marker import BucketOfAnotherStore, mark
+from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
 from support.compacting import compact, planned_round
 from support.compaction_sources import F1

@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.metadata.commands import ExpireObjects, FinishJob, ForgetObjects, PrepareObjects
-from siltstone.metadata.expiry import deletable_objects
+from siltstone.metadata.lookup import deletable_objects
 from siltstone.model.objects import ObjectState
 from support.metadata_world import HOUR_MS, MetadataWorld
 

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from siltstone.server.network.close_reason import CloseReason
+from siltstone.server.network.statistics import CloseReason
 from support.network_world import LISTENER, NetworkWorld, framed, handler_of_futures, turns
 
 

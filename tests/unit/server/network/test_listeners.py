@@ -12,12 +12,12 @@ import pytest
 
 from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.runtime.clock import ManualClock
-from siltstone.server import event_loop
+from siltstone.server import python_process as event_loop
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.network.close_reason import CloseReason
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.sockets import CannotListen
+from siltstone.server.network.statistics import CloseReason
 from support.network_world import Handler, framed, handler_of_futures
 
 KIB, MIB = 1024, 1024 * 1024

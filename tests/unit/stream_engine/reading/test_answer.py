@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.stream_engine.reading.answer import Answer
-from siltstone.stream_engine.reading.block import Block
+from siltstone.stream_engine.reading.block_cache import Block
 from support.batches import batch, build_object, frames
 
 

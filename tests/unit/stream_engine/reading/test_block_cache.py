@@ -1,5 +1,9 @@
-from siltstone.stream_engine.reading.block import BLOCK_OVERHEAD_BYTES, Block
-from siltstone.stream_engine.reading.block_cache import FINISHED_SHARE, BlockCache
+from siltstone.stream_engine.reading.block_cache import (
+    BLOCK_OVERHEAD_BYTES,
+    FINISHED_SHARE,
+    Block,
+    BlockCache,
+)
 from support.batches import batch, build_object, frames
 
 

@@ -3,15 +3,12 @@ import asyncio
 import pytest
 
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import DamagedBlock
-from siltstone.object_formats.block_index import BlockIndex
-from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.object_index import read_index
+from siltstone.object_formats.block_index import BlockIndex, DamagedBlock
+from siltstone.object_store.buckets import Buckets, read_index
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
-from siltstone.stream_engine.reading.block import Block
-from siltstone.stream_engine.reading.block_cache import BlockCache
+from siltstone.stream_engine.reading.block_cache import Block, BlockCache
 from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, read_blocks
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock

@@ -7,9 +7,9 @@ from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_formats.footer import DamagedFooter
-from siltstone.object_store.folder import FolderStore
+from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectNotFound, ObjectTruncated, StoreTransient
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock

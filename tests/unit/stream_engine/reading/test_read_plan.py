@@ -1,9 +1,9 @@
 import pytest
 
-from siltstone.model.block import BlockEntry
 from siltstone.model.objects import ObjectRange
+from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
-from siltstone.object_formats.object_ranges import ranges_of_entries
+from siltstone.object_formats.object_layout import ranges_of_entries
 from siltstone.stream_engine.reading.read_plan import (
     BlockRequest,
     IndexNotMatched,

@@ -2,8 +2,7 @@ import pytest
 
 from siltstone.model.limits import TAIL_CACHE_RECORD_OVERHEAD_BYTES as OVERHEAD
 from siltstone.object_formats.batch_frame import encode_frame_header
-from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState
-from siltstone.stream_engine.tail.cached_batch import CachedBatch, charge_of
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState, CachedBatch, charge_of
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from support.batches import batch
 

@@ -17,8 +17,7 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import UploadSettings
-from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.pipeline import RETRY_INTERVAL_MS, UploadPipeline
 from support.batches import batch
 from support.engine_world import settled

@@ -1,10 +1,8 @@
 import pytest
 
 from siltstone.object_formats.batch_frame import encode_frame_header
-from siltstone.stream_engine.tail.cache_block import CacheBlock
-from siltstone.stream_engine.tail.cached_batch import CachedBatch
-from siltstone.stream_engine.upload.encode import encode_object, new_object
-from siltstone.stream_engine.upload.upload_plan import plan_upload
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
+from siltstone.stream_engine.upload.upload_plan import encode_object, new_object, plan_upload
 from support.batches import batch
 
 MIB = 1024 * 1024

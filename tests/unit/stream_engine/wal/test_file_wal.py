@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from siltstone.object_formats.wal_segment import RECORD_OVERHEAD_BYTES, DamagedWal
+from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES, DamagedWal
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
@@ -287,7 +287,7 @@ def test_segments_are_used_again_and_their_stale_records_are_never_seen(tmp_path
 
 
 def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypatch, caplog):
-    from siltstone.stream_engine.wal.segment_directory import SegmentDirectory
+    from siltstone.stream_engine.wal.log_directory import LogDirectory
 
     def refuse(self, segment):
         raise OSError(errno.EACCES, "no")
@@ -295,7 +295,7 @@ def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypat
     async def main():
         node = await WalNode(tmp_path).start()
         ends = [await node.append_durably(offset, 1000) for offset in range(6)]
-        monkeypatch.setattr(SegmentDirectory, "retire", refuse)
+        monkeypatch.setattr(LogDirectory, "retire", refuse)
         await node.wal.trim(ends[-1])
         assert "cannot trim" in caplog.text
         await node.append_durably(6)

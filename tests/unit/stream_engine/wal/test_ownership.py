@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from siltstone.metadata import applying, stream_life
+from siltstone.metadata import applying
+from siltstone.metadata import streams as stream_life
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.store_identity import STORE_ID_KEY
+from siltstone.metadata.store_id import STORE_ID_KEY
 from siltstone.object_formats.identity import DamagedIdentity, LogIdentity, decode_log_identity
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
+from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import WalLost, WalOfAnotherStore
 from siltstone.stream_engine.wal.port import WalOfAnotherNode
-from siltstone.stream_engine.wal.segment_directory import IDENTITY_FILE
 from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World, payloads_of
 
 GIVEN_UP_1 = replace(SMALL, wal=replace(SMALL_WAL, lost_epoch=1))

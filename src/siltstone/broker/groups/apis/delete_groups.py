@@ -1,9 +1,9 @@
 """DeleteGroups: with all their offsets; not while they have members."""
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.rules.requests import DeleteGroup
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -27,5 +27,5 @@ async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=answer)
 
 
-def _if_known(cell: GroupCell | None) -> DeleteGroup | ErrorCode:
+def _if_known(cell: KnownGroup | None) -> DeleteGroup | ErrorCode:
     return ErrorCode.GROUP_ID_NOT_FOUND if cell is None else DeleteGroup(tuple(cell.offsets))

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.member import Member
 from siltstone.broker.groups.rules.states import GroupState
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -39,7 +39,7 @@ async def _describe(groups: Groups, version: int, group_id: str) -> DescribedGro
     return _unknown(version, group_id) if described is None else described
 
 
-def _described(cell: GroupCell | None) -> DescribedGroup | None:
+def _described(cell: KnownGroup | None) -> DescribedGroup | None:
     if cell is None:
         return None
     group = cell.group

@@ -6,7 +6,7 @@ otherwise ask for ever; from version 4 on it is Java and its like, which give up
 retried, and show the text only for one they do not know.
 """
 
-from siltstone.broker.context import RequestContext
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,

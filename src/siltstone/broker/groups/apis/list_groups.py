@@ -1,8 +1,8 @@
 """ListGroups, by state and by type where asked. Here all are of type classic."""
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -30,7 +30,7 @@ def _as_filter(names: list[str]) -> set[str]:
     return {name.strip().lower() for name in names}
 
 
-def _listed(cell: GroupCell) -> ListedGroup:
+def _listed(cell: KnownGroup) -> ListedGroup:
     group = cell.group
     return ListedGroup(
         group_id=group.group_id,

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.ports import KnownTopic
 from siltstone.broker.groups.rules.actions import OffsetErrors
 from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
-from siltstone.broker.groups.topics_port import KnownTopic
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -68,7 +68,7 @@ async def _commit(
     )
     knows_no_such_group = context.api_version >= NO_SUCH_GROUP_SINCE
 
-    def if_known(cell: GroupCell | None) -> Commit | ErrorCode:
+    def if_known(cell: KnownGroup | None) -> Commit | ErrorCode:
         """A group is made by a commit only where no members are meant."""
         if cell is not None or commit.generation < 0:
             return commit

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
-from siltstone.broker.groups.progress_port import NO_OFFSET
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.ports import NO_OFFSET
 from siltstone.broker.groups.rules.actions import OffsetErrors
 from siltstone.broker.groups.rules.requests import DeleteOffsets, TopicPartition
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -28,7 +28,7 @@ async def handle_offset_delete(
     ]
     known = [topic_partition for topic_partition in named if _exists(groups, topic_partition)]
 
-    def if_known(cell: GroupCell | None) -> DeleteOffsets | ErrorCode:
+    def if_known(cell: KnownGroup | None) -> DeleteOffsets | ErrorCode:
         if cell is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return DeleteOffsets(known, frozenset(known) & cell.offsets.keys())

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from siltstone.broker.context import RequestContext
-from siltstone.broker.groups.cell import GroupCell
 from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.topics_port import KnownTopics
+from siltstone.broker.groups.ports import KnownTopics
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -61,7 +61,7 @@ async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup)
         None if request.topics is None else [_asked(groups.topics, topic, by_id) for topic in request.topics]
     )
 
-    def take(cell: GroupCell | None) -> list[OffsetFetchResponseTopics]:
+    def take(cell: KnownGroup | None) -> list[OffsetFetchResponseTopics]:
         topics = _everything(groups.topics, cell, by_id) if asked is None else asked
         return [_topic_response(cell, topic) for topic in topics]
 
@@ -80,7 +80,7 @@ def _asked(topics: KnownTopics, asked: OffsetFetchRequestTopics, by_id: bool) ->
     return _Asked(None if topic is None else topic.name, asked.topic_id, asked.partition_indexes)
 
 
-def _everything(topics: KnownTopics, cell: GroupCell | None, by_id: bool) -> Iterator[_Asked]:
+def _everything(topics: KnownTopics, cell: KnownGroup | None, by_id: bool) -> Iterator[_Asked]:
     """Of topics that are gone nothing, where they would have to be told by id."""
     partitions: dict[str, list[int]] = defaultdict(list)
     for topic, partition in () if cell is None else cell.offsets:
@@ -92,7 +92,7 @@ def _everything(topics: KnownTopics, cell: GroupCell | None, by_id: bool) -> Ite
             yield _Asked(name, known.topic_id, numbers)
 
 
-def _topic_response(cell: GroupCell | None, asked: _Asked) -> OffsetFetchResponseTopics:
+def _topic_response(cell: KnownGroup | None, asked: _Asked) -> OffsetFetchResponseTopics:
     if asked.name is None:
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID)
     return OffsetFetchResponseTopics(
@@ -115,7 +115,7 @@ def _refused_topic(asked: _Asked, refusal: ErrorCode) -> OffsetFetchResponseTopi
     )
 
 
-def _committed(cell: GroupCell | None, topic: str, partition: int) -> CommittedOffset:
+def _committed(cell: KnownGroup | None, topic: str, partition: int) -> CommittedOffset:
     return NOTHING_COMMITTED if cell is None else cell.offsets.get((topic, partition), NOTHING_COMMITTED)
 
 

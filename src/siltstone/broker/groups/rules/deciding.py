@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from siltstone.broker.groups.rules import (
-    join_steps,
     member_steps,
     offset_steps,
     rebalance_steps,
-    sync_steps,
 )
 from siltstone.broker.groups.rules.actions import Decision
 from siltstone.broker.groups.rules.draft import Draft
@@ -24,11 +22,11 @@ from siltstone.broker.groups.rules.states import TABLE, GroupEvent, GroupState, 
 from siltstone.broker.groups.settings import GroupSettings
 
 STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
-    Step.GIVE_MEMBER_ID: join_steps.give_member_id,
-    Step.TAKE_IN: join_steps.take_in,
-    Step.REPLACE_STATIC_MEMBER: join_steps.replace_static_member,
-    Step.TELL_GENERATION: join_steps.tell_generation,
-    Step.TELL_KEPT_GENERATION: join_steps.tell_kept_generation,
+    Step.GIVE_MEMBER_ID: member_steps.give_member_id,
+    Step.TAKE_IN: member_steps.take_in,
+    Step.REPLACE_STATIC_MEMBER: member_steps.replace_static_member,
+    Step.TELL_GENERATION: member_steps.tell_generation,
+    Step.TELL_KEPT_GENERATION: member_steps.tell_kept_generation,
     Step.BEGIN_INITIAL_DELAY: rebalance_steps.begin_initial_delay,
     Step.EXTEND_INITIAL_DELAY: rebalance_steps.extend_initial_delay,
     Step.BEGIN_JOIN_PHASE: rebalance_steps.begin_join_phase,
@@ -37,10 +35,10 @@ STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
     Step.ELECT_LEADER: rebalance_steps.elect_leader,
     Step.NEXT_GENERATION: rebalance_steps.next_generation,
     Step.TELL_JOINED: rebalance_steps.tell_joined,
-    Step.PARK_SYNC: sync_steps.park_sync,
-    Step.DISTRIBUTE: sync_steps.distribute,
-    Step.TELL_ASSIGNMENT: sync_steps.tell_assignment,
-    Step.DROP_SILENT: sync_steps.drop_silent,
+    Step.PARK_SYNC: rebalance_steps.park_sync,
+    Step.DISTRIBUTE: rebalance_steps.distribute,
+    Step.TELL_ASSIGNMENT: rebalance_steps.tell_assignment,
+    Step.DROP_SILENT: rebalance_steps.drop_silent,
     Step.KEEP_SESSION: member_steps.keep_session,
     Step.TELL_ALL_IS_WELL: member_steps.tell_all_is_well,
     Step.TELL_REBALANCE: member_steps.tell_rebalance,

@@ -21,12 +21,11 @@ from siltstone.maintenance.key_compaction.passes.batches import (
 from siltstone.maintenance.key_compaction.passes.chunking import Records
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
 from siltstone.maintenance.tasks.source_bytes import read_source
-from siltstone.model.block import BlockEntry
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
-from siltstone.object_formats.block_check import verify_block
-from siltstone.object_formats.block_index import BlockIndex
-from siltstone.object_store.object_index import read_index
+from siltstone.model.record_batch import BlockEntry
+from siltstone.object_formats.block_index import BlockIndex, verify_block
+from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.kafka_protocol.records.varint import append_varint
 from siltstone.maintenance.key_compaction.kernels import compiled, machine_code, plain
 from siltstone.maintenance.key_compaction.kernels.columns import (

@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.record import Record
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from support.compacted_stream import CompactedStream

@@ -7,7 +7,7 @@ from siltstone.maintenance.key_compaction.passes.source_blocks import SourceBloc
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.block_check import DamagedBlock
+from siltstone.object_formats.block_index import DamagedBlock
 from support.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
 from support.objects import index_of
 

@@ -1,0 +1,188 @@
+"""Write-ahead log segment, version 1: one file of the log of one node registration.
+
+Little endian. Whole segment: ``segment header | record | record | … | (zeros or stale bytes)``.
+
+Segment header, 64 bytes:
+
+====== ==== =======================================================================
+offset size field
+====== ==== =======================================================================
+0      8    magic "SILTSWAL"
+8      4    format version, 1
+12     4    zero
+16     8    node id
+24     8    node epoch
+32     8    log position of the first record of this segment
+40     20   zero
+60     4    CRC-32C of bytes 0–59
+====== ==== =======================================================================
+
+Record, 32 bytes and a batch frame:
+
+====== ==== =======================================================================
+offset size field
+====== ==== =======================================================================
+0      4    magic "SWR1"
+4      4    CRC-32C of bytes 8–31 and of the frame
+8      8    log position of this record: bytes of records before it since the log began
+16     8    confirmed position: the log below it was durable when this record was written
+24     8    frame length in bytes
+32     n    batch frame
+====== ==== =======================================================================
+
+A *log position* never repeats, over segments and node epochs alike, so the stale records in a segment file
+that is used again are told from live ones by position alone. A torn tail is a record that does not check.
+It is a *damaged* log, not a torn one, when any later record confirms a position beyond the tear: what lies
+below a confirmed position was acknowledged and must be whole.
+"""
+
+from collections.abc import Iterator
+from struct import Struct, error
+
+import msgspec
+
+from siltstone.foundation.crc32c import crc32c
+from siltstone.model.buffers import Buffer
+from siltstone.model.errors import CorruptData
+from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.batch_frame import (
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    DamagedFrame,
+    decode_frame,
+    not_encodable,
+    refuse_impossible,
+)
+
+SEGMENT_MAGIC = b"SILTSWAL"
+SEGMENT_VERSION = 1
+RECORD_MAGIC = int.from_bytes(b"SWR1", "little")
+_SEGMENT_HEADER = Struct("<8sIIQQQ20s")
+_CRC = Struct("<I")
+SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size + _CRC.size
+_RECORD_HEADER = Struct("<IIQQQ")
+RECORD_HEADER_BYTES = _RECORD_HEADER.size
+_RECORD_AND_FRAME = Struct("<IIQQQ" + FRAME_HEADER.format.removeprefix("<"))
+RECORD_OVERHEAD_BYTES = RECORD_HEADER_BYTES + FRAME_HEADER_BYTES
+assert SEGMENT_HEADER_BYTES == 64
+assert RECORD_HEADER_BYTES == 32
+assert _RECORD_AND_FRAME.size == RECORD_OVERHEAD_BYTES
+
+
+class DamagedWal(CorruptData):
+    """Acknowledged bytes of the write-ahead log are not what was written."""
+
+
+class LogFileHeader(msgspec.Struct, frozen=True):
+    node_id: int
+    node_epoch: int
+    first_position: int
+
+
+class WalRecord(msgspec.Struct, frozen=True):
+    position: int
+    confirmed_position: int
+    end_position: int
+    batch: RecordBatch
+
+
+def encode_log_file_header(header: LogFileHeader) -> bytes:
+    checked = _SEGMENT_HEADER.pack(
+        SEGMENT_MAGIC,
+        SEGMENT_VERSION,
+        0,
+        header.node_id,
+        header.node_epoch,
+        header.first_position,
+        bytes(20),
+    )
+    return checked + _CRC.pack(crc32c([checked]))
+
+
+def decode_log_file_header(data: Buffer) -> LogFileHeader:
+    """Raises DamagedWal."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise DamagedWal(f"segment of {len(data)} bytes has no header")
+    checked = bytes(data[: _SEGMENT_HEADER.size])
+    magic, version, _, node_id, node_epoch, first_position, _ = _SEGMENT_HEADER.unpack(checked)
+    if magic != SEGMENT_MAGIC or _CRC.unpack_from(data, _SEGMENT_HEADER.size)[0] != crc32c([checked]):
+        raise DamagedWal("segment header is damaged, or this is no write-ahead log")
+    if version != SEGMENT_VERSION:
+        raise DamagedWal(f"segment version {version}; this program reads {SEGMENT_VERSION}")
+    return LogFileHeader(node_id, node_epoch, first_position)
+
+
+def encode_record_header(batch: RecordBatch, position: int, confirmed_position: int) -> bytearray:
+    """Record header and frame header together, 104 bytes; the payload follows them in the file.
+
+    The frame header is the last 72 bytes, so ``memoryview(header)[32:]`` serves the upload later.
+    Raises ImpossibleBatch.
+    """
+    refuse_impossible(batch)
+    header = bytearray(RECORD_OVERHEAD_BYTES)
+    try:
+        _RECORD_AND_FRAME.pack_into(
+            header, 0,
+            RECORD_MAGIC, 0, position, confirmed_position, FRAME_HEADER_BYTES + len(batch.payload),
+            FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,
+            batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms, len(batch.payload),
+        )  # fmt: skip
+    except error as cause:
+        raise not_encodable(batch) from cause
+    _CRC.pack_into(header, 4, crc32c([memoryview(header)[8:], batch.payload]))
+    return header
+
+
+def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecord | None:
+    """The record at byte ``at`` if it is whole and stands at the expected log position, else None.
+
+    Raises DamagedWal when its checksum holds and its frame is none all the same: not what a crash leaves.
+    """
+    body = at + RECORD_HEADER_BYTES
+    if body > len(data):
+        return None
+    magic, stored_crc, position, confirmed, length = _RECORD_HEADER.unpack_from(data, at)
+    if magic != RECORD_MAGIC or position != expected_position or length > len(data) - body:
+        return None
+    if length < FRAME_HEADER_BYTES or crc32c([data[at + 8 : body + length]]) != stored_crc:
+        return None
+    try:
+        batch, end = decode_frame(data[: body + length], body)
+    except DamagedFrame as cause:
+        raise DamagedWal(f"record at log position {position} holds no batch frame: {cause}") from cause
+    if end != body + length:
+        raise DamagedWal(f"record at log position {position} is longer than its batch frame")
+    return WalRecord(position, confirmed, position + RECORD_HEADER_BYTES + length, batch)
+
+
+def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]:
+    """The whole records of a segment's bytes (header left out), up to the tear.
+
+    Raises DamagedWal when a record behind the tear confirms a position beyond it.
+    """
+    at = 0
+    position = first_position
+    while (record := decode_record(data, at, position)) is not None:
+        yield record
+        at += record.end_position - record.position
+        position = record.end_position
+    if confirms_beyond(data, at, position, first_position):
+        raise DamagedWal(f"acknowledged record at log position {position} is damaged")
+
+
+def confirms_beyond(data: memoryview, at: int, position: int, first_position: int) -> bool:
+    """Whether some whole record from byte ``at`` on confirms more than ``position``.
+
+    A record stands at its own log position: ``first_position``, that of ``data[0]``, and the bytes before it.
+    What only looks like one, in a payload or left over from an earlier use of the file, claims another.
+    """
+    magic = RECORD_MAGIC.to_bytes(4, "little")
+    haystack = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)
+    found = haystack.find(magic, at)
+    while 0 <= found <= len(data) - RECORD_HEADER_BYTES:
+        record = decode_record(data, found, first_position + found)
+        if record is not None and record.confirmed_position > position:
+            return True
+        found = haystack.find(magic, found + 1)
+    return False

@@ -1,0 +1,109 @@
+"""Multipart uploads into a folder: the parts are written at their positions into one file, which becomes the object.
+
+The file is ``.uploads/<token>.<key, percent-encoded>``: its name is the whole state of the upload, so any process
+on the machine can go on with it, and completing it is one rename that moves no data. Each part is synced before
+its receipt is given, so the rename never publishes bytes that a power cut could take back.
+
+A late duplicate of a part can still hold the file open when it is renamed. It writes the bytes that are there.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from siltstone.model.buffers import Buffers
+from siltstone.object_store.folder.files import DurableDirectories, copy_at, write_reserved
+from siltstone.object_store.folder.keys import UPLOADS, path_of_key
+from siltstone.object_store.keys import SEGMENT_BYTES_MAX, InvalidKey, checked_key, size_of_parts
+from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart, UploadNotFound
+from siltstone.runtime.files import opened, sync_directory
+
+_UPLOAD_ID = re.compile(r"[0-9a-f]{32}\.([^./][^/]*)")
+
+
+class FolderUploads:
+    """The uploads of one folder."""
+
+    def __init__(self, root: Path, directories: DurableDirectories) -> None:
+        self._root = root
+        self._uploads = root / UPLOADS
+        self._directories = directories
+        directories.ensure(self._uploads)
+
+    def start(self, key: str, token: str) -> MultipartUpload:
+        upload_id = f"{token}.{quote(checked_key(key), safe='')}"
+        if len(upload_id) > SEGMENT_BYTES_MAX:
+            raise InvalidKey(key, "is too long for a multipart upload into a folder")
+        with opened(self._uploads / upload_id, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
+            return MultipartUpload(key, upload_id)
+
+    def write_part(
+        self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
+    ) -> UploadedPart:
+        with self._opened(upload) as target:
+            size_bytes = write_reserved(target, buffers, position)
+            os.fdatasync(target)
+        return UploadedPart(part_number, position, size_bytes)
+
+    def copy_part(
+        self, upload: MultipartUpload, part_number: int, position: int, source: int, start: int, end: int
+    ) -> UploadedPart:
+        """Bytes [start, end) of the open file ``source``."""
+        with self._opened(upload) as target:
+            copied = copy_at(source, target, start, position, end - start)
+            os.fdatasync(target)
+        if copied < end - start:
+            raise ObjectTruncated(
+                f"the source of part {part_number} of {upload.key} ends at {start + copied}"
+            )
+        return UploadedPart(part_number, position, copied)
+
+    def complete(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
+        size_bytes = size_of_parts(upload, parts)
+        target = path_of_key(self._root, upload.key)
+        try:
+            self._check_size(upload, size_bytes)
+            self._directories.ensure(target.parent)
+            self._path(upload).rename(target)
+        except FileNotFoundError:
+            if not (target.is_file() and target.stat().st_size == size_bytes):
+                raise _ended(upload) from None
+        sync_directory(target.parent)  # also when another process has completed it and not come this far
+
+    def abort(self, upload: MultipartUpload) -> None:
+        self._path(upload).unlink(missing_ok=True)
+
+    def list(self) -> Iterator[MultipartUpload]:
+        for path in sorted(self._uploads.iterdir()):
+            if match := _UPLOAD_ID.fullmatch(path.name):
+                yield MultipartUpload(unquote(match[1]), path.name)
+
+    def _check_size(self, upload: MultipartUpload, size_bytes: int) -> None:
+        size_found = self._path(upload).stat().st_size
+        if size_found != size_bytes:
+            raise ObjectTruncated(
+                f"{upload.key}: the parts sent take {size_found} bytes, those listed {size_bytes};"
+                " list every part, or send the missing one"
+            )
+
+    @contextmanager
+    def _opened(self, upload: MultipartUpload) -> Iterator[int]:
+        try:
+            with opened(self._path(upload), os.O_WRONLY) as descriptor:
+                yield descriptor
+        except FileNotFoundError:
+            raise _ended(upload) from None
+
+    def _path(self, upload: MultipartUpload) -> Path:
+        """The id comes from outside and becomes a path: it has to be one that ``start`` can have made."""
+        match = _UPLOAD_ID.fullmatch(upload.upload_id)
+        if match is None or unquote(match[1]) != upload.key:
+            raise UploadNotFound(f"{upload.key}: {upload.upload_id!r} names no upload of this key")
+        return self._uploads / upload.upload_id
+
+
+def _ended(upload: MultipartUpload) -> UploadNotFound:
+    return UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")

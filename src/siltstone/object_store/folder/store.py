@@ -1,0 +1,186 @@
+"""Objects as files of a local folder, whole or absent at whatever instant the machine stops.
+
+An object is written to ``.temporary``, synced, then renamed (put) or linked (put_if_absent: exactly one of several
+wins) to its key, and the directory is synced before the call returns. Stopped before the rename, a put leaves a
+file in ``.temporary``, which ``remove_stale`` deletes; stopped after it, the object is there. Any number of
+processes may share the folder. Read ``folder_files`` for durability, ``folder_multipart`` for uploads.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISREG
+
+from siltstone.model.buffers import Buffers
+from siltstone.object_store.folder.files import (
+    DurableDirectories,
+    os_errors_translated,
+    read_at,
+    write_reserved,
+)
+from siltstone.object_store.folder.keys import TEMPORARY, path_of_key, status_of, summary_of, walk
+from siltstone.object_store.folder.multipart import FolderUploads
+from siltstone.object_store.keys import checked_batch, checked_part_number
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectAlreadyExists,
+    ObjectNotFound,
+    ObjectSummary,
+    ObjectTruncated,
+    UploadedPart,
+)
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.files import opened, sync_directory
+from siltstone.runtime.randomness import Random, random_token
+
+
+class FolderStore:
+    """One bucket = one folder, made when it does not exist. Safe for threads and processes."""
+
+    def __init__(self, root: Path, clock: Clock, rng: Random) -> None:
+        assert root.is_absolute(), f"another process has to find the same folder: {root}"
+        self._root = root
+        self._clock = clock
+        self._rng = rng
+        self._directories = DurableDirectories(root)
+        with os_errors_translated(f"open the folder {root}"):
+            self._temporary = root / TEMPORARY
+            self._directories.ensure(self._temporary)
+            self._uploads = FolderUploads(root, self._directories)
+
+    @property
+    def url(self) -> str:
+        return self._root.as_uri()
+
+    def put(self, key: str, buffers: Buffers) -> None:
+        target = path_of_key(self._root, key)
+        with os_errors_translated(f"put {key}"), self._written(buffers) as temporary:
+            self._directories.ensure(target.parent)
+            temporary.rename(target)
+            sync_directory(target.parent)
+
+    def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        target = path_of_key(self._root, key)
+        with os_errors_translated(f"put {key}"), self._written(buffers) as temporary:
+            self._directories.ensure(target.parent)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                raise ObjectAlreadyExists(f"{key} exists already in {self.url}") from None
+            finally:
+                sync_directory(target.parent)  # whoever loses may count on the winner's object, too
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        assert 0 <= start <= end, f"no range: [{start}, {end})"
+        with os_errors_translated(f"get {key}"), self._opened(key, end) as (descriptor, _):
+            return read_at(descriptor, end - start, start)
+
+    def head(self, key: str) -> ObjectSummary:
+        with os_errors_translated(f"head {key}"), self._opened(key) as (_, status):
+            return summary_of(key, status)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
+        with os_errors_translated(f"list {prefix}"):
+            yield from walk(self._root, prefix, after)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        paths = [path_of_key(self._root, key) for key in checked_batch(keys)]
+        with os_errors_translated("delete"):
+            denied = [failure for path in paths if (failure := _unlink(path)) is not None]
+            for directory in {path.parent for path in paths}:
+                if directory.is_dir():
+                    sync_directory(directory)
+            if denied:
+                raise denied[0]
+
+    def start_multipart(self, key: str) -> MultipartUpload:
+        with os_errors_translated(f"start the upload of {key}"):
+            return self._uploads.start(key, random_token(self._rng))
+
+    def upload_part(
+        self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
+    ) -> UploadedPart:
+        with os_errors_translated(f"part {part_number} of {upload.key}"):
+            return self._uploads.write_part(upload, checked_part_number(part_number), position, buffers)
+
+    def copy_part(
+        self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
+    ) -> UploadedPart:
+        assert 0 <= start < end, f"no range to copy: [{start}, {end})"
+        action = f"part {part_number} of {upload.key}"
+        with os_errors_translated(action), self._opened(source_key, end) as (source, _):
+            return self._uploads.copy_part(
+                upload, checked_part_number(part_number), position, source, start, end
+            )
+
+    def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
+        with os_errors_translated(f"complete {upload.key}"):
+            self._uploads.complete(upload, parts)
+
+    def abort_multipart(self, upload: MultipartUpload) -> None:
+        with os_errors_translated(f"abort {upload.key}"):
+            self._uploads.abort(upload)
+
+    def list_multipart(self) -> Iterator[MultipartUpload]:
+        with os_errors_translated("list the uploads"):
+            yield from self._uploads.list()
+
+    def remove_stale(self, older_than_ms: int) -> int:
+        """Delete what puts that were killed left in ``.temporary``; ``older_than_ms`` has to be longer than any put
+        takes. The number deleted. Uploads are not touched: who started them aborts them."""
+        written_before_ms = self._clock.now_ms() - older_than_ms
+        with os_errors_translated("remove stale temporary files"):
+            stale = [path for path in self._temporary.iterdir() if _written_before(path, written_before_ms)]
+            for path in stale:
+                path.unlink(missing_ok=True)
+        return len(stale)
+
+    def close(self) -> None:
+        return None
+
+    @contextmanager
+    def _written(self, buffers: Buffers) -> Iterator[Path]:
+        """A synced temporary file, gone afterwards unless it was renamed."""
+        temporary = self._temporary / random_token(self._rng)
+        try:
+            with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+                write_reserved(descriptor, buffers, 0)
+                os.fdatasync(descriptor)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _opened(self, key: str, end: int = 0) -> Iterator[tuple[int, os.stat_result]]:
+        """The object's file, which holds at least ``end`` bytes."""
+        path = path_of_key(self._root, key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ObjectNotFound(f"no object {key} in {self.url}") from None
+        try:
+            status = os.fstat(descriptor)
+            if not S_ISREG(status.st_mode):
+                raise ObjectNotFound(f"no object {key} in {self.url}: it is the beginning of other keys")
+            if end > status.st_size:
+                raise ObjectTruncated(f"{key} holds {status.st_size} bytes, those up to {end} were asked for")
+            yield descriptor, status
+        finally:
+            os.close(descriptor)
+
+
+def _written_before(path: Path, time_ms: int) -> bool:
+    status = status_of(path)
+    return status is not None and status.st_mtime_ns < time_ms * 1_000_000
+
+
+def _unlink(path: Path) -> OSError | None:
+    """Why it is still there."""
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as failure:
+        return failure
+    return None

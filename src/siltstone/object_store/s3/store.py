@@ -1,0 +1,159 @@
+"""A bucket of S3 or a compatible, through botocore's low-level client.
+
+One attempt per call: botocore's own tries are off, ``retrying`` makes them and knows which writes may have happened.
+Bodies are sent unsigned and without extra checksums (TLS guards them on the way, CRC-32C in every block at rest),
+so an object's bytes are read once, by the socket. Imported by ``opening`` alone, as botocore is optional.
+Read ``s3_errors`` for what can fail, ``s3_multipart`` for uploads.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import botocore.session
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from siltstone.model.buffers import Buffers
+from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectSummary,
+    ObjectTruncated,
+    StoreDenied,
+    UploadedPart,
+)
+from siltstone.object_store.s3.errors import refused, s3_errors_translated
+from siltstone.object_store.s3.gather_file import GatherFile
+from siltstone.object_store.s3.location import S3Location
+from siltstone.object_store.s3.multipart import S3Uploads
+
+CONNECT_TIMEOUT_SECONDS = 5
+READ_TIMEOUT_SECONDS = 60
+"""Between two bytes of an answer, or until its first: completing an upload of many parts takes tens of seconds."""
+
+
+class S3Store:
+    """Safe for threads. Not for a process forked from one that has used it: open the URL again there."""
+
+    def __init__(self, location: S3Location, connections_max: int) -> None:
+        self._location = location
+        self._client = _client(location, connections_max)
+        self._uploads = S3Uploads(self._client, location)
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    def put(self, key: str, buffers: Buffers) -> None:
+        with s3_errors_translated(f"put {key}"):
+            self._client.put_object(**self._at(key), Body=GatherFile(buffers))
+
+    def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        with s3_errors_translated(f"put {key} if absent"):
+            self._client.put_object(**self._at(key), Body=GatherFile(buffers), IfNoneMatch="*")
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        assert 0 <= start <= end, f"no range: [{start}, {end})"
+        if start == end:
+            return self._empty_range(key, start)
+        with s3_errors_translated(f"get {key} [{start}, {end})"):
+            answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{end - 1}")
+            content: bytes = answer["Body"].read()
+        if len(content) < end - start:
+            raise ObjectTruncated(f"{key} ends at {start + len(content)}, [{start}, {end}) was asked for")
+        if len(content) > end - start:
+            raise StoreDenied(f"{self.url} ignores ranges: it answers {key} whole; use another store")
+        return content
+
+    def head(self, key: str) -> ObjectSummary:
+        with s3_errors_translated(f"head {key}"):
+            answer = self._client.head_object(**self._at(key))
+        return ObjectSummary(key, answer["ContentLength"], _epoch_ms(answer["LastModified"]))
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
+        own = self._location.prefix
+        request = {"Bucket": self._location.bucket, "Prefix": own + prefix}
+        if after:
+            request["StartAfter"] = own + after
+        while True:
+            with s3_errors_translated(f"list {prefix}"):
+                page = self._client.list_objects_v2(**request)
+            for found in page.get("Contents", ()):
+                key = found["Key"].removeprefix(own)
+                yield ObjectSummary(key, found["Size"], _epoch_ms(found["LastModified"]))
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
+
+    def delete(self, keys: Sequence[str]) -> None:
+        named = [{"Key": self._location.prefix + key} for key in checked_batch(keys)]
+        if not named:
+            return
+        with s3_errors_translated(f"delete {len(keys)} keys"):
+            answer = self._client.delete_objects(
+                Bucket=self._location.bucket, Delete={"Objects": named, "Quiet": True}
+            )
+        failures = [each for each in answer.get("Errors", ()) if each.get("Code") != "NoSuchKey"]
+        if failures:
+            first = failures[0]
+            raise refused(f"delete {len(failures)} of {len(keys)} keys, {first.get('Key')}", {"Error": first})
+
+    def start_multipart(self, key: str) -> MultipartUpload:
+        return self._uploads.start(checked_key(key))
+
+    def upload_part(
+        self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
+    ) -> UploadedPart:
+        return self._uploads.send_part(upload, checked_part_number(part_number), position, buffers)
+
+    def copy_part(
+        self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
+    ) -> UploadedPart:
+        assert 0 <= start < end, f"no range to copy: [{start}, {end})"
+        number = checked_part_number(part_number)
+        return self._uploads.copy_part(upload, number, position, checked_key(source_key), start, end)
+
+    def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
+        self._uploads.complete(upload, parts, size_of_parts(upload, parts))
+
+    def abort_multipart(self, upload: MultipartUpload) -> None:
+        self._uploads.abort(upload)
+
+    def list_multipart(self) -> Iterator[MultipartUpload]:
+        return self._uploads.list()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _empty_range(self, key: str, position: int) -> bytes:
+        """HTTP cannot ask for no bytes, so only the object is looked at."""
+        size_bytes = self.head(key).size_bytes
+        if position > size_bytes:
+            raise ObjectTruncated(f"{key} holds {size_bytes} bytes, those up to {position} were asked for")
+        return b""
+
+    def _at(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._location.bucket, "Key": self._location.prefix + checked_key(key)}
+
+
+def _client(location: S3Location, connections_max: int) -> Any:
+    config = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        read_timeout=READ_TIMEOUT_SECONDS,
+        max_pool_connections=connections_max,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": location.addressing_style, "payload_signing_enabled": False},
+        signature_version=UNSIGNED if location.anonymous else None,
+    )
+    with s3_errors_translated(f"open {location.url}"):
+        return botocore.session.get_session().create_client(
+            "s3", region_name=location.region, endpoint_url=location.endpoint_url, config=config
+        )
+
+
+def _epoch_ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,64 @@
+"""Where settings come from, each source as a flat layer of keys and raw values: a TOML file, the environment, flags.
+
+The lowest layer are the defaults in the tree itself. Later layers win key by key.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name
+from siltstone.server.settings.values import SettingRefused
+
+NOT_SETTINGS = frozenset({
+    "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
+})  # fmt: skip
+"""Variables with our prefix that choose a store, a broker, a Java, or how failures are shown."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """``is_text``: every value is a string because the source knows nothing else."""
+
+    origin: str
+    values: dict[str, object]
+    is_text: bool = True
+
+
+def file_layer(path: Path) -> Layer:
+    """Tables become keys with dots. Raises SettingRefused."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else "not UTF-8"
+        raise SettingRefused(f"settings file {path} cannot be read: {reason}") from failure
+    except tomllib.TOMLDecodeError as failure:
+        raise SettingRefused(f"settings file {path} is no TOML: {failure}") from failure
+    return Layer(str(path), dict(_flattened(tables)), is_text=False)
+
+
+def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:
+    """Variables that begin with SILTSTONE_; each must stand for a key. Raises SettingRefused."""
+    known = {environment_name(key): key for key in keys}
+    values: dict[str, object] = {}
+    for name, value in environment.items():
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
+            continue
+        bucket = name.removeprefix(f"{ENVIRONMENT_PREFIX}BUCKETS_")
+        if name not in known and bucket == name:
+            raise SettingRefused(f"environment: {name} names no setting; docs/reference.md lists them")
+        values[known.get(name) or f"buckets.{bucket}"] = value
+    return Layer("environment", values)
+
+
+def flags_layer(flags: Mapping[str, str], origin: str) -> Layer:
+    return Layer(origin, dict(flags))
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,244 @@
+"""The settings of one store: a frozen tree from defaults, ``siltstone.toml``, the environment and flags.
+
+    defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
+
+A store is a folder, FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``, ``wal_folder`` or
+``buckets.0`` place a part elsewhere. ``listeners`` and ``advertised_listeners`` say where a broker on it is found.
+``topics.…`` are configurations of topics, such as ``topics.retention.ms``, that hold where a topic says nothing.
+Nothing here touches the disk but the settings file. How one value is written: ``setting_values``; the tree:
+``setting_tree``; the objects made of it: ``components``.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.settings import BrokerSettings
+from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.limits import GRACE_PERIOD_MS
+from siltstone.model.objects import DEFAULT_BUCKET_ID
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.settings.layers import Layer, environment_layer, file_layer, flags_layer
+from siltstone.server.settings.tree import build_tree, settings_of, unknown_key, values_of
+from siltstone.server.settings.values import (
+    Setting,
+    SettingRefused,
+    format_setting,
+    parse_setting,
+    topic_config_text,
+)
+from siltstone.stream_engine.settings import EngineSettings, ReadSettings
+from siltstone.topic_configs.table import written_defaults
+
+SETTINGS_FILE = "siltstone.toml"
+DEFAULT_LISTENER = "127.0.0.1:9092"
+
+
+class SweepSettings(msgspec.Struct, frozen=True):
+    """``grace_period_ms``: how long a destroyed object stays in its bucket."""
+
+    grace_period_ms: int = GRACE_PERIOD_MS
+
+
+class Tuning(msgspec.Struct, frozen=True):
+    """What has a default in ``model.limits``."""
+
+    engine: EngineSettings = EngineSettings()
+    read: ReadSettings = ReadSettings()
+    retry: RetrySettings = RetrySettings()
+    compaction: CompactionSettings = CompactionSettings()
+    sweep: SweepSettings = SweepSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    broker: BrokerSettings = BrokerSettings()
+    groups: GroupSettings = GroupSettings()
+    network: NetworkSettings = NetworkSettings()
+
+
+class StoreSettings(msgspec.Struct, frozen=True):
+    """Where the parts of a store are, where a broker on it is found, and how it is run."""
+
+    folder: Path
+    metadata: str
+    wal_folder: Path
+    buckets: dict[int, str]
+    listeners: str = DEFAULT_LISTENER
+    advertised_listeners: str = ""
+    tuning: Tuning = Tuning()
+
+    @property
+    def engine(self) -> EngineSettings:
+        return self.tuning.engine
+
+    @property
+    def read(self) -> ReadSettings:
+        return self.tuning.read
+
+    @property
+    def broker(self) -> BrokerSettings:
+        return self.tuning.broker
+
+    @property
+    def groups(self) -> GroupSettings:
+        return self.tuning.groups
+
+    @property
+    def network(self) -> NetworkSettings:
+        return self.tuning.network
+
+    @property
+    def retry(self) -> RetrySettings:
+        return self.tuning.retry
+
+    @property
+    def compaction(self) -> CompactionSettings:
+        return self.tuning.compaction
+
+    @property
+    def sweep(self) -> SweepSettings:
+        return self.tuning.sweep
+
+    @property
+    def maintenance(self) -> MaintenanceSettings:
+        return self.tuning.maintenance
+
+    def __str__(self) -> str:
+        return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))
+
+
+PLACES: tuple[Setting, ...] = (
+    Setting("metadata", str, None),
+    Setting("wal_folder", str, None),
+    Setting("listeners", str, DEFAULT_LISTENER),
+    Setting("advertised_listeners", str, None),
+)
+SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
+"""Every key but ``buckets.N`` and ``topics.…``."""
+
+TOPICS_PREFIX = "topics."
+
+COMMAND_LINE = "command line"
+_LISTS = frozenset({"listeners", "advertised_listeners"})
+
+
+def load_settings(
+    folder: Path,
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    origin: str = COMMAND_LINE,
+) -> StoreSettings:
+    """The settings of the store at ``folder``, which need not exist. ``defaults``: where this program's differ from
+    those of the tree. ``origin``: where ``flags`` come from, in words. Raises SettingRefused."""
+    folder = folder.absolute()
+    layers = [
+        Layer("defaults", dict(defaults or {})),
+        *_file_layers(folder, config),
+        environment_layer(environment, SETTINGS),
+        flags_layer(flags or {}, origin),
+    ]
+    return _settings_of_values(folder, _merged(layers))
+
+
+def _file_layers(folder: Path, config: Path | None) -> Iterator[Layer]:
+    if config is not None:
+        yield file_layer(config)
+    elif (folder / SETTINGS_FILE).exists():
+        yield file_layer(folder / SETTINGS_FILE)
+
+
+def _merged(layers: Sequence[Layer]) -> dict[str, object]:
+    return {key: value for layer in layers for key, value in _parsed_layer(layer)}
+
+
+def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
+    for key, raw in layer.values.items():
+        if key.startswith("buckets."):
+            yield (
+                _checked_bucket(key, layer.origin),
+                parse_setting(Setting(key, str, None), raw, origin=layer.origin, is_text=layer.is_text),
+            )
+        elif key.startswith(TOPICS_PREFIX):
+            yield key, _topic_text(key, raw)
+        elif (setting := SETTINGS.get(key)) is not None:
+            value = _joined(raw) if key in _LISTS else raw
+            yield key, parse_setting(setting, value, origin=layer.origin, is_text=layer.is_text)
+        else:
+            raise unknown_key(key, SETTINGS, layer.origin)
+
+
+def _topic_text(key: str, raw: object) -> str:
+    """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own, and
+    everywhere ``1d`` for 86400000, ``16MiB`` for 16777216."""
+    return topic_config_text(key, str(raw).lower() if isinstance(raw, bool) else str(raw))
+
+
+def _joined(raw: object) -> object:
+    """In a TOML file several listeners may be a list, elsewhere they have commas between them."""
+    if isinstance(raw, list) and all(isinstance(part, str) for part in raw):
+        return ",".join(raw)
+    return raw
+
+
+def _checked_bucket(key: str, origin: str) -> str:
+    number = key.removeprefix("buckets.")
+    if not (number.isascii() and number.isdigit()):
+        raise SettingRefused(f"{origin}: {key} is not a setting; buckets are numbered: buckets.0, buckets.1")
+    return f"buckets.{int(number)}"
+
+
+def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSettings:
+    tuning = build_tree(Tuning, {**values, "broker.topic_defaults": _topic_defaults(values)})
+    buckets = {
+        int(key.removeprefix("buckets.")): str(url)
+        for key, url in values.items()
+        if key.startswith("buckets.")
+    }
+    buckets.setdefault(DEFAULT_BUCKET_ID, (folder / "bucket").as_uri())
+    wal_folder = values.get("wal_folder") or f"wal/node-{tuning.engine.node_id}"
+    return StoreSettings(
+        folder=folder,
+        metadata=str(values.get("metadata") or _sqlite_url(folder / "metadata.sqlite")),
+        wal_folder=folder / str(wal_folder),
+        buckets=dict(sorted(buckets.items())),
+        listeners=str(values.get("listeners") or DEFAULT_LISTENER),
+        advertised_listeners=str(values.get("advertised_listeners") or ""),
+        tuning=tuning,
+    )
+
+
+def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
+    """Raises SettingRefused."""
+    named = {
+        key.removeprefix(TOPICS_PREFIX): str(text)
+        for key, text in values.items()
+        if key.startswith(TOPICS_PREFIX)
+    }
+    try:
+        return written_defaults(named)
+    except InvalidRequest as refusal:
+        raise SettingRefused(
+            f"impossible settings in [topics]: {refusal} (docs/topic-configurations.md)"
+        ) from refusal
+
+
+def _sqlite_url(path: Path) -> str:
+    return path.as_uri().replace("file://", "sqlite://", 1)
+
+
+def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
+    """Every key and its value, as one would write it."""
+    yield "metadata", settings.metadata
+    yield "wal_folder", str(settings.wal_folder)
+    yield "listeners", settings.listeners
+    yield "advertised_listeners", settings.advertised_listeners
+    yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
+    yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
+    for setting, value in values_of(settings.tuning):
+        yield setting.key, format_setting(setting, value)

@@ -1,0 +1,74 @@
+"""The leaves of a tree of frozen structs, and the tree from its leaves.
+
+Every leaf has a key (its path, with dots) and from that the name of its environment variable. The structs keep their
+own invariants; what they refuse is reported as any other setting that cannot be.
+"""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+from siltstone.server.settings.values import Setting, SettingRefused
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+ENVIRONMENT_PREFIX = "SILTSTONE_"
+
+
+def settings_of(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:
+    """All leaves below a struct, in the order they are declared; mappings are none (``topics.…``)."""
+    for field in msgspec.structs.fields(tree):
+        key = f"{prefix}{field.encode_name}"
+        if _is_branch(field.type):
+            yield from settings_of(field.type, f"{key}.")
+        elif isinstance(field.type, type):
+            yield Setting(key, field.type, field.default)
+
+
+def build_tree(tree: type[S], values: Mapping[str, object], prefix: str = "") -> S:
+    """The struct, with the values given by key and defaults for the others. Raises SettingRefused."""
+    arguments: dict[str, Any] = {}
+    for field in msgspec.structs.fields(tree):
+        key = f"{prefix}{field.encode_name}"
+        if _is_branch(field.type):
+            arguments[field.name] = build_tree(field.type, values, f"{key}.")
+        elif key in values:
+            arguments[field.name] = values[key]
+    try:
+        return tree(**arguments)
+    except SettingRefused:
+        raise
+    except (InvalidRequest, ValueError) as refusal:
+        raise SettingRefused(f"impossible settings in [{prefix[:-1]}]: {refusal}") from refusal
+
+
+def values_of(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[Setting, object]]:
+    """All leaves with what they are set to."""
+    for field in msgspec.structs.fields(tree):
+        key = f"{prefix}{field.encode_name}"
+        value = getattr(tree, field.name)
+        if isinstance(value, msgspec.Struct):
+            yield from values_of(value, f"{key}.")
+        elif isinstance(field.type, type):
+            yield Setting(key, field.type, field.default), value
+
+
+def environment_name(key: str) -> str:
+    return ENVIRONMENT_PREFIX + key.replace(".", "_").upper()
+
+
+def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRefused:
+    """The refusal, with the nearest key there is."""
+    by_name = {candidate.rpartition(".")[2]: candidate for candidate in known}
+    near = get_close_matches(key, known, n=1) or [
+        by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)
+    ]
+    hint = f"did you mean {near[0]}?" if near else "docs/reference.md lists them"
+    return SettingRefused(f"{origin}: {key} is not a setting; {hint}")
+
+
+def _is_branch(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

@@ -1,0 +1,76 @@
+import pytest
+
+from siltstone.broker.fetching.wanted import (
+    WantedPartition,
+    check_partition,
+    leader_epoch_error,
+    offset_error,
+)
+from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.entities import OwnerRange
+
+
+class FakePartition:
+    """Epoch 2: [10, 20), epoch 5, the current one: [20, 30)."""
+
+    leader_epoch = 5
+    log_start_offset = 10
+    high_watermark = 30
+
+    def epoch_end(self, asked: int) -> EpochEnd:
+        return epoch_end([OwnerRange(1, 2, 10, 20), OwnerRange(1, 5, 20, 20)], 5, 30, asked)
+
+
+def wanted(offset: int, current_epoch: int = -1, last_epoch: int = -1) -> WantedPartition:
+    return WantedPartition(None, "t", b"", 0, offset, 1_000, current_epoch, last_epoch, -1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (-1, ErrorCode.NONE),
+        (5, ErrorCode.NONE),
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_item_19_the_epoch_a_client_believes_in(epoch, error):
+    assert leader_epoch_error(FakePartition(), epoch) is error
+    row = check_partition(wanted(99, current_epoch=epoch), FakePartition())
+    assert row.error is (error if error is not ErrorCode.NONE else ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert row.leader_epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_within"), [(9, False), (10, True), (29, True), (30, True), (31, False), (-1, False)]
+)
+def test_item_27_offsets_within_the_log(offset, is_within):
+    error = ErrorCode.NONE if is_within else ErrorCode.OFFSET_OUT_OF_RANGE
+    assert offset_error(FakePartition(), offset) is error
+    row = check_partition(wanted(offset), FakePartition())
+    assert (row.error, row.high_watermark, row.log_start_offset) == (error, 30, 10)
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "error", "diverging"),
+    [
+        (15, 2, ErrorCode.NONE, None),
+        (20, 2, ErrorCode.NONE, None),
+        (21, 2, ErrorCode.NONE, EpochEnd(2, 20)),
+        (25, 5, ErrorCode.NONE, None),
+        (30, 5, ErrorCode.NONE, None),
+        (31, 5, ErrorCode.NONE, EpochEnd(5, 30)),
+        (15, 3, ErrorCode.NONE, EpochEnd(2, 20)),  # there was no such epoch
+        (15, 6, ErrorCode.OFFSET_OUT_OF_RANGE, None),  # nor will there be
+        (9, 2, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+        (9, 6, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+        (9, 3, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+    ],
+)
+def test_where_the_epoch_of_what_was_read_last_ended(offset, last_epoch, error, diverging):
+    row = check_partition(wanted(offset, last_epoch=last_epoch), FakePartition())
+    assert (row.error, row.diverging) == (error, diverging)
+    assert (row.high_watermark, row.log_start_offset) == (30, 10)
+    assert row.ends_the_wait == (error is not ErrorCode.NONE or diverging is not None)

@@ -1,0 +1,115 @@
+"""The groups of a coordinator refuse what needs a record while the offsets log has a backlog."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from siltstone.broker.groups.environment import GroupEnvironment, GroupMemory
+from siltstone.broker.groups.known_groups import KnownGroups
+from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.broker.groups.rules.actions import OffsetsMoved
+from siltstone.broker.groups.rules.requests import (
+    Commit,
+    Heartbeat,
+    MoveOffsets,
+    OffsetToCommit,
+    Request,
+    Sync,
+)
+from siltstone.broker.groups.timers import TimerHeap
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.limits import GROUP_RECORDS_WAITING_BYTES_MAX
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.tasks import TaskGroup
+from support.group_logs import MemoryGroupLog
+from support.group_world import NO_DELAY, join
+from support.groups_world import FakeTopics, turns
+
+GROUP = "readers"
+PARTITION = ("flights", 0)
+MOVE = MoveOffsets({PARTITION: 7}, {}, spares_members=False)
+
+
+class World:
+    """Groups on a log that takes nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.log = MemoryGroupLog()
+        self.log.held = True
+        self.bugs: list[BaseException] = []
+        self.tasks = TaskGroup("test", self.bugs.append)
+        self.writer = LogWriter(self.log, self.tasks, self.bugs.append)
+        clock = ManualClock()
+        environment = GroupEnvironment(
+            NO_DELAY, clock, TimerHeap(clock), GroupMemory(NO_DELAY), FakeTopics(flights=1)
+        )
+        self.cells = KnownGroups({}, self.writer, environment, lambda _, __: None)
+
+    def ask(self, request: Request) -> "asyncio.Future[Any]":
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.cells.ask(GROUP, request, future)
+        return future
+
+    def fill_the_log(self) -> None:
+        """By another group."""
+        self.writer.add([(b"key", bytes(GROUP_RECORDS_WAITING_BYTES_MAX))], "another")
+        assert self.writer.has_backlog
+
+
+def told(story: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        await story(world)
+        await world.tasks.cancel()
+        assert world.bugs == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        join(),
+        Sync("member", None, 1),
+        Commit("", None, -1, (OffsetToCommit("flights", 0, 7, -1, ""),)),
+        MOVE,
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_nothing_that_needs_a_record_is_decided_while_the_log_has_a_backlog(refused: Request) -> None:
+    async def story(world: World) -> None:
+        world.fill_the_log()
+        records = world.writer.records_added
+        assert world.ask(refused).result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert world.writer.records_added == records
+        assert world.cells.cells == {}, "a group is not made for what was refused"
+
+    told(story)
+
+
+def test_what_needs_no_record_is_decided_while_the_log_has_a_backlog() -> None:
+    async def story(world: World) -> None:
+        world.fill_the_log()
+        assert world.ask(Heartbeat("nobody", None, 1)).result() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    told(story)
+
+
+def test_offsets_are_moved_once_the_log_has_taken_its_backlog() -> None:
+    async def story(world: World) -> None:
+        world.fill_the_log()
+        world.ask(MOVE)
+        await turns()
+        world.log.release()
+        await turns()
+        moving = world.ask(MOVE)
+        await turns()
+        assert not moving.done(), "the offset is moved when its record is durable"
+        world.log.release()
+        await turns()
+        assert moving.result() == OffsetsMoved({PARTITION: 7})
+        assert world.cells.cells[GROUP].offsets[PARTITION].offset == 7
+
+    told(story)

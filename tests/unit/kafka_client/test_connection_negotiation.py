@@ -1,0 +1,45 @@
+import pytest
+
+from siltstone.kafka_client.connection import SpokenVersions
+from siltstone.kafka_client.failures import RequestNotSpoken
+from siltstone.kafka_protocol.messages.fetch import FetchRequest
+from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest
+from siltstone.kafka_protocol.messages.produce import ProduceRequest
+from support.scripted_broker import EVERYTHING, spoken
+
+
+def version_for(request: type, **ranges: tuple[int, int]) -> int:
+    return SpokenVersions("here:9092", spoken(**ranges).api_keys).version_for(request)
+
+
+def test_the_highest_that_both_speak() -> None:
+    assert version_for(MetadataRequest, METADATA=(0, 12)) == 12
+    assert version_for(MetadataRequest, METADATA=(0, 99)) == 13
+
+
+def test_versions_that_name_topics_by_id_are_not_used() -> None:
+    assert version_for(ProduceRequest, PRODUCE=(0, 13)) == 12
+    assert version_for(FetchRequest, FETCH=(4, 18)) == 12
+
+
+def test_a_version_that_kafka_has_not_settled_is_not_used() -> None:
+    assert version_for(InitProducerIdRequest, INIT_PRODUCER_ID=(0, 6)) == 5
+
+
+@pytest.mark.parametrize(
+    ("ranges", "told"),
+    [
+        ({}, "does not know METADATA"),
+        ({"METADATA": (0, 9)}, "speaks METADATA 0 to 9"),
+        ({"METADATA": (14, 20)}, "speaks METADATA 14 to 20"),
+    ],
+)
+def test_nothing_in_common(ranges: dict[str, tuple[int, int]], told: str) -> None:
+    with pytest.raises(RequestNotSpoken, match=f"here:9092 {told}"):
+        version_for(MetadataRequest, **ranges)
+
+
+def test_everything_we_describe_can_be_asked_of_a_broker_that_knows_it() -> None:
+    versions = SpokenVersions("here:9092", EVERYTHING.api_keys)
+    assert versions.version_for(MetadataRequest) == 13

@@ -1,0 +1,32 @@
+"""A connection's first question, in every version and in one that is not spoken."""
+
+import pytest
+
+from siltstone.kafka_protocol.announced import ANNOUNCED, api_versions_body, unsupported_version_body
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import decode
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.malformed import UnknownVersion
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsResponse
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_api_has_its_row(version: int) -> None:
+    response = decode(ApiVersionsResponse, version, api_versions_body(version))
+    rows = {ApiKey(row.api_key): (row.min_version, row.max_version) for row in response.api_keys}
+    assert rows == dict(ANNOUNCED)
+    assert response == ApiVersionsResponse(api_keys=response.api_keys)
+
+
+def test_the_bytes_are_made_once() -> None:
+    assert api_versions_body(3) is api_versions_body(3)
+    assert unsupported_version_body() is unsupported_version_body()
+
+
+def test_a_later_version_is_answered_in_version_0_with_the_versions_to_ask_in() -> None:
+    assert unsupported_version_body() == b"\x00\x23" + b"\x00\x00\x00\x01" + b"\x00\x12\x00\x00\x00\x04"
+    assert (
+        decode(ApiVersionsResponse, 0, unsupported_version_body()).error_code == ErrorCode.UNSUPPORTED_VERSION
+    )
+    with pytest.raises(UnknownVersion):
+        api_versions_body(5)

@@ -1,0 +1,225 @@
+"""What is special to the folder: the order of syncs, file modes, left-over files, partial writes."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from siltstone.object_store.folder.store import FolderStore
+from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
+from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.runtime.randomness import seeded_randomness, system_randomness
+
+KEY = "a5/objects/1"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "new" / "bucket", SystemClock(), system_randomness())
+
+
+class Recorder:
+    """The system calls that matter, in order, with the paths they concern below the root."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, root: Path) -> None:
+        self.calls: list[str] = []
+        self._root = root
+        for name in ("fsync", "fdatasync", "rename", "link", "mkdir"):
+            patch.setattr(os, name, self._recorded(name, getattr(os, name)))
+
+    def _recorded(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(first: Any, *others: Any, **options: Any) -> Any:
+            result = call(first, *others, **options)
+            subject = Path(os.readlink(f"/proc/self/fd/{first}")) if isinstance(first, int) else Path(first)
+            self.calls.append(f"{name} {self._shown(subject)}")
+            return result
+
+        return recorded
+
+    def _shown(self, path: Path) -> str:
+        shown = str(path.relative_to(self._root)) if path != self._root else "root"
+        return shown.split("/")[0] if shown.startswith(".") else shown
+
+
+def test_a_put_syncs_the_bytes_then_publishes_then_syncs_the_names(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+
+    store.put(KEY, [b"1"])
+    first, recorder.calls = recorder.calls, []
+    store.put("a5/objects/2", [b"2"])
+
+    put = ["fdatasync .temporary", "rename .temporary", "fsync a5/objects"]
+    made = ["mkdir a5", "fsync root", "mkdir a5/objects", "fsync a5"]
+    assert first == [put[0], *made, *put[1:]]
+    assert recorder.calls == put  # the directories are known to be durable
+
+
+def test_directories_another_process_made_are_synced_before_they_are_relied_upon(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "new" / "bucket"
+    (root / "a5" / "objects").mkdir(parents=True)
+    recorder = Recorder(monkeypatch, root)
+
+    store.put(KEY, [b"1"])
+
+    published = recorder.calls.index("rename .temporary")
+    assert {"fsync root", "fsync a5"} <= set(recorder.calls[:published])
+
+
+def test_a_conditional_put_links_and_both_winner_and_loser_sync_the_name(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("a5/objects/0", [b"0"])
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+
+    store.put_if_absent(KEY, [b"1"])
+    assert recorder.calls == ["fdatasync .temporary", "link .temporary", "fsync a5/objects"]
+
+    recorder.calls = []
+    with pytest.raises(ObjectAlreadyExists):
+        store.put_if_absent(KEY, [b"2"])
+    assert recorder.calls == ["fdatasync .temporary", "fsync a5/objects"]
+
+
+def test_each_part_is_synced_and_completing_moves_no_bytes(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("a5/objects/0", [b"source"])
+    upload = store.start_multipart(KEY)
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+
+    parts = [store.upload_part(upload, 1, 0, [b"first"]), store.copy_part(upload, 2, 5, "a5/objects/0", 1, 6)]
+    assert recorder.calls == ["fdatasync .uploads"] * 2
+
+    recorder.calls = []
+    store.complete_multipart(upload, parts)
+    assert recorder.calls == ["rename .uploads", "fsync a5/objects"]
+    assert store.get_range(KEY, 0, 10) == b"firstource"
+
+
+@pytest.mark.parametrize("write_bytes_max", [1, 7, 4096])
+def test_writes_that_take_only_a_part_go_on(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, write_bytes_max: int
+) -> None:
+    whole = os.pwritev
+
+    def short(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        assert len(buffers) <= os.sysconf("SC_IOV_MAX")
+        return whole(descriptor, [memoryview(b"".join(buffers))[:write_bytes_max]], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    pieces = [bytes([index]) * (index % 5 * 13) for index in range(60)]
+    store.put(KEY, pieces)
+
+    content = b"".join(pieces)
+    assert store.get_range(KEY, 0, len(content)) == content
+
+
+def test_reads_and_copies_that_take_only_a_part_go_on(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, copy = os.pread, os.copy_file_range
+    store.put(KEY, [bytes(range(200))])
+    monkeypatch.setattr(os, "pread", lambda fd, size, position: read(fd, min(size, 9), position))
+    monkeypatch.setattr(
+        os,
+        "copy_file_range",
+        lambda source, target, size, *positions: copy(source, target, min(size, 9), *positions),
+    )
+    upload = store.start_multipart("a5/objects/2")
+    store.complete_multipart(upload, [store.copy_part(upload, 1, 0, KEY, 3, 150)])
+
+    assert store.get_range("a5/objects/2", 0, 147) == bytes(range(3, 150))
+
+
+def test_the_umask_decides_who_may_read(store: FolderStore, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        store.put(KEY, [b"1"])
+        upload = store.start_multipart("a5/objects/2")
+        store.complete_multipart(upload, [store.upload_part(upload, 1, 0, [b"2"])])
+    finally:
+        os.umask(before)
+
+    folder = tmp_path / "new" / "bucket" / "a5" / "objects"
+    assert [path.stat().st_mode & 0o777 for path in sorted(folder.iterdir())] == [0o640, 0o640]
+
+
+def test_a_failed_put_leaves_nothing(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", full)
+    with pytest.raises(StoreTransient, match="No space left"):
+        store.put(KEY, [b"1"])
+
+    assert [*store.list()] == []
+    assert [*(tmp_path / "new" / "bucket" / ".temporary").iterdir()] == []
+
+
+def test_temporary_files_of_killed_puts_are_removed_when_old(tmp_path: Path) -> None:
+    clock = ManualClock(SystemClock().now_ms())
+    store = FolderStore(tmp_path, clock, seeded_randomness(1))
+    (tmp_path / ".temporary" / "left").write_bytes(b"half an obj")
+    upload = store.start_multipart(KEY)
+
+    assert store.remove_stale(older_than_ms=60_000) == 0
+    clock.advance_ms(70_000)
+    assert store.remove_stale(older_than_ms=60_000) == 1
+
+    assert [*(tmp_path / ".temporary").iterdir()] == []
+    assert [*store.list_multipart()] == [upload]
+
+
+def test_a_key_below_another_key_is_refused_without_harm(store: FolderStore) -> None:
+    store.put(KEY, [b"1"])
+
+    with pytest.raises(StoreDenied):
+        store.put(KEY + "/below", [b"2"])
+    with pytest.raises(StoreDenied):
+        store.put("a5/objects", [b"2"])
+
+    assert store.get_range(KEY, 0, 1) == b"1"
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+
+    with pytest.raises(StoreDenied, match="check the folder"):
+        FolderStore(tmp_path / "file" / "bucket", SystemClock(), system_randomness())
+
+
+def test_files_that_are_not_the_stores_own_names_stay_out_of_listings(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    store.put(KEY, [b"1"])
+    (tmp_path / "new" / "bucket" / ".DS_Store").write_bytes(b"")
+    (tmp_path / "new" / "bucket" / "a5" / ".hidden").write_bytes(b"")
+
+    assert [summary.key for summary in store.list()] == [KEY]
+
+
+def test_what_nobody_may_delete_keeps_nothing_else(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ["a/1", "a/2", "b/1"]
+    for key in keys:
+        store.put(key, [b"1"])
+    unlink = Path.unlink
+
+    def held(path: Path) -> None:
+        if path.name == "2":
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", held)
+    with pytest.raises(StoreDenied, match="Operation not permitted"):
+        store.delete(keys)
+    assert [each.key for each in store.list()] == ["a/2"]

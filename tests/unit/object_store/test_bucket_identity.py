@@ -1,0 +1,45 @@
+import pytest
+
+from siltstone.object_formats.identity import DamagedIdentity
+from siltstone.object_store.bucket_identity import (
+    MARKER_KEY,
+    BucketOfAnotherStore,
+    mark,
+    marked_store_id,
+    refuse_if_marked_by_another,
+)
+from siltstone.object_store.memory import MemoryStore
+from siltstone.runtime.clock import ManualClock
+
+ONE, OTHER = "1" * 32, "2" * 32
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(ManualClock())
+
+
+def test_a_bucket_is_marked_once(store: MemoryStore) -> None:
+    assert marked_store_id(store) is None
+    assert not refuse_if_marked_by_another(store, ONE)
+    mark(store, ONE)
+    mark(store, ONE)
+    assert marked_store_id(store) == ONE
+    assert refuse_if_marked_by_another(store, ONE)
+
+
+def test_of_two_that_mark_at_once_the_second_is_turned_away(store: MemoryStore) -> None:
+    assert not refuse_if_marked_by_another(store, ONE) and not refuse_if_marked_by_another(store, OTHER)
+    mark(store, ONE)
+    with pytest.raises(BucketOfAnotherStore, match=f"belongs to store {ONE}, this is store {OTHER}"):
+        mark(store, OTHER)
+    with pytest.raises(BucketOfAnotherStore, match="a bucket or a prefix of its own"):
+        refuse_if_marked_by_another(store, OTHER)
+    assert marked_store_id(store) == ONE
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"x" * 10_000])
+def test_a_marker_that_cannot_be_read_is_not_taken_for_ones_own(store: MemoryStore, content: bytes) -> None:
+    store.put(MARKER_KEY, [content])
+    with pytest.raises(DamagedIdentity, match=f"{MARKER_KEY} in .*delete it if the bucket is this store's"):
+        refuse_if_marked_by_another(store, ONE)
