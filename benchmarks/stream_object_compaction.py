@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.support.compacting import compact
 from benchmarks.support.filling import fill
+from benchmarks.support.maintenance.compacting import compact
 from benchmarks.support.pairs import Pair, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
@@ -30,7 +30,7 @@ from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings
-from tests.support.s3_server import running_s3_server
+from tests.support.engine.s3_server import running_s3_server
 
 ROUNDS = 3
 STREAMS = 4

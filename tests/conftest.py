@@ -9,7 +9,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from support.s3_server import S3Server, running_s3_server
+from support.engine.s3_server import S3Server, running_s3_server
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)

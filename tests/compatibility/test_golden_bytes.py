@@ -25,9 +25,9 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
 )
-from support.batches import build_object
-from support.objects import read_object
-from support.wal_bytes import groups_bytes
+from support.engine.batches import build_object
+from support.engine.objects import read_object
+from support.engine.wal_bytes import groups_bytes
 
 BATCHES = [
     RecordBatch(7, 3, 100, 103, 3, 1357000000000, 1357000000002, b"silt"),

@@ -15,7 +15,7 @@ from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker,
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.kafka_protocol.records.validation import RecordsSummary, validate_records
-from support.kafka_batches import as_written, build_control_batch
+from support.kafka.kafka_batches import as_written, build_control_batch
 
 FOLDER = Path(__file__).parent / "golden" / "kafka"
 FIRST_MS = 1_700_000_000_000

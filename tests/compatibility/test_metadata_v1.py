@@ -5,7 +5,7 @@ import pytest
 from siltstone.metadata.log_entry import LogEntry, decode_entry, encode_entry
 from siltstone.metadata.records import Record
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
-from support.metadata_records import MAINTENANCE, STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
+from support.metadata.metadata_records import MAINTENANCE, STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
 
 ENTRY_V1 = (
     "534c4f47010000001e0100000000000000112233445566778899aabbccddeeff29f299c2dc001296010102ab696e6361"

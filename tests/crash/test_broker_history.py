@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from conformance.brokers.broker import BrokerSettings
 from conformance.brokers.siltstone import open_siltstone
-from support.broker_history import Actor, History, Log, consuming, faults_in, producing, read_log
+from support.broker.broker_history import Actor, History, Log, consuming, faults_in, producing, read_log
 
 TOPIC, PARTITIONS, WRITERS, MEMBERS = "history", 4, 3, 2
 SECONDS_MAX = 60

@@ -25,8 +25,8 @@ from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
-from support.crash_payload import describe
-from support.crash_settings import crash_settings
+from support.engine.crash_payload import describe
+from support.engine.crash_settings import crash_settings
 
 TESTS = Path(__file__).parents[1]
 
@@ -63,9 +63,9 @@ def life(folder: Path, rng: random.Random) -> None:
     """A node and a compaction driver, of which one or both are killed at a random moment."""
     history = folder / "history"
     size_before = history.stat().st_size if history.exists() else 0
-    with process("support.crash_appender", folder, str(rng.randrange(2**32))) as appender:
+    with process("support.engine.crash_appender", folder, str(rng.randrange(2**32))) as appender:
         wait_until(lambda: history.exists() and history.stat().st_size > size_before + 200, appender)
-        with process("support.crash_compactor", folder) as compactor:
+        with process("support.maintenance.crash_compactor", folder) as compactor:
             time.sleep(0.3 + rng.random() * 1.5)
             for victim in rng.choice([[appender], [compactor, appender], [appender, compactor]]):
                 assert victim.poll() is None, f"{victim.args} ended by itself"

@@ -21,9 +21,9 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.bucket_identity import MARKER_KEY
-from support.compacted_store import compact_keys, maintained, split
-from support.keyed_broker import SETTINGS, Keyed, table_of
-from support.raw_kafka import RawConnection, address_of
+from support.broker.keyed_broker import SETTINGS, Keyed, table_of
+from support.kafka.raw_kafka import RawConnection, address_of
+from support.maintenance.compacted_store import compact_keys, maintained, split
 
 TESTS = Path(__file__).parents[1]
 NAMES = ["a", "b", "c"]
@@ -79,7 +79,7 @@ class Driver:
 def driver(folder: Path) -> Iterator[Driver]:
     """Killed where the body ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "support.key_compaction_driver", str(folder)],
+        [sys.executable, "-m", "support.maintenance.key_compaction_driver", str(folder)],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         stdout=subprocess.PIPE,
     )

@@ -10,10 +10,18 @@ from random import Random
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.batch_mutations import bomb, mutated_batch, random_batch
-from support.fuzzing import Siege, seed_of_this_run
-from support.raw_calls import RawTopic, batches_in, create_topic, fetch, list_offset, produce, records_in
-from support.raw_kafka import RawConnection
+from support.kafka.batch_mutations import bomb, mutated_batch, random_batch
+from support.kafka.fuzzing import Siege, seed_of_this_run
+from support.kafka.raw_calls import (
+    RawTopic,
+    batches_in,
+    create_topic,
+    fetch,
+    list_offset,
+    produce,
+    records_in,
+)
+from support.kafka.raw_kafka import RawConnection
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 

@@ -17,10 +17,10 @@ import pytest
 
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.model.limits import REQUEST_ELEMENTS_MAX
-from support.frame_mutations import Bombs, Plausible, mutated, valid_frames
-from support.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
-from support.raw_calls import create_topic
-from support.raw_kafka import ConnectionClosed, RawConnection, framed
+from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frames
+from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
+from support.kafka.raw_calls import create_topic
+from support.kafka.raw_kafka import ConnectionClosed, RawConnection, framed
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, Producer
 
 from oracles.apache_kafka import running_apache_kafka
 from siltstone.server.embedded import Broker
-from support.cli import Outcome, assert_one_line, run
-from support.kafka_oracles import or_skip
+from support.kafka.kafka_oracles import or_skip
+from support.processes.cli import Outcome, assert_one_line, run
 
 ORACLE = bool(os.environ.get("SILTSTONE_TEST_ORACLE"))
 NOON_MS = 1_372_680_000_000  # 2013-07-01 12:00 UTC

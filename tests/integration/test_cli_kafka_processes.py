@@ -22,8 +22,8 @@ from siltstone.kafka_client.topics import create_topic
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.embedded import Broker
-from support.cli import CLEAN, run
-from support.lossy_proxy import lossy_proxy
+from support.kafka.lossy_proxy import lossy_proxy
+from support.processes.cli import CLEAN, run
 
 PROGRAM = [sys.executable, "-c", "from siltstone.cli.main import main; main()"]
 

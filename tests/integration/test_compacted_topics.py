@@ -17,13 +17,13 @@ import siltstone
 from oracles.java_clients import running_java_clients
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.maintenance.topic_streams import topic_streams
-from support.cli import run
-from support.compacted_store import maintained, split_and_compact
-from support.consume_to_end import CLIENTS
-from support.kafka_batches import bytes_of_records
-from support.kafka_oracles import or_skip
-from support.raw_calls import RawTopic, create_topic, fetch, list_offset
-from support.raw_kafka import RawConnection, address_of
+from support.kafka.consume_to_end import CLIENTS
+from support.kafka.kafka_batches import bytes_of_records
+from support.kafka.kafka_oracles import or_skip
+from support.kafka.raw_calls import RawTopic, create_topic, fetch, list_offset
+from support.kafka.raw_kafka import RawConnection, address_of
+from support.maintenance.compacted_store import maintained, split_and_compact
+from support.processes.cli import run
 
 TOPIC = "compacted"
 HOLE = 100_000
@@ -124,7 +124,7 @@ class Consumed(dict[str, dict[int, list[Found]]]):
         offsets = [*OFFSETS, of.end - 1]
         command = [client, of.servers, TOPIC, str(of.end), *map(str, offsets)]
         done = subprocess.run(
-            [sys.executable, "-m", "support.consume_to_end", *command],
+            [sys.executable, "-m", "support.kafka.consume_to_end", *command],
             env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()

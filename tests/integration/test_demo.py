@@ -12,7 +12,7 @@ import pytest
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import ClientFailed, FlightProducer, GroupReading
-from support.cli import Outcome, assert_one_line, run
+from support.processes.cli import Outcome, assert_one_line, run
 
 FEW = ("demo", "--flights", "6000", "--runner", "in-process")
 FEWER = ("demo", "--flights", "300", "--runner", "in-process")

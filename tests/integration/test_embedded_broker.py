@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 import siltstone
 from siltstone.stream_engine.errors import EngineNotRunning
-from support.cli import run
+from support.processes.cli import run
 
 QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
 

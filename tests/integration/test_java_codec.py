@@ -17,8 +17,8 @@ from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header, response_prefix
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
-from support.kafka_oracles import or_skip
-from support.wire_messages import java_schema, random_message, to_java_json
+from support.kafka.kafka_oracles import or_skip
+from support.kafka.wire_messages import java_schema, random_message, to_java_json
 
 EXAMPLES = 2
 

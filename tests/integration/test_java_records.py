@@ -15,8 +15,8 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import MIB
-from support.kafka_batches import as_written, build_control_batch, encode_batch, numbered
-from support.kafka_oracles import or_skip
+from support.kafka.kafka_batches import as_written, build_control_batch, encode_batch, numbered
+from support.kafka.kafka_oracles import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 INT64_MAX = 2**63 - 1

@@ -12,7 +12,7 @@ from oracles.java_machine import JavaMachine, running_java_machine
 from siltstone.topic_configs.rows import TABLE, ConfigRow
 from siltstone.topic_configs.table import parse_topic_configs
 from siltstone.topic_configs.values import InvalidTopicConfig, written
-from support.kafka_oracles import or_skip
+from support.kafka.kafka_oracles import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka"), pytest.mark.timeout(600)]
 

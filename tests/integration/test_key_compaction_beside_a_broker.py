@@ -13,10 +13,10 @@ from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectKind
-from support.compacted_store import compact_keys, maintained, roll, split
-from support.keyed_broker import SETTINGS, Keyed, table_of
-from support.raw_calls import create_topic, produce_well
-from support.raw_kafka import RawConnection, address_of
+from support.broker.keyed_broker import SETTINGS, Keyed, table_of
+from support.kafka.raw_calls import create_topic, produce_well
+from support.kafka.raw_kafka import RawConnection, address_of
+from support.maintenance.compacted_store import compact_keys, maintained, roll, split
 
 
 def assert_sound(folder: Path) -> None:

@@ -11,7 +11,7 @@ import siltstone
 from siltstone.kafka_client.keyed_view import KeyedViewNotEntered, KeyedViewOutdated, KeyedViewTooLarge
 from siltstone.model.limits import KEYED_VIEW_ENTRY_BYTES
 from siltstone.server.embedded import Broker
-from support.cli import run
+from support.processes.cli import run
 
 
 class Writer:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from siltstone.metadata.entities import JobState
 from siltstone.server.components import open_store
-from support.cli import run
-from support.small_store import small_store
+from support.engine.small_store import small_store
+from support.processes.cli import run
 
 PROGRAM = "from siltstone.cli.main import main; main()"
 

@@ -13,8 +13,8 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
-from support.broker_process import BrokerProcess, checked_store
-from support.retained_store import retain
+from support.broker.broker_process import BrokerProcess, checked_store
+from support.maintenance.retained_store import retain
 
 TOPIC = "t"
 VALUE_BYTES = 10_000

@@ -16,10 +16,10 @@ from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import MultipartUpload
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support import compaction_driver
-from support.compacting import RoundReport, compact
-from support.held_tasks import Gate
-from support.live_store import (
+from support.engine.s3_server import S3Server
+from support.maintenance import compaction_driver
+from support.maintenance.compacting import RoundReport, compact
+from support.maintenance.live_store import (
     Batch,
     History,
     assert_bucket_is_exact,
@@ -32,8 +32,8 @@ from support.live_store import (
     store_settings,
     sweep_after,
 )
-from support.s3_server import S3Server
-from support.spark_cluster import start_driver, wait_until
+from support.spark.held_tasks import Gate
+from support.spark.spark_cluster import start_driver, wait_until
 
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(300)]
 

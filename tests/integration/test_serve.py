@@ -9,11 +9,11 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.broker_process import BrokerProcess, checked_store
-from support.kafka_batches import bytes_of_records
-from support.raw_calls import batch_of, create_topic, fetch_request, produce_well, read_all
-from support.raw_group import RawMember
-from support.raw_kafka import RawConnection
+from support.broker.broker_process import BrokerProcess, checked_store
+from support.groups.raw_group import RawMember
+from support.kafka.kafka_batches import bytes_of_records
+from support.kafka.raw_calls import batch_of, create_topic, fetch_request, produce_well, read_all
+from support.kafka.raw_kafka import RawConnection
 
 SEALED_AT_ONCE = {"engine.upload.cache_block_bytes_max": "1", "retry.attempts_max": "1"}
 SECONDS_MAX = 10

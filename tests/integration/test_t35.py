@@ -19,8 +19,8 @@ from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.stream import Stream
-from support.compacting import RoundReport, compact
-from support.live_store import (
+from support.maintenance.compacting import RoundReport, compact
+from support.maintenance.live_store import (
     Batch,
     Found,
     History,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.small_store import small_store
+from support.engine.small_store import small_store
 
 SILTSTONE = Path(sys.executable).parent / "siltstone"
 COMMANDS = (["plan"], ["explain"], ["run", "--runner", "in-process"], ["status"])

@@ -12,10 +12,10 @@ import pytest
 from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
 from siltstone.metadata.store.sqlite import SqliteLog
-from support.inline_executor import put_inline_in
-from support.losing_disk import LosingDisk
-from support.node_simulation import NodeSimulation
-from support.wal_disk import put_disk_in
+from support.engine.losing_disk import LosingDisk
+from support.engine.node_simulation import NodeSimulation
+from support.engine.wal_disk import put_disk_in
+from support.processes.inline_executor import put_inline_in
 
 FIXED_SEEDS = range(12)
 RANDOM_SEEDS = 4

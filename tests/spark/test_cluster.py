@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.held_tasks import Gate
-from support.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
-from support.spark_tasks import write_file
+from support.spark.held_tasks import Gate
+from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
+from support.spark.spark_tasks import write_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -16,8 +16,8 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from siltstone.spark.spark_runner import open_runner
-from support.held_tasks import HoldingRunner
-from support.spark_tasks import write_file
+from support.spark.held_tasks import HoldingRunner
+from support.spark.spark_tasks import write_file
 master, folder, settings, units = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
 runner = HoldingRunner(open_runner(master, settings), Path(folder))
 print(json.dumps([result.decode() for result in runner.run(write_file, [unit.encode() for unit in units])]))

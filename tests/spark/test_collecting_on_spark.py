@@ -10,8 +10,8 @@ from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner
-from support.collecting_world import all_dead_destroyed, collected, collection, settings
-from support.compaction_world import CompactionWorld
+from support.maintenance.collecting_world import all_dead_destroyed, collected, collection, settings
+from support.maintenance.compaction_world import CompactionWorld
 
 pytestmark = pytest.mark.spark
 

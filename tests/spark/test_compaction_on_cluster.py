@@ -12,10 +12,9 @@ from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.entities import JobState
 from siltstone.model.objects import ObjectKind
 from siltstone.server.components import open_store
-from support import compaction_driver
-from support.compacting import RoundReport, compact
-from support.held_tasks import Gate
-from support.live_store import (
+from support.maintenance import compaction_driver
+from support.maintenance.compacting import RoundReport, compact
+from support.maintenance.live_store import (
     History,
     assert_bucket_is_exact,
     assert_checked,
@@ -29,7 +28,8 @@ from support.live_store import (
     store_settings,
     sweep_after,
 )
-from support.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
+from support.spark.held_tasks import Gate
+from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
 

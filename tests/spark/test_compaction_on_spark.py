@@ -11,9 +11,9 @@ from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner
-from support.compacting import compact
-from support.compaction_sources import F1
-from support.compaction_world import CompactionWorld, scaled
+from support.maintenance.compacting import compact
+from support.maintenance.compaction_sources import F1
+from support.maintenance.compaction_world import CompactionWorld, scaled
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.spark.java import JavaNotFound, find_java
-from support import spark_tasks
+from support.spark import spark_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,7 @@ SOURCE = Path(spark_tasks.__file__).parents[2] / "src"
 
 PROGRAM = """
 from siltstone.spark.spark_runner import open_runner
-from support.spark_tasks import double
+from support.spark.spark_tasks import double
 runner = open_runner("local[1]")
 print(runner.run(double, [b"a", b"b"]))
 print(runner._context._jvm.System.getProperty("java.home"))

@@ -14,10 +14,10 @@ from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.spark.spark_runner import SparkRunner
-from support.compacted_store import KEYS, compact_keys, maintained, roll, split
-from support.key_compaction_tasks import DOOMED, dies_of_one
-from support.keyed_broker import SETTINGS, Keyed, Table, table_of
-from support.raw_kafka import RawConnection, address_of
+from support.broker.keyed_broker import SETTINGS, Keyed, Table, table_of
+from support.kafka.raw_kafka import RawConnection, address_of
+from support.maintenance.compacted_store import KEYS, compact_keys, maintained, roll, split
+from support.spark.key_compaction_tasks import DOOMED, dies_of_one
 
 pytestmark = pytest.mark.spark
 

@@ -24,10 +24,9 @@ from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import Node, open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.spark_runner import SparkRunner
-from support import compaction_driver
-from support.compacting import RoundReport, compact
-from support.held_tasks import Gate
-from support.live_store import (
+from support.maintenance import compaction_driver
+from support.maintenance.compacting import RoundReport, compact
+from support.maintenance.live_store import (
     History,
     appending,
     assert_bucket_is_exact,
@@ -44,7 +43,8 @@ from support.live_store import (
     sweep_after,
     until_sets,
 )
-from support.spark_cluster import start_driver, wait_until
+from support.spark.held_tasks import Gate
+from support.spark.spark_cluster import start_driver, wait_until
 
 pytestmark = pytest.mark.spark
 

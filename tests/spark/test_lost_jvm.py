@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.spark.spark_runner import open_runner
-from support.spark_tasks import double
+from support.spark.spark_tasks import double
 
 late = LateRunner(lambda: open_runner("local[1]"))
 first = late.start()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import siltstone
-from support.cli import run
-from support.small_store import STREAMS, object_files, small_store
+from support.engine.small_store import STREAMS, object_files, small_store
+from support.processes.cli import run
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ import pytest
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.spark.session import SparkAlreadyRunning, start_context
 from siltstone.spark.spark_runner import SparkRunner, open_runner
-from support import spark_tasks
-from support.spark_cluster import wait_until
+from support.spark import spark_tasks
+from support.spark.spark_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 

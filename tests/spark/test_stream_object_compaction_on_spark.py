@@ -11,8 +11,8 @@ from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner
-from support.compaction_world import CompactionWorld
-from support.stream_object_world import add_stream_object, joined_up
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.stream_object_world import add_stream_object, joined_up
 
 pytestmark = pytest.mark.spark
 

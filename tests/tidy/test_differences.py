@@ -11,7 +11,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model import limits
 from siltstone.server.settings.store import SETTINGS
 from siltstone.topic_configs.rows import TABLE, Effect
-from support.documents import ROOT
+from support.pages.documents import ROOT
 
 TEXT = (ROOT / "docs" / "differences-from-kafka.md").read_text()
 ROWS = dict(re.findall(r"^\| (.+?) \| (.+) \|$", TEXT, re.MULTILINE))

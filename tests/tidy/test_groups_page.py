@@ -4,13 +4,13 @@ import pytest
 
 from siltstone.broker.groups.rules.states import TABLE, GroupEvent, GroupState
 from siltstone.server.settings.store import SETTINGS
-from support.group_diagram import PAGE, diagram, table, written
+from support.groups.group_diagram import PAGE, diagram, table, written
 
 TEXT = PAGE.read_text()
 
 
 def test_diagram_and_table_are_those_of_the_code() -> None:
-    assert written(TEXT) == TEXT, "run: python tests/support/group_diagram.py"
+    assert written(TEXT) == TEXT, "run: python tests/support/groups/group_diagram.py"
 
 
 @pytest.mark.parametrize("state", GroupState)

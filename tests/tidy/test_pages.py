@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.documents import PAGES, ROOT, links, places, too_wide
+from support.pages.documents import PAGES, ROOT, links, places, too_wide
 
 WIDE = {"docs/conformance.md"}
 """Written by ``make conformance``."""

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR
-from support.documents import ROOT, blocks
+from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "quick-start.md"
 ADDRESS = "127.0.0.1:9092"

@@ -14,8 +14,8 @@ import pytest
 from siltstone.metadata.entities import JobState
 from siltstone.server.opening import open_store
 from siltstone.spark.java import find_java
-from support.cli import run
-from support.small_store import small_store
+from support.engine.small_store import small_store
+from support.processes.cli import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -9,13 +9,13 @@ from siltstone.cli.main import cli
 from siltstone.server.settings.layers import NOT_SETTINGS
 from siltstone.server.settings.store import SETTINGS
 from siltstone.stream_engine.engine import StreamEngine
-from support.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
+from support.pages.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
 
 TEXT = REFERENCE.read_text()
 
 
 def test_the_tables_are_those_of_the_code() -> None:
-    assert written(TEXT) == TEXT, "run: python tests/support/reference_tables.py"
+    assert written(TEXT) == TEXT, "run: python tests/support/pages/reference_tables.py"
 
 
 @pytest.mark.parametrize("key", [*SETTINGS])

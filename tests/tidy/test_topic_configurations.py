@@ -3,13 +3,13 @@
 import pytest
 
 from siltstone.topic_configs.rows import TABLE, Effect
-from support.topic_config_reference import PAGE, written
+from support.pages.topic_config_reference import PAGE, written
 
 TEXT = PAGE.read_text()
 
 
 def test_the_table_is_that_of_the_code() -> None:
-    assert written(TEXT) == TEXT, "run: python tests/support/topic_config_reference.py"
+    assert written(TEXT) == TEXT, "run: python tests/support/pages/topic_config_reference.py"
 
 
 @pytest.mark.parametrize("effect", Effect)

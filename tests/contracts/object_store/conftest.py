@@ -12,7 +12,7 @@ from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
-from support.s3_server import S3Server
+from support.engine.s3_server import S3Server
 
 ADAPTERS = ["memory", "folder", "retrying", pytest.param("s3", marks=pytest.mark.s3)]
 

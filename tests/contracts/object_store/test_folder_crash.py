@@ -12,13 +12,13 @@ from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import system_randomness
-from support import store_processes
-from support.store_processes import content_of
+from support.engine import store_processes
+from support.engine.store_processes import content_of
 
 pytestmark = pytest.mark.crash
 
 TESTS = Path(store_processes.__file__).parent.parent
-COMMAND = [sys.executable, "-m", "support.store_processes"]
+COMMAND = [sys.executable, "-m", "support.engine.store_processes"]
 
 
 def acknowledged_until_killed(url: str, acknowledgements: int) -> list[str]:

@@ -15,7 +15,7 @@ from siltstone.object_store.port import (
     UploadedPart,
     UploadNotFound,
 )
-from support.store_processes import claim, send_part
+from support.engine.store_processes import claim, send_part
 
 KEY = "b7/objects/00000000000000000002"
 FIRST = bytes(range(256)) * (PART_SIZE_BYTES_MIN // 256) + b"odd"

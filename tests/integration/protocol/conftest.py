@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 import siltstone
-from support.raw_calls import RawTopic, create_topic
-from support.raw_kafka import Address, RawConnection, address_of
+from support.kafka.raw_calls import RawTopic, create_topic
+from support.kafka.raw_kafka import Address, RawConnection, address_of
 
 NAMES = count()
 

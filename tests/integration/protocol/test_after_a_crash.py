@@ -16,8 +16,9 @@ from siltstone.kafka_protocol.messages.delete_records import (
 )
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
-from support.broker_process import BrokerProcess, checked_store
-from support.raw_calls import (
+from support.broker.broker_process import BrokerProcess, checked_store
+from support.groups.raw_group import RawMember, assembled, committed
+from support.kafka.raw_calls import (
     RawTopic,
     batch_of,
     batches_in,
@@ -31,8 +32,7 @@ from support.raw_calls import (
     read_all,
     sequenced,
 )
-from support.raw_group import RawMember, assembled, committed
-from support.raw_kafka import RawConnection
+from support.kafka.raw_kafka import RawConnection
 
 SETTINGS = {
     "groups.group_initial_rebalance_delay_ms": "0",

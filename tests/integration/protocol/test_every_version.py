@@ -8,11 +8,11 @@ import pytest
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.every_request import PRODUCE_SINCE, plain_request, spoken_versions
-from support.message_oracles import kafka_python_reads, kio_reads
-from support.raw_calls import RawTopic, batch_of, create_topic, produce_well
-from support.raw_group import RawMember
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection
+from support.broker.every_request import PRODUCE_SINCE, plain_request, spoken_versions
+from support.groups.raw_group import RawMember
+from support.kafka.message_oracles import kafka_python_reads, kio_reads
+from support.kafka.raw_calls import RawTopic, batch_of, create_topic, produce_well
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection
 
 BROKER_SETTINGS: dict[str, str] = {}
 

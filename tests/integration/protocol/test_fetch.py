@@ -16,9 +16,9 @@ from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest
 from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from support.kafka_batches import bytes_of_records
-from support.message_oracles import kafka_python_reads, kio_reads
-from support.raw_calls import (
+from support.kafka.kafka_batches import bytes_of_records
+from support.kafka.message_oracles import kafka_python_reads, kio_reads
+from support.kafka.raw_calls import (
     NOWHERE,
     RawTopic,
     batch_of,
@@ -29,7 +29,7 @@ from support.raw_calls import (
     produce_well,
     records_in,
 )
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection
 
 BROKER_SETTINGS: dict[str, str] = {}
 

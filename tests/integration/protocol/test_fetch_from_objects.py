@@ -7,7 +7,7 @@ import pytest
 import siltstone
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
-from support.raw_calls import (
+from support.kafka.raw_calls import (
     RawTopic,
     batch_of,
     batches_in,
@@ -19,7 +19,7 @@ from support.raw_calls import (
     produce_well,
     read_all,
 )
-from support.raw_kafka import Address, RawConnection, address_of
+from support.kafka.raw_kafka import Address, RawConnection, address_of
 
 BATCH_BYTES = len(batch_of(2))
 LONG_MS = 60_000

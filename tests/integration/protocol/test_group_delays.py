@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.raw_group import RawMember
-from support.raw_kafka import RawConnection
+from support.groups.raw_group import RawMember
+from support.kafka.raw_kafka import RawConnection
 
 DELAY_MS = 200
 BROKER_SETTINGS = {"groups.group_initial_rebalance_delay_ms": str(DELAY_MS)}

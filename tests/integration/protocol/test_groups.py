@@ -20,9 +20,9 @@ from siltstone.kafka_protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from support.raw_calls import NOWHERE, RawTopic
-from support.raw_group import RawMember, assembled, committed, joined, offset_fetch_request
-from support.raw_kafka import Address, RawConnection
+from support.groups.raw_group import RawMember, assembled, committed, joined, offset_fetch_request
+from support.kafka.raw_calls import NOWHERE, RawTopic
+from support.kafka.raw_kafka import Address, RawConnection
 
 SESSION_MS = 100
 METADATA_BYTES_MAX = 100

@@ -18,9 +18,9 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
-from support.raw_calls import RawTopic, metadata_request
-from support.raw_group import RawMember, assembled
-from support.raw_kafka import RawConnection
+from support.groups.raw_group import RawMember, assembled
+from support.kafka.raw_calls import RawTopic, metadata_request
+from support.kafka.raw_kafka import RawConnection
 
 BROKER_SETTINGS: dict[str, str] = {}
 

@@ -32,9 +32,9 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from siltstone.kafka_protocol.notation import NO_UUID
-from support.kafka_batches import bytes_of_records, iterate_headers
-from support.message_oracles import kio_reads
-from support.raw_calls import (
+from support.kafka.kafka_batches import bytes_of_records, iterate_headers
+from support.kafka.message_oracles import kio_reads
+from support.kafka.raw_calls import (
     NOWHERE,
     RawTopic,
     batch_of,
@@ -50,7 +50,7 @@ from support.raw_calls import (
     produce_well,
     produced_rows,
 )
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection, address_of
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection, address_of
 
 BROKER_SETTINGS = {"broker.num_partitions": "3"}
 

@@ -13,8 +13,8 @@ from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRe
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsTopic
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
-from support.message_oracles import kafka_python_reads, kio_reads
-from support.raw_calls import (
+from support.kafka.message_oracles import kafka_python_reads, kio_reads
+from support.kafka.raw_calls import (
     NOWHERE,
     RawTopic,
     batch_of,
@@ -28,7 +28,7 @@ from support.raw_calls import (
     produce_well,
     produced_rows,
 )
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection, framed, request_bytes
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection, framed, request_bytes
 
 REQUEST_BYTES_MAX = 2_000_000
 BROKER_SETTINGS = {"network.socket_request_max_bytes": str(REQUEST_BYTES_MAX)}

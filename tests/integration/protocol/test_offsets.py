@@ -14,8 +14,8 @@ from siltstone.kafka_protocol.messages.delete_records import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from support.message_oracles import kio_reads
-from support.raw_calls import (
+from support.kafka.message_oracles import kio_reads
+from support.kafka.raw_calls import (
     NOWHERE,
     TIMESTAMP_MS,
     RawTopic,
@@ -27,7 +27,7 @@ from support.raw_calls import (
     metadata_request,
     produce_well,
 )
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection
 
 BROKER_SETTINGS: dict[str, str] = {}
 

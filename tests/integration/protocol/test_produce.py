@@ -16,9 +16,9 @@ from siltstone.kafka_protocol.messages.delete_records import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from support.kafka_batches import bytes_of_records, iterate_headers, with_header
-from support.message_oracles import kafka_python_reads, kio_reads
-from support.raw_calls import (
+from support.kafka.kafka_batches import bytes_of_records, iterate_headers, with_header
+from support.kafka.message_oracles import kafka_python_reads, kio_reads
+from support.kafka.raw_calls import (
     NOWHERE,
     TIMESTAMP_MS,
     RawTopic,
@@ -33,7 +33,7 @@ from support.raw_calls import (
     read_all,
     sequenced,
 )
-from support.raw_kafka import Address, OracleCheckedConnection, RawConnection, framed
+from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection, framed
 
 BROKER_SETTINGS: dict[str, str] = {}
 

@@ -18,8 +18,10 @@ from siltstone.kafka_protocol.messages.delete_records import (
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.server.kafka_node import KafkaNode
-from support.every_request import plain_requests
-from support.raw_calls import (
+from support.broker.every_request import plain_requests
+from support.broker.served_node import ServedNode
+from support.groups.raw_group import RawMember, assembled, offset_fetch_request
+from support.kafka.raw_calls import (
     RawTopic,
     batch_of,
     batches_in,
@@ -33,9 +35,7 @@ from support.raw_calls import (
     produce_well,
     read_all,
 )
-from support.raw_group import RawMember, assembled, offset_fetch_request
-from support.raw_kafka import Address, RawConnection, address_of, framed
-from support.served_node import ServedNode
+from support.kafka.raw_kafka import Address, RawConnection, address_of, framed
 
 BROKER_SETTINGS: dict[str, str] = {}
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fake_partitions import FakePartition, gathered, sizes_of
+from support.broker.fake_partitions import FakePartition, gathered, sizes_of
 
 LIMITS = st.one_of(st.integers(-5, 60), st.just(2**31 - 1))
 rows = st.lists(

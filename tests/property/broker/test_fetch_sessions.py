@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.kafka_protocol.messages.fetch import FetchPartition
-from support.broker_world import BrokerWorld, in_broker_world
-from support.kafka_requests import batch_of, batches_in, fetch_request, produce_request, rows_of
+from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.kafka.kafka_requests import batch_of, batches_in, fetch_request, produce_request, rows_of
 
 PARTITIONS = 4
 indexes = st.integers(0, PARTITIONS - 1)

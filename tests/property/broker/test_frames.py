@@ -17,11 +17,11 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import decode_request_header, decode_response_header
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsResponse
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
-from support.broker_world import BrokerWorld, Client, in_broker_world
-from support.engine_world import settled
-from support.frame_mutations import EXTREMES, Plausible, valid_frames
-from support.kafka_requests import batch_of, fetch_request, produce_request, row_of
-from support.raw_calls import RawTopic
+from support.broker.broker_world import BrokerWorld, Client, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.frame_mutations import EXTREMES, Plausible, valid_frames
+from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of
+from support.kafka.raw_calls import RawTopic
 
 TOPICS = [RawTopic("fuzz"), RawTopic("fuzz-too")]
 POOL = valid_frames(Random(7), TOPICS[0], "fuzz-group")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from support.group_client import GROUP, GroupClient, join_request
-from support.groups_world import FakeTopics, GroupsWorld, closed, turns
+from support.groups.group_client import GROUP, GroupClient, join_request
+from support.groups.groups_world import FakeTopics, GroupsWorld, closed, turns
 
 PARTITIONS = 4
 SETTINGS = GroupSettings(

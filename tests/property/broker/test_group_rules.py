@@ -31,8 +31,8 @@ from siltstone.broker.groups.rules.requests import (
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.consumer_bytes import subscription
-from support.group_world import START_MS, GroupWorld, join
+from support.groups.consumer_bytes import subscription
+from support.groups.group_world import START_MS, GroupWorld, join
 
 SETTINGS = GroupSettings(
     group_initial_rebalance_delay_ms=3_000, group_max_size=4, new_member_join_timeout_ms=50_000

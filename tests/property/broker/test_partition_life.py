@@ -16,10 +16,10 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from siltstone.kafka_protocol.records.reading import iterate_records
-from support.broker_world import WRITE, BrokerWorld, in_broker_world
-from support.engine_world import settled
-from support.kafka_batches import bytes_of_records
-from support.kafka_requests import (
+from support.broker.broker_world import WRITE, BrokerWorld, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_batches import bytes_of_records
+from support.kafka.kafka_requests import (
     fetch_request,
     list_offsets_request,
     produce_request,

@@ -25,11 +25,11 @@ from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_store.buckets import Buckets
-from support import compacting
-from support.broker_world import BrokerWorld, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import batch_of, produce_request, row_of, sequenced
-from support.retained_store import no_runner
+from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of, produce_request, row_of, sequenced
+from support.maintenance import compacting
+from support.maintenance.retained_store import no_runner
 
 RETENTION_MS = 60 * SECOND_MS
 CONFIGS = {

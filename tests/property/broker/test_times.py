@@ -16,8 +16,8 @@ from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_b
 from siltstone.kafka_protocol.records.reading import open_batch, read_records
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import InlineCalls
-from support.kafka_batches import encode_batch
-from support.kafka_requests import timed_batch
+from support.kafka.kafka_batches import encode_batch
+from support.kafka.kafka_requests import timed_batch
 
 CALLS = InlineCalls()
 TIMES = st.integers(0, 20)

@@ -11,8 +11,8 @@ from siltstone.kafka_protocol.codec import decode, decode_in_place, encode
 from siltstone.kafka_protocol.malformed import MalformedMessage
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
-from support.message_oracles import kafka_python_reads, kio_reads, plain
-from support.message_strategies import EVERY_VERSION, full_message, messages
+from support.kafka.message_oracles import kafka_python_reads, kio_reads, plain
+from support.kafka.message_strategies import EVERY_VERSION, full_message, messages
 
 ALL_OF_THEM = pytest.mark.parametrize(
     ("message", "version"),

@@ -21,8 +21,8 @@ from siltstone.kafka_protocol.records.validation import first_record_without_key
 from siltstone.kafka_protocol.records.varint import INT32_BITS, INT64_BITS, append_varint, decode_varint
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import MIB
-from support.kafka_batches import as_written, encode_batch, numbered, with_body
-from support.record_oracles import (
+from support.kafka.kafka_batches import as_written, encode_batch, numbered, with_body
+from support.kafka.record_oracles import (
     BUILDERS,
     READERS,
     built_by,

@@ -13,9 +13,9 @@ from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.model.record_batch import RecordBatch
-from support.batches import batch
-from support.maintained_store import MaintainedStore
-from support.objects import index_of, read_object
+from support.engine.batches import batch
+from support.engine.objects import index_of, read_object
+from support.maintenance.maintained_store import MaintainedStore
 
 seeds = st.integers(0, 2**32)
 

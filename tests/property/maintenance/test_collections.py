@@ -15,10 +15,10 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from support.collecting_world import YOUNG, all_dead_destroyed, collected, collection
-from support.collecting_world import settings as gc_settings
-from support.compaction_world import CompactionWorld, compaction_world
-from support.objects import index_of
+from support.engine.objects import index_of
+from support.maintenance.collecting_world import YOUNG, all_dead_destroyed, collected, collection
+from support.maintenance.collecting_world import settings as gc_settings
+from support.maintenance.compaction_world import CompactionWorld, compaction_world
 
 STREAMS = 5
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT

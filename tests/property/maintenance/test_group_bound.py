@@ -7,7 +7,7 @@ from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.retention.groups import GroupProgress, bound_of, group_bound
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.model.limits import HOUR_MS
-from support.acked_topics import RECORDS, TOPIC_ID, acked_image, data_stream, registered
+from support.broker.acked_topics import RECORDS, TOPIC_ID, acked_image, data_stream, registered
 
 offsets = st.none() | st.integers(0, 12 * RECORDS)
 groups = st.dictionaries(st.sampled_from("abcde"), offsets | st.just("let go"), max_size=5)

@@ -22,9 +22,9 @@ from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.model.objects import object_key
-from support import key_compaction_model as model
-from support.compacted_stream import CompactedStream
-from support.kafka_batches import build_control_batch
+from support.kafka.kafka_batches import build_control_batch
+from support.maintenance import key_compaction_model as model
+from support.maintenance.compacted_stream import CompactedStream
 
 KEYS = [None, b"", b"a", b"b", b"c", b"d", b"a longer key of some bytes"]
 VALUES = [None, b"", b"v", b"value " * 9]

@@ -27,7 +27,7 @@ from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.memory import MemoryStore
-from support.keyed_world import SETTINGS, Found, KeyedWorld, keyed_world, table_of
+from support.maintenance.keyed_world import SETTINGS, Found, KeyedWorld, keyed_world, table_of
 
 PATIENT = replace(SETTINGS, allowance_ms=HOUR_MS)
 Act = Callable[[KeyedWorld, Random], object]

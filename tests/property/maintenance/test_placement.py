@@ -8,7 +8,7 @@ from siltstone.maintenance.stream_set_compaction.candidates import choose_candid
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
-from support.compaction_sources import NOW_MS, SMALL, Spec, sources_of, streams_of
+from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, sources_of, streams_of
 
 K = RetentionClass
 STREAMS = 6

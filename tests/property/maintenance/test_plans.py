@@ -16,7 +16,7 @@ from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.objects import ObjectKind
-from support.compaction_sources import NOW_MS, SMALL, Spec, source, streams_of
+from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, source, streams_of
 
 Block = tuple[int, int, int, int, int]
 """(stream, start, end, bytes, object id)"""

@@ -8,7 +8,7 @@ from siltstone.maintenance.retention.planning import walk
 from siltstone.model.limits import MIB
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
-from support.segmented_streams import NOW_MS, segmented
+from support.maintenance.segmented_streams import NOW_MS, segmented
 
 KIB = 1024
 

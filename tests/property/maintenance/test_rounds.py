@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
-from support.compacting import compact
-from support.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.compacting import compact
+from support.maintenance.compaction_world import CompactionWorld, compaction_world
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -17,10 +17,10 @@ from siltstone.metadata.entities import ObjectMetadata, StreamState
 from siltstone.model.objects import ObjectKind
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.object_layout import trailer_bytes
-from support.block_join import join_blocks
-from support.compaction_world import CompactionWorld, compaction_world
-from support.objects import index_of
-from support.stream_object_world import add_stream_object, joined_up, member
+from support.engine.objects import index_of
+from support.maintenance.block_join import join_blocks
+from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.stream_object_world import add_stream_object, joined_up, member
 
 STREAMS = 3
 

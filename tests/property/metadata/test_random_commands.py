@@ -42,7 +42,7 @@ from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from siltstone.metadata.streams import joined
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld, new_object, next_image
+from support.metadata.metadata_world import MetadataWorld, new_object, next_image
 
 NOT_IDEMPOTENT = (
     CreateStream, PrepareObjects, StartJob, ExpireObjects, AddPartitions, DeleteTopic, TakeNumbers,

@@ -29,10 +29,10 @@ from siltstone.object_formats.log_file import (
     encode_log_file_header,
 )
 from siltstone.object_formats.object_layout import ranges_of_entries
-from support.batches import build_object, frame, frames, object_bytes
-from support.block_join import join_blocks
-from support.objects import index_of, read_object
-from support.wal_bytes import groups_bytes
+from support.engine.batches import build_object, frame, frames, object_bytes
+from support.engine.objects import index_of, read_object
+from support.engine.wal_bytes import groups_bytes
+from support.maintenance.block_join import join_blocks
 
 UNSIGNED = st.one_of(st.integers(0, 100), st.integers(2**31 - 2, 2**33), st.integers(2**62, 2**64 - 1))
 TIMESTAMPS = st.one_of(st.just(-1), st.integers(0, 2**41), st.integers(-(2**63), 2**63 - 1))

@@ -10,7 +10,7 @@ from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, Obj
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.faulty_store import BY_CHANCE, Fault, FaultyStore
+from support.engine.faulty_store import BY_CHANCE, Fault, FaultyStore
 
 KEY = "a5/objects/1"
 seeds = st.integers(0, 2**32)

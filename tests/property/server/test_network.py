@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from siltstone.broker.request import ConnectionContext
 from siltstone.server.network.frame_reader import FrameReader, receive_buffer
-from support.network_world import Handler, NetworkWorld, framed, turns
+from support.kafka.network_world import Handler, NetworkWorld, framed, turns
 
 BUFFER = receive_buffer()
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from siltstone.model.record_batch import RecordBatch
 from siltstone.stream_engine.settings import ReadSettings
-from support.batches import batch
-from support.committed_world import CommittedWorld, settle
+from support.engine.batches import batch
+from support.engine.committed_world import CommittedWorld, settle
 
 STREAMS = (1, 2, 5)
 SEEDS = st.integers(0, 2**32)

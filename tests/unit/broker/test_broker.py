@@ -23,9 +23,9 @@ from siltstone.kafka_protocol.messages.offset_commit import (
 )
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from siltstone.kafka_protocol.notation import Message
-from support.broker_world import NODE_ID, SMALL_TAIL, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import batch_of, produce_request
+from support.broker.broker_world import NODE_ID, SMALL_TAIL, WRITE, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of, produce_request
 
 
 def frame(key: int, version: int, body: bytes = b"") -> memoryview:

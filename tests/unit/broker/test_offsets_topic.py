@@ -10,8 +10,8 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.stream_engine.errors import EngineNotRunning
-from support.broker_world import WRITE, in_broker_world
-from support.engine_world import settled
+from support.broker.broker_world import WRITE, in_broker_world
+from support.engine.engine_world import settled
 
 TWO = BrokerSettings(offsets_topic_num_partitions=2)
 

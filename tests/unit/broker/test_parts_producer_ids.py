@@ -1,7 +1,7 @@
 import asyncio
 
 from siltstone.broker.parts import BLOCK_SIZE, ProducerIds
-from support.topic_world import in_topic_world
+from support.broker.topic_world import in_topic_world
 
 
 def test_ids_are_given_once_whoever_asks_and_however_often_brokers_start():

@@ -3,7 +3,7 @@ from msgspec.structs import replace
 from siltstone.broker.settings import BrokerSettings
 from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
 from siltstone.metadata.commands import PutKey
-from support.broker_world import in_broker_world
+from support.broker.broker_world import in_broker_world
 
 SETTINGS = BrokerSettings(topic_defaults={"log.retention.ms": "9", "segment.bytes": "2097152"})
 

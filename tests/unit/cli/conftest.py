@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.server.settings.store import StoreSettings
-from support.small_store import small_store
+from support.engine.small_store import small_store
 
 
 @pytest.fixture

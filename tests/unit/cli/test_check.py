@@ -6,8 +6,8 @@ import pytest
 
 from siltstone.cli.check import NOTES_SHOWN_MAX
 from siltstone.server.settings.store import StoreSettings
-from support.cli import run
-from support.small_store import STREAMS, object_files
+from support.engine.small_store import STREAMS, object_files
+from support.processes.cli import run
 
 
 def test_a_whole_store_is_clean(store: StoreSettings) -> None:

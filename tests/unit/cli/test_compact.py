@@ -6,8 +6,8 @@ from siltstone.cli import runner_options
 from siltstone.metadata.commands import StartJob
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support.cli import Outcome, assert_one_line, run
-from support.small_store import STREAMS, object_files
+from support.engine.small_store import STREAMS, object_files
+from support.processes.cli import Outcome, assert_one_line, run
 
 HERE = ("--runner", "in-process")
 SPLIT = ("--set", "compaction.split_size_bytes=5KiB")

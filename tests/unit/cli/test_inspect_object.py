@@ -11,14 +11,14 @@ from siltstone.model.record_batch import BlockEntry
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
-from support.small_store import (
+from support.engine.small_store import (
     PAYLOAD_BYTES,
     RECORDS_PER_BATCH,
     STREAMS,
     TIMESTAMP_MS,
     object_files,
 )
+from support.processes.cli import assert_one_line, run
 
 
 def test_an_object_by_its_id(store: StoreSettings) -> None:

@@ -6,7 +6,7 @@ import pytest
 from siltstone import __version__
 from siltstone.cli import streams as streams_command
 from siltstone.cli.main import cli
-from support.cli import assert_one_line, run
+from support.processes.cli import assert_one_line, run
 
 
 def test_version() -> None:

@@ -9,7 +9,7 @@ import pytest
 from siltstone.cli import serve as module
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
+from support.processes.cli import assert_one_line, run
 
 
 class Served:

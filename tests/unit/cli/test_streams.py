@@ -2,8 +2,8 @@ from pathlib import Path
 
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
-from support.cli import run
-from support.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
+from support.engine.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
+from support.processes.cli import run
 
 RECORDS = BATCHES * RECORDS_PER_BATCH // STREAMS
 

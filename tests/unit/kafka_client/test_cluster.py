@@ -19,7 +19,7 @@ from siltstone.kafka_protocol.messages.metadata import (
 from siltstone.kafka_protocol.notation import Message
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.scripted_broker import EVERYTHING, listening, scripted_broker
+from support.kafka.scripted_broker import EVERYTHING, listening, scripted_broker
 
 
 def cluster(bootstrap: str) -> Cluster:

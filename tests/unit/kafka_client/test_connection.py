@@ -18,7 +18,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsResponse
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from siltstone.kafka_protocol.notation import Message
-from support.scripted_broker import EVERYTHING, framed, listening, scripted_broker, spoken
+from support.kafka.scripted_broker import EVERYTHING, framed, listening, scripted_broker, spoken
 
 
 def opened(address: str) -> Connection:

@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.messages.produce import ProduceRequest
-from support.scripted_broker import EVERYTHING, spoken
+from support.kafka.scripted_broker import EVERYTHING, spoken
 
 
 def version_for(request: type, **ranges: tuple[int, int]) -> int:

@@ -13,8 +13,8 @@ from siltstone.kafka_protocol.messages.fetch import FetchedPartition, FetchedTop
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.reading import Record
-from support.fake_cluster import FakeCluster
-from support.kafka_batches import build_control_batch
+from support.kafka.fake_cluster import FakeCluster
+from support.kafka.kafka_batches import build_control_batch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -11,7 +11,7 @@ from siltstone.kafka_client.following import RECONNECT_TIME_LIMIT_MS, Following
 from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.reading import Record
-from support.fake_cluster import FakeCluster
+from support.kafka.fake_cluster import FakeCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 GONE = BrokerGone("the connection is lost")

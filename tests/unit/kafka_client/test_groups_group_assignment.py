@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.groups import assigned_partitions
-from support.consumer_bytes import assignment
+from support.groups.consumer_bytes import assignment
 
 
 def test_partitions_of_several_topics() -> None:

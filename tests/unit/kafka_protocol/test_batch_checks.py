@@ -26,7 +26,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.model.errors import CorruptData, InvalidRequest
-from support.kafka_batches import RECORDS, with_header
+from support.kafka.kafka_batches import RECORDS, with_header
 
 BATCH = build_batch(RECORDS)
 LARGE = 1_000_000

@@ -19,7 +19,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from support.kafka_batches import RECORDS, iterate_headers, with_header
+from support.kafka.kafka_batches import RECORDS, iterate_headers, with_header
 
 INT64_MAX, INT32_MAX, INT16_MAX = 2**63 - 1, 2**31 - 1, 2**15 - 1
 

@@ -38,7 +38,7 @@ from siltstone.kafka_protocol.messages.sync_group import (
 )
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
-from support.message_strategies import EVERY_VERSION, full_message, group_of
+from support.kafka.message_strategies import EVERY_VERSION, full_message, group_of
 
 
 def encodes_tagged_fields(message: type[Message], version: int) -> bool:

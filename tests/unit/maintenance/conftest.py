@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.compaction_world import CompactionWorld, compaction_world
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from siltstone.metadata.refusals import CompactedObjectsNotFound, CoverageNotMat
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, object_key
-from support.compaction_world import CompactionWorld
-from support.faulty_log import Fault
+from support.maintenance.compaction_world import CompactionWorld
+from support.metadata.faulty_log import Fault
 
 NO_ANSWER = [Fault.LOST] * APPEND_ATTEMPTS_MAX
 """The client asks so many times, and then does not know whether its append happened."""

@@ -12,7 +12,7 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.maintained_store import MaintainedStore
+from support.maintenance.maintained_store import MaintainedStore
 
 
 def test_rule_10_the_bucket_and_the_metadata_store_are_enough(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from siltstone.model.objects import ObjectState
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.object_store.port import MultipartUpload
 from siltstone.runtime.randomness import seeded_randomness
-from support.compacting import compact
-from support.compaction_sources import F1
-from support.compaction_world import CompactionWorld, scaled
+from support.maintenance.compacting import compact
+from support.maintenance.compaction_sources import F1
+from support.maintenance.compaction_world import CompactionWorld, scaled
 
 SETTINGS = CompactionSettings(
     split_size_bytes=400, memory_bytes=1200, part_bytes_min=1, merged_block_bytes_max=1_000_000

@@ -11,7 +11,7 @@ from siltstone.maintenance.from_python import MaintenancePlan
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 from siltstone.server.settings.store import StoreSettings
-from support.small_store import STREAMS, small_store
+from support.engine.small_store import STREAMS, small_store
 
 
 @pytest.fixture

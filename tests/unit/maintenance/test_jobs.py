@@ -9,7 +9,7 @@ from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
-from support.compaction_world import CompactionWorld
+from support.maintenance.compaction_world import CompactionWorld
 
 
 def test_a_job_runs_and_succeeds_with_its_report(world: CompactionWorld) -> None:

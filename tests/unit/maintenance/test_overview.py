@@ -5,8 +5,8 @@ from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.errors import CorruptData, Unavailable
-from support.compaction_world import CompactionWorld
-from support.fake_kind import FakeKind, nothing
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.fake_kind import FakeKind, nothing
 
 
 def test_units_what_waits_and_what_stays(world: CompactionWorld) -> None:

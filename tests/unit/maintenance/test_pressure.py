@@ -8,8 +8,8 @@ import pytest
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.pressure import COPYING, Measured, Pressure, Space, measure
 from siltstone.metadata.image import MetadataImage
-from support.collecting_world import all_dead_destroyed, collected, collection, settings
-from support.compaction_world import CompactionWorld
+from support.maintenance.collecting_world import all_dead_destroyed, collected, collection, settings
+from support.maintenance.compaction_world import CompactionWorld
 
 FREEING = {"sweep", "retention", "dead-objects"}
 

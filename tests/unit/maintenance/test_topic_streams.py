@@ -8,7 +8,7 @@ from siltstone.maintenance.topic_streams import (
     topic_streams,
 )
 from siltstone.metadata.commands import CreateStream, PutKey
-from support.retained_store import RetainedStore
+from support.maintenance.retained_store import RetainedStore
 
 
 def test_streams_are_known_by_their_topics():

@@ -24,8 +24,8 @@ from siltstone.metadata.records import (
     TopicDeleted,
 )
 from siltstone.model.objects import ObjectKind
-from support.metadata_records import TOPIC_ID
-from support.metadata_world import MetadataWorld, next_image, object_range
+from support.metadata.metadata_records import TOPIC_ID
+from support.metadata.metadata_world import MetadataWorld, next_image, object_range
 
 OTHER_ID = "f" * 32
 

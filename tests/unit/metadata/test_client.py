@@ -25,8 +25,8 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.faulty_log import Fault, FaultyLog
-from support.metadata_world import new_object
+from support.metadata.faulty_log import Fault, FaultyLog
+from support.metadata.metadata_world import new_object
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from siltstone.metadata.image import ImageDraft
 from siltstone.metadata.snapshot import encode_snapshot
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.limits import STREAMS_PER_OBJECT_MAX
-from support.large_image import large_image
-from support.metadata_world import MetadataWorld, new_object
+from support.metadata.large_image import large_image
+from support.metadata.metadata_world import MetadataWorld, new_object
 
 MIB = 2**20
 

@@ -14,7 +14,7 @@ from siltstone.metadata.log_entry import (
     encode_entry,
 )
 from siltstone.metadata.records import Record
-from support.metadata_records import ONE_OF_EACH
+from support.metadata.metadata_records import ONE_OF_EACH
 
 APPEND_ID = "00112233445566778899aabbccddeeff"
 ENTRY = LogEntry(APPEND_ID, ONE_OF_EACH)

@@ -11,7 +11,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import OffsetOutOfRange, committed_object, find_ranges
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.streams import created
-from support.metadata_world import MetadataWorld, object_range
+from support.metadata.metadata_world import MetadataWorld, object_range
 
 F2 = [
     (8, 10, 100), (0, 100, 120), (1, 120, 140), (5, 140, 160), (6, 160, 180), (2, 180, 200), (9, 200, 300),

@@ -14,7 +14,7 @@ from siltstone.metadata.store.memory import MemoryLog
 from siltstone.runtime.blocking import InlineCalls, ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.faulty_log import Fault, FaultyLog
+from support.metadata.faulty_log import Fault, FaultyLog
 
 
 class World:

@@ -26,8 +26,8 @@ from siltstone.metadata.snapshot import (
     encode_snapshot,
 )
 from siltstone.metadata.streams import created
-from support.metadata_records import TOPIC_ID
-from support.metadata_world import MetadataWorld, object_range
+from support.metadata.metadata_records import TOPIC_ID
+from support.metadata.metadata_world import MetadataWorld, object_range
 
 
 def round_trip(image: MetadataImage) -> MetadataImage:

@@ -1,6 +1,6 @@
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.runtime.randomness import seeded_randomness
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 def test_a_store_keeps_the_first_id_it_is_given() -> None:

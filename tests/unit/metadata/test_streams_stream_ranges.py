@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.metadata.streams import first_holding, inserted, joined, without_objects
-from support.metadata_world import object_range
+from support.metadata.metadata_world import object_range
 
 
 def ranges_of(*bounds: tuple[int, int]):

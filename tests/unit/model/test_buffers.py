@@ -3,7 +3,7 @@ from array import array
 import pytest
 
 from siltstone.model.buffers import is_buffer, total_bytes
-from support.case_names import name_of
+from support.processes.case_names import name_of
 
 
 def test_total_bytes_counts_every_kind():

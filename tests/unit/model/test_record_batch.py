@@ -1,4 +1,4 @@
-from support.batches import batch
+from support.engine.batches import batch
 
 
 def test_length_is_the_payloads():

@@ -15,7 +15,7 @@ from siltstone.object_formats.batch_frame import (
     frame_bytes,
     position_of_offset,
 )
-from support.batches import batch, frame, frames
+from support.engine.batches import batch, frame, frames
 
 LARGEST = 2**64 - 1
 EXTREMES = [

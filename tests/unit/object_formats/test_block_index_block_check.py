@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from siltstone.object_formats.block_index import DamagedBlock, verify_block
-from support.batches import batch, build_object, frames
+from support.engine.batches import batch, build_object, frames
 
 BATCHES = [batch(stream_id=4, base_offset=70), batch(stream_id=4, base_offset=71)]
 BLOCK = frames(BATCHES)

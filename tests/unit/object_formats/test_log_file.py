@@ -18,9 +18,9 @@ from siltstone.object_formats.log_file import (
     encode_log_file_header,
     encode_record_header,
 )
-from support.batches import batch
-from support.objects import is_named
-from support.wal_bytes import groups_bytes, record_bytes
+from support.engine.batches import batch
+from support.engine.objects import is_named
+from support.engine.wal_bytes import groups_bytes, record_bytes
 
 HEADER = LogFileHeader(node_id=3, node_epoch=2**40, first_position=2**62)
 FIRST = 2**33

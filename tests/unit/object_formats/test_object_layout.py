@@ -14,8 +14,8 @@ from siltstone.object_formats.object_layout import (
     trailer_bytes,
     verified_index,
 )
-from support.batches import batch, build_object, frame, frames, object_bytes
-from support.objects import index_of, is_named, read_object
+from support.engine.batches import batch, build_object, frame, frames, object_bytes
+from support.engine.objects import index_of, is_named, read_object
 
 # T33 adapted: our frames have 72 bytes before the payload, blocks have no header, entries 72 bytes, the footer 64.
 # The sizes given by the table are payloads and hold as they are; the block threshold counts whole frames.

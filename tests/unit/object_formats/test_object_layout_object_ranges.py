@@ -1,6 +1,6 @@
 from siltstone.model.objects import ObjectRange
 from siltstone.object_formats.object_layout import ranges_of_entries
-from support.batches import batch, build_object
+from support.engine.batches import batch, build_object
 
 
 def test_one_range_for_each_contiguous_run_of_a_stream():

@@ -6,8 +6,8 @@ from siltstone.object_formats.footer import DamagedFooter
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectNotFound, ObjectTruncated
 from siltstone.runtime.clock import ManualClock
-from support.batches import batch, build_object, object_bytes
-from support.committed_world import CountingStore
+from support.engine.batches import batch, build_object, object_bytes
+from support.engine.committed_world import CountingStore
 
 KEY = "00/objects/1"
 

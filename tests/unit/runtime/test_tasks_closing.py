@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import ends_while_it_progresses
-from support.engine_world import settled
+from support.engine.engine_world import settled
 
 LIMIT_MS = 1_000
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.new_threads import watched
+from support.processes.new_threads import watched
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from siltstone.server import broker_thread
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings.store import load_settings
-from support.new_threads import new_threads
+from support.processes.new_threads import new_threads
 
 
 def thread(folder: Path) -> BrokerThread:

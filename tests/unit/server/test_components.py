@@ -13,7 +13,7 @@ from siltstone.server.components import StoreNotFound, open_node, open_store, ru
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
-from support.new_threads import new_threads
+from support.processes.new_threads import new_threads
 
 
 def settings_of(folder: Path, **flags: str) -> StoreSettings:

@@ -15,7 +15,7 @@ from siltstone.server.embedded import Broker
 from siltstone.server.network.sockets import CannotListen
 from siltstone.server.settings.values import SettingRefused
 from siltstone.stream_engine.wal.port import WalInUse
-from support.new_threads import new_threads
+from support.processes.new_threads import new_threads
 
 START_SECONDS_MAX = 3.0
 """It takes some hundredths of a second; the machines that run this are shared. The benchmarks measure it."""

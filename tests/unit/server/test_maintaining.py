@@ -6,7 +6,7 @@ from siltstone.maintenance.kinds import FREEING, KIND_NAMES
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.server.maintaining import open_service
 from siltstone.server.settings.store import load_settings
-from support.small_store import small_store
+from support.engine.small_store import small_store
 
 
 def test_gc14_what_frees_space_shares_nothing_with_what_copies(tmp_path: Path) -> None:

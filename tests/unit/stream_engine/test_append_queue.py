@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from support.engine_world import SMALL, HeldPuts, World, settled
+from support.engine.engine_world import SMALL, HeldPuts, World, settled
 
 ROOM_FOR_FOUR = replace(SMALL, tail_cache_bytes_max=4 * 2 * 1024)
 """Appends of 1 KiB, each charged twice that. A cache block takes more than there is room for: none is sealed for its

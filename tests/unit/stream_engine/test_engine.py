@@ -20,9 +20,9 @@ from siltstone.stream_engine.errors import (
     StreamHandleClosed,
 )
 from siltstone.stream_engine.stream import Stream
-from support.case_names import name_of
-from support.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
-from support.wal_disk import put_disk_in
+from support.engine.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
+from support.engine.wal_disk import put_disk_in
+from support.processes.case_names import name_of
 
 
 def run(tmp_path, scenario, settings=SMALL) -> None:

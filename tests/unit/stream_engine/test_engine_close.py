@@ -12,7 +12,7 @@ from siltstone.object_store.port import StoreDenied
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.wal.log_directory import LogDirectory
 from siltstone.stream_engine.wal.port import WalInUse
-from support.engine_world import SMALL, HeldPuts, World, payloads_of, settled
+from support.engine.engine_world import SMALL, HeldPuts, World, payloads_of, settled
 
 
 def run(tmp_path, scenario) -> None:

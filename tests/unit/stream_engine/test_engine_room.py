@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
 from siltstone.stream_engine.settings import EngineSettings, UploadSettings, WalSettings
-from support.engine_world import SMALL, HeldPuts, World, offsets_of, settled
+from support.engine.engine_world import SMALL, HeldPuts, World, offsets_of, settled
 
 KIB = 1024
 CHARGE = 2 * KIB

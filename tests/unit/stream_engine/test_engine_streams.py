@@ -10,7 +10,7 @@ from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced, StreamNotExist
 from siltstone.object_store.port import StoreDenied
 from siltstone.stream_engine.errors import EngineNotRunning, StreamHandleClosed
-from support.engine_world import SMALL, HeldPuts, World, payloads_of, settled
+from support.engine.engine_world import SMALL, HeldPuts, World, payloads_of, settled
 
 TOPIC_ID = "a" * 32
 

@@ -15,7 +15,7 @@ from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
-from support.engine_world import SMALL, SMALL_READ, Node
+from support.engine.engine_world import SMALL, SMALL_READ, Node
 
 SETTINGS = replace(SMALL, wal=replace(SMALL.wal, segment_bytes=16 * 1024))
 WRITERS = 12

@@ -13,7 +13,7 @@ from siltstone.object_store.port import StoreDenied
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.wal.port import WalInUse
-from support.engine_world import (
+from support.engine.engine_world import (
     SMALL,
     SMALL_WAL,
     FreezableCalls,
@@ -23,9 +23,9 @@ from support.engine_world import (
     payloads_of,
     settled,
 )
-from support.faulty_log import Fault, FaultyLog
-from support.faulty_store import BY_CHANCE, FaultyStore
-from support.faulty_store import Fault as StoreFault
+from support.engine.faulty_store import BY_CHANCE, FaultyStore
+from support.engine.faulty_store import Fault as StoreFault
+from support.metadata.faulty_log import Fault, FaultyLog
 
 
 def run(scenario) -> None:

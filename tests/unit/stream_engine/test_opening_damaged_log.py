@@ -10,7 +10,7 @@ from siltstone.metadata.store.memory import MemoryLog
 from siltstone.object_formats.log_file import DamagedWal
 from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import WalOfAnotherStore
-from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World
+from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, World
 
 APPENDS = 12
 

@@ -5,7 +5,7 @@ import pytest
 
 from siltstone.object_formats.log_file import WalRecord
 from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
-from support.batches import batch
+from support.engine.batches import batch
 
 FULL = 10**9
 

@@ -7,7 +7,7 @@ from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.object_formats.batch_frame import ImpossibleBatch
 from siltstone.stream_engine.errors import StreamHandleClosed
 from siltstone.stream_engine.stream import Stream
-from support.engine_world import settled
+from support.engine.engine_world import settled
 
 
 def stream_at(end_offset: int = 0, start_offset: int = 0) -> Stream:

@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.metadata.commands import TrimStream
 from siltstone.stream_engine.errors import OffsetBeyondEnds
-from support.engine_world import SMALL, World, offsets_of, payloads_of
+from support.engine.engine_world import SMALL, World, offsets_of, payloads_of
 
 
 def run(tmp_path, scenario) -> None:

@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
-from support.admin_world import NODE_ID, in_admin_world
+from support.broker.admin_world import NODE_ID, in_admin_world
 
 TOPIC, BROKER = 2, 4
 

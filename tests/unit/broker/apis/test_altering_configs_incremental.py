@@ -9,7 +9,7 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.admin_world import NODE_ID, in_admin_world
+from support.broker.admin_world import NODE_ID, in_admin_world
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)

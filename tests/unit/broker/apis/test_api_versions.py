@@ -3,7 +3,7 @@ import pytest
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
-from support.admin_world import connection_at, in_admin_world
+from support.broker.admin_world import connection_at, in_admin_world
 
 OURSELVES = ApiVersionsRequest(client_software_name="a-client", client_software_version="1.0")
 

@@ -7,7 +7,7 @@ from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
-from support.admin_world import NODE_ID, in_admin_world
+from support.broker.admin_world import NODE_ID, in_admin_world
 
 
 def growing(name: str, count: int, assigned: list[list[int]] | None = None) -> CreatePartitionsTopic:

@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.messages.create_topics import (
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.topic_configs.rows import TABLE
-from support.admin_world import NODE_ID, in_admin_world
+from support.broker.admin_world import NODE_ID, in_admin_world
 
 
 def wanted(name: str, partitions: int = -1, replicas: int = -1, **configs: str | None) -> CreatableTopic:

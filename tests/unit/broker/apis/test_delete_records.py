@@ -11,9 +11,9 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from support.broker_world import WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import (
+from support.broker.broker_world import WRITE, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import (
     batch_of,
     batches_in,
     fetch_request,

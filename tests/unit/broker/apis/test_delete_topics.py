@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import TopicNotExist
 from siltstone.metadata.service import ServiceClosed
-from support.admin_world import in_admin_world
+from support.broker.admin_world import in_admin_world
 
 
 def deleting(*topics: tuple[str | None, bytes]) -> DeleteTopicsRequest:

@@ -3,7 +3,7 @@ import pytest
 from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest
-from support.admin_world import CLUSTER_ID, NODE_ID, connection_at, in_admin_world
+from support.broker.admin_world import CLUSTER_ID, NODE_ID, connection_at, in_admin_world
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.topic_configs.rows import TABLE
-from support.admin_world import NODE_ID, connection_at, in_admin_world
+from support.broker.admin_world import NODE_ID, connection_at, in_admin_world
 
 TOPIC, BROKER = 2, 4
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5

@@ -8,7 +8,7 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from support.admin_world import NODE_ID, in_admin_world
+from support.broker.admin_world import NODE_ID, in_admin_world
 
 
 def asking(*names: str, limit: int = 2_000, cursor: tuple[str, int] | None = None):

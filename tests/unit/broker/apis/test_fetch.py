@@ -12,10 +12,11 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
-from support.broker_world import READ, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_batches import bytes_of_records
-from support.kafka_requests import (
+from support.broker.broker_world import READ, WRITE, in_broker_world
+from support.broker.partition_state import trim_in_metadata
+from support.engine.engine_world import settled
+from support.kafka.kafka_batches import bytes_of_records
+from support.kafka.kafka_requests import (
     TOPIC_IDS,
     batch_of,
     batches_in,
@@ -24,8 +25,7 @@ from support.kafka_requests import (
     row_of,
     rows_of,
 )
-from support.message_versions import versions_with_own_layout
-from support.partition_state import trim_in_metadata
+from support.kafka.message_versions import versions_with_own_layout
 
 VERSIONS = versions_with_own_layout(FetchRequest, FetchResponse)
 LEADER_EPOCHS, SESSIONS = 9, 7

@@ -6,7 +6,7 @@ from siltstone.broker.parts import BLOCK_SIZE
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.metadata.store.port import LogUnavailable
-from support.admin_world import in_admin_world
+from support.broker.admin_world import in_admin_world
 
 IDEMPOTENT = InitProducerIdRequest(transactional_id=None)
 

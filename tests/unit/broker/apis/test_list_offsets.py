@@ -16,9 +16,10 @@ from siltstone.kafka_protocol.messages.list_offsets import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import Unavailable
-from support.broker_world import READ, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import (
+from support.broker.broker_world import READ, WRITE, in_broker_world
+from support.broker.partition_state import ReadTurns, trim_in_metadata
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import (
     batch_of,
     list_offsets_request,
     produce_request,
@@ -26,8 +27,7 @@ from support.kafka_requests import (
     rows_of,
     timed_batch,
 )
-from support.message_versions import versions_with_own_layout
-from support.partition_state import ReadTurns, trim_in_metadata
+from support.kafka.message_versions import versions_with_own_layout
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}

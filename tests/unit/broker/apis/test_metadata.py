@@ -14,7 +14,7 @@ from siltstone.kafka_protocol.messages.metadata import MetadataRequest, Metadata
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.commands import AddPartitions
 from siltstone.metadata.store.port import LogUnavailable
-from support.admin_world import CLUSTER_ID, NODE_ID, connection_at, in_admin_world
+from support.broker.admin_world import CLUSTER_ID, NODE_ID, connection_at, in_admin_world
 
 VERSIONS = range(14)
 

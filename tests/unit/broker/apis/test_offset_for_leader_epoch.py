@@ -9,9 +9,9 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from siltstone.model.errors import Unavailable
-from support.broker_world import READ, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import batch_of, produce_request, row_of, rows_of
+from support.broker.broker_world import READ, WRITE, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of, produce_request, row_of, rows_of
 
 VERSIONS = (2, 3, 4)
 

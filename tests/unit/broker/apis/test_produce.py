@@ -25,10 +25,10 @@ from siltstone.kafka_protocol.messages.produce import (
 )
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
-from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_batches import bytes_of_records, with_header
-from support.kafka_requests import (
+from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_batches import bytes_of_records, with_header
+from support.kafka.kafka_requests import (
     NOW_MS,
     TOPIC_IDS,
     batch_of,
@@ -39,7 +39,7 @@ from support.kafka_requests import (
     sequenced,
     timed_batch,
 )
-from support.message_versions import versions_with_own_layout
+from support.kafka.message_versions import versions_with_own_layout
 
 SWEEP_MS = 1_000
 VERSIONS = versions_with_own_layout(ProduceRequest, ProduceResponse)

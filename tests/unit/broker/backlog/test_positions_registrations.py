@@ -1,8 +1,8 @@
 from siltstone.broker.backlog.positions import Registrations
 from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata.commands import AlterTopicConfigs
-from support.backlog_world import GROUPS, registered_topic
-from support.broker_world import in_broker_world
+from support.broker.backlog_world import GROUPS, registered_topic
+from support.broker.broker_world import in_broker_world
 
 
 def test_which_groups_are_registered_with_which_topics():

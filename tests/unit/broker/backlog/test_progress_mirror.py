@@ -8,7 +8,7 @@ from siltstone.maintenance.retention.groups import GroupProgress, encode_progres
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.commands import AlterTopicConfigs, PutKey
 from siltstone.metadata.store.port import LogUnavailable
-from support.backlog_world import (
+from support.broker.backlog_world import (
     PROGRESS_MS,
     commit,
     committed,
@@ -21,8 +21,8 @@ from support.backlog_world import (
     registered_topic,
     store,
 )
-from support.broker_world import WRITE, in_broker_world
-from support.engine_world import settled
+from support.broker.broker_world import WRITE, in_broker_world
+from support.engine.engine_world import settled
 
 DAY_MS = 24 * 3_600_000
 

@@ -6,7 +6,7 @@ from siltstone.broker.request import CloseConnection
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
-from support.backlog_world import (
+from support.broker.backlog_world import (
     QUOTA_MS,
     commit,
     committed,
@@ -16,9 +16,9 @@ from support.backlog_world import (
     store,
     within_time,
 )
-from support.broker_world import in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import batch_of, fetch_request, produce_request, row_of, rows_of, sequenced
+from support.broker.broker_world import in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of, rows_of, sequenced
 
 KIB = 1024
 HOLD, REFUSE, EVICT = "producer_request_hold", "producer_exception", "consumer_backlog_eviction"

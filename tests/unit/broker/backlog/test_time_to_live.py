@@ -1,7 +1,7 @@
 """R11: what is too old counts as read by groups that nobody is a member of."""
 
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from support.backlog_world import (
+from support.broker.backlog_world import (
     PROGRESS_MS,
     TTL_MS,
     commit,
@@ -11,10 +11,10 @@ from support.backlog_world import (
     pass_long,
     registered_topic,
 )
-from support.broker_world import in_broker_world
-from support.consumer_bytes import subscription
-from support.engine_world import settled
-from support.kafka_requests import batch_of, produce_request, timed_batch
+from support.broker.broker_world import in_broker_world
+from support.engine.engine_world import settled
+from support.groups.consumer_bytes import subscription
+from support.kafka.kafka_requests import batch_of, produce_request, timed_batch
 
 SECOND_MS = 1_000
 

@@ -6,7 +6,7 @@ from siltstone.broker.backlog.quota_rules import Backlog, Verdict
 from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded, QuotaVerdicts, Sentence
 from siltstone.model.limits import HELD_PRODUCE_BYTES_MAX, MIB
 from siltstone.runtime.clock import ManualClock
-from support.engine_world import settled
+from support.engine.engine_world import settled
 
 BACKLOG = Backlog("readers", 130 * MIB, 100 * MIB)
 HELD = {("t", 0): Sentence(Verdict.HOLD, BACKLOG)}

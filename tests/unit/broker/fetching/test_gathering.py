@@ -9,7 +9,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
 from siltstone.stream_engine.errors import OffsetBeyondEnds
-from support.fake_partitions import FakePartition, gathered, sizes_of
+from support.broker.fake_partitions import FakePartition, gathered, sizes_of
 
 
 def test_the_high_watermark_told_is_not_below_what_is_given():

@@ -12,9 +12,9 @@ from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.wanted import WantedPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.broker_world import READ, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import batch_of
+from support.broker.broker_world import READ, WRITE, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of
 
 SIZE = len(batch_of(value_bytes=100))
 

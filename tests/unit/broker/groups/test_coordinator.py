@@ -16,7 +16,7 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.model.errors import CorruptData, Fenced, Unavailable
-from support.group_client import (
+from support.groups.group_client import (
     GROUP,
     GroupClient,
     all_join,
@@ -26,7 +26,7 @@ from support.group_client import (
     join_request,
     stable_group,
 )
-from support.groups_world import FakeTopic, GroupsWorld, run, turns
+from support.groups.groups_world import FakeTopic, GroupsWorld, run, turns
 
 SMALL = GroupSettings(group_initial_rebalance_delay_ms=0, checkpoint_records_min=10, checkpoint_live_factor=2)
 

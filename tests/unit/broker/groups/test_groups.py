@@ -10,9 +10,9 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from siltstone.model.errors import Unavailable
-from support.group_client import commit_request, committed
-from support.group_logs import MemoryGroupLogs
-from support.groups_world import GroupsWorld, closed, run, turns
+from support.groups.group_client import commit_request, committed
+from support.groups.group_logs import MemoryGroupLogs
+from support.groups.groups_world import GroupsWorld, closed, run, turns
 
 
 def told(story, partition_count: int = 8) -> None:  # type: ignore[no-untyped-def]

@@ -22,7 +22,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest
-from support.group_client import (
+from support.groups.group_client import (
     GROUP,
     GroupClient,
     all_join,
@@ -32,7 +32,7 @@ from support.group_client import (
     join_request,
     stable_group,
 )
-from support.groups_world import GroupsWorld, run, turns
+from support.groups.groups_world import GroupsWorld, run, turns
 
 DAY_MS = 24 * 3_600_000
 KAFKAS = GroupSettings()

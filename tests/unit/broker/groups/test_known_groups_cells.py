@@ -23,9 +23,9 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.limits import GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
-from support.group_logs import MemoryGroupLog
-from support.group_world import NO_DELAY, join
-from support.groups_world import FakeTopics, turns
+from support.groups.group_logs import MemoryGroupLog
+from support.groups.group_world import NO_DELAY, join
+from support.groups.groups_world import FakeTopics, turns
 
 GROUP = "readers"
 PARTITION = ("flights", 0)

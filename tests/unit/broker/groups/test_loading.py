@@ -13,9 +13,9 @@ from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
 from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord, Record, encode_record
 from siltstone.broker.groups.rules.draft import metadata_of
 from siltstone.broker.groups.rules.states import GroupState
-from support.consumer_bytes import subscription
-from support.group_logs import MemoryGroupLog
-from support.group_world import stable
+from support.groups.consumer_bytes import subscription
+from support.groups.group_logs import MemoryGroupLog
+from support.groups.group_world import stable
 
 
 def offset(number: int | None, partition: int = 0, group: str = "g") -> OffsetRecord:

@@ -11,8 +11,8 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
-from support.group_logs import MemoryGroupLog
-from support.groups_world import turns
+from support.groups.group_logs import MemoryGroupLog
+from support.groups.groups_world import turns
 
 
 class World:

@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.runtime.clock import ManualClock
-from support.groups_world import turns
+from support.groups.groups_world import turns
 
 
 def told(story: Callable[[ManualClock, TimerHeap, list[str]], Awaitable[None]]) -> None:

@@ -21,8 +21,8 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
-from support.kafka_batches import with_body, with_header
-from support.kafka_requests import NOW_MS, batch_of, timed_batch
+from support.kafka.kafka_batches import with_body, with_header
+from support.kafka.kafka_requests import NOW_MS, batch_of, timed_batch
 
 NEWEST = 13
 HOUR_MS = 3_600_000

@@ -18,9 +18,9 @@ from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.object_store.buckets import Buckets
-from support.broker_world import BrokerWorld, in_broker_world
-from support.compacted_store import compact_keys, roll, split
-from support.kafka_requests import NOW_MS, list_offsets_request, produce_request, row_of
+from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.kafka.kafka_requests import NOW_MS, list_offsets_request, produce_request, row_of
+from support.maintenance.compacted_store import compact_keys, roll, split
 
 NEWEST = -3
 

@@ -19,10 +19,10 @@ from siltstone.metadata.refusals import StreamFenced
 from siltstone.model.errors import Unavailable
 from siltstone.model.segments import ActiveSegment
 from siltstone.topic_configs.table import parse_topic_configs
-from support.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced, timed_batch
-from support.partition_state import ReadOffsets, ReadTurns, knowledge
+from support.broker.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
+from support.broker.partition_state import ReadOffsets, ReadTurns, knowledge
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced, timed_batch
 
 PLAIN = parse_topic_configs({})
 

@@ -11,10 +11,10 @@ from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.records.reading import iterate_records
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, StreamHandleClosed
 from siltstone.topic_configs.table import parse_topic_configs
-from support.broker_world import SMALL_TAIL, WRITE, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import NOW_MS, batch_of, sequenced, timed_batch
-from support.partition_state import knowledge
+from support.broker.broker_world import SMALL_TAIL, WRITE, in_broker_world
+from support.broker.partition_state import knowledge
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import NOW_MS, batch_of, sequenced, timed_batch
 
 NEWEST = 13
 PLAIN = parse_topic_configs({})

@@ -11,9 +11,9 @@ from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import StartJob, TopicTrims, TrimStreams
 from siltstone.metadata.service import FOLLOW_INTERVAL_MS
 from siltstone.model.limits import HOUR_MS
-from support.broker_world import BrokerWorld, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import (
+from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import (
     NOW_MS,
     batches_in,
     fetch_request,

@@ -13,9 +13,9 @@ from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotClosed, TopicNotExist
 from siltstone.model.errors import Unavailable
 from siltstone.stream_engine.errors import EngineNotRunning, OffsetBeyondEnds, StreamHandleClosed
-from support.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
-from support.engine_world import HeldPuts, settled
-from support.kafka_requests import batch_of, produce_request, row_of, sequenced
+from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
+from support.engine.engine_world import HeldPuts, settled
+from support.kafka.kafka_requests import batch_of, produce_request, row_of, sequenced
 
 APPEND_METADATA = "append_all"
 

@@ -8,8 +8,8 @@ from siltstone.broker.partitions.producer_state import (
     StaleProducerEpoch,
 )
 from siltstone.kafka_protocol.batch_header import BatchHeader, read_batch_header
-from support.kafka_batches import with_header
-from support.kafka_requests import sequenced
+from support.kafka.kafka_batches import with_header
+from support.kafka.kafka_requests import sequenced
 
 LAST = 2**31 - 1
 

@@ -10,10 +10,10 @@ from siltstone.metadata.commands import RegisterNode, RollSegments, StartJob, To
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import HOUR_MS, MIB, SEGMENT_CHECK_INTERVAL_MS, SEGMENT_REST_MS
 from siltstone.model.segments import ClosedSegment
-from support.broker_world import WRITE, BrokerWorld, in_broker_world
-from support.engine_world import settled
-from support.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced
-from support.partition_state import knowledge
+from support.broker.broker_world import WRITE, BrokerWorld, in_broker_world
+from support.broker.partition_state import knowledge
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import NOW_MS, batch_of, produce_request, row_of, sequenced
 
 BY_BATCHES = {"siltstone_segment_batches_max": "2"}
 APPEND_METADATA = "append_all"

@@ -14,7 +14,7 @@ from siltstone.metadata.refusals import (
 )
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.topic_configs.values import InvalidTopicConfig
-from support.topic_world import in_topic_world
+from support.broker.topic_world import in_topic_world
 
 
 def test_what_was_asked_for_stands():

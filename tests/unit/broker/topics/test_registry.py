@@ -8,7 +8,7 @@ from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, DeleteTopic, PutKey
 from siltstone.topic_configs.values import InvalidTopicConfig
-from support.topic_world import NODE_ID, in_topic_world
+from support.broker.topic_world import NODE_ID, in_topic_world
 
 
 def test_a_topic_is_found_by_name_and_by_id_and_among_all():

@@ -16,7 +16,7 @@ from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.settings.store import load_settings
-from support.cli import assert_one_line, run
+from support.processes.cli import assert_one_line, run
 
 
 @pytest.mark.parametrize("missing", ["Spark", "the client", "the data"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from siltstone.cli.demo.figures import measure
 from siltstone.server.components import open_store
-from support.small_store import small_store
+from support.engine.small_store import small_store
 
 
 def test_requests_are_counted_from_cold_each_time(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from siltstone.cli.demo import flights as flights_module
 from siltstone.cli.demo.flights import flights_file, read_flights
 from siltstone.cli.failures import ExtraMissing
-from support.flights import HEADER, flight_line, flights
+from support.kafka.flights import HEADER, flight_line, flights
 
 
 def test_a_flight_knows_its_plane_its_time_and_its_line() -> None:

@@ -17,7 +17,7 @@ from siltstone.cli.demo.kafka_client import (
 )
 from siltstone.cli.failures import exit_status, failure_line
 from siltstone.runtime.clock import ManualClock
-from support.flights import flight_line, flights
+from support.kafka.flights import flight_line, flights
 
 NOWHERE = "127.0.0.1:1"
 ERROR = KafkaError(KafkaError.KAFKA_STORAGE_ERROR, "the disk is full")

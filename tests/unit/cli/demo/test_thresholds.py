@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from siltstone.cli.demo.thresholds import OBJECTS_WANTED, batch_bytes, write_settings
-from support.flights import flight_line, flights
+from support.kafka.flights import flight_line, flights
 
 
 def test_thresholds_follow_the_data_and_are_found_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import ClientFailed
 from siltstone.cli.demo.trickle import Trickle
 from siltstone.runtime.clock import ManualClock
-from support.flights import flight_line, flights
+from support.kafka.flights import flight_line, flights
 
 DECEMBER = flights(*(flight_line(day, hour, 0, month=12) for day in (1, 2, 3) for hour in (1, 5)))
 

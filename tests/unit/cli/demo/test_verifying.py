@@ -5,7 +5,7 @@ import pytest
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.verifying import Mismatch, Sent, compare, verify
-from support.flights import consumed, flight_line, flights
+from support.kafka.flights import consumed, flight_line, flights
 
 KEY = ("flights", b"N1")
 A, B, C, D, X = (Sent(number, letter) for number, letter in enumerate((b"a", b"b", b"c", b"d", b"x")))

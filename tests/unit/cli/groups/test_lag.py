@@ -6,7 +6,7 @@ from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.offsets import FoundOffset
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.fake_cluster import FakeCluster
+from support.kafka.fake_cluster import FakeCluster
 
 T0, T1, DELETED = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("deleted", 0)
 

@@ -5,7 +5,7 @@ import pytest
 from siltstone.cli.inspecting.anatomy import ObjectDamaged, blocks_of, dissect
 from siltstone.cli.inspecting.source import ObjectSource
 from siltstone.object_store.port import ObjectNotFound
-from support.batches import batch, object_bytes
+from support.engine.batches import batch, object_bytes
 
 BATCHES = [batch(1, 0, 3, 700), batch(1, 3, 2, 700), batch(2, 0, 1, 100)]
 

@@ -4,8 +4,8 @@ import pytest
 
 from siltstone.cli.maintain import explain, plan, run
 from siltstone.server.settings.store import StoreSettings
-from support.fake_kind import FakeKind
-from support.small_store import small_store
+from support.engine.small_store import small_store
+from support.maintenance.fake_kind import FakeKind
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from siltstone.metadata.commands import FinishJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
+from support.processes.cli import assert_one_line, run
 
 
 def test_a_running_job_is_ended_and_its_kind_is_free(store: StoreSettings) -> None:

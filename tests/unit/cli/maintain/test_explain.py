@@ -1,8 +1,8 @@
 from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.model.errors import CorruptData
 from siltstone.server.settings.store import StoreSettings
-from support.cli import run
-from support.fake_kind import FakeKind, nothing
+from support.maintenance.fake_kind import FakeKind, nothing
+from support.processes.cli import run
 
 HERE = ("--runner", "in-process")
 

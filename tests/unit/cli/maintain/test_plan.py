@@ -2,9 +2,9 @@ from siltstone.cli import runner_options
 from siltstone.metadata.commands import CreateTopic
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
-from support.fake_kind import FakeKind, nothing
-from support.small_store import STREAMS, object_files, object_ids
+from support.engine.small_store import STREAMS, object_files, object_ids
+from support.maintenance.fake_kind import FakeKind, nothing
+from support.processes.cli import assert_one_line, run
 
 ONLY_SSO = ("--kind", "sso-compaction")
 SPLIT = ("--set", "compaction.split_size_bytes=5KiB")

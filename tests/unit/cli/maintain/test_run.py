@@ -13,9 +13,9 @@ from siltstone.model.errors import Unavailable
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.java import JavaNotFound
-from support.cli import assert_one_line, run
-from support.fake_kind import FakeKind, nothing
-from support.small_store import STREAMS, object_files
+from support.engine.small_store import STREAMS, object_files
+from support.maintenance.fake_kind import FakeKind, nothing
+from support.processes.cli import assert_one_line, run
 
 HERE = ("--runner", "in-process")
 

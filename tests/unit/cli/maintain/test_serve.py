@@ -7,7 +7,7 @@ import pytest
 
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
+from support.processes.cli import assert_one_line, run
 
 ONCE = ("maintain", "serve", "--once", "--runner", "in-process")
 

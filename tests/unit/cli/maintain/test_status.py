@@ -3,7 +3,7 @@ from siltstone.maintenance.pipeline.set_aside import put_aside
 from siltstone.metadata.commands import FinishJob, StartJob
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support.cli import run
+from support.processes.cli import run
 
 
 def some_history(store: StoreSettings) -> None:

@@ -1,8 +1,8 @@
 from siltstone.metadata.commands import DeleteStream
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
-from support.cli import assert_one_line, run
-from support.small_store import STREAMS, object_files
+from support.engine.small_store import STREAMS, object_files
+from support.processes.cli import assert_one_line, run
 
 
 def destroy_everything(settings: StoreSettings) -> None:

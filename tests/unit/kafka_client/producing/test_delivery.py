@@ -15,7 +15,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import ProducedPartition, RecordError
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from support.fake_cluster import LOST_AFTER, LOST_BEFORE, FakeCluster
+from support.kafka.fake_cluster import LOST_AFTER, LOST_BEFORE, FakeCluster
 
 PARTITIONS = 2
 

@@ -10,7 +10,7 @@ from siltstone.kafka_client.producing.producer import (
 )
 from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
 from siltstone.kafka_protocol.records.reading import iterate_records
-from support.fake_cluster import FakeCluster
+from support.kafka.fake_cluster import FakeCluster
 
 
 def headers(cluster: FakeCluster) -> list[tuple[int, object]]:

@@ -18,7 +18,7 @@ from siltstone.kafka_protocol.messages.fetch import (
     NodeEndpoint,
     SnapshotId,
 )
-from support.message_strategies import full_message
+from support.kafka.message_strategies import full_message
 
 VERSIONS = range(4, 19)
 TOPIC_ID = bytes(range(16))

@@ -16,7 +16,7 @@ from siltstone.kafka_protocol.messages.produce import (
     RecordError,
 )
 from siltstone.kafka_protocol.notation import NO_UUID
-from support.message_strategies import full_message
+from support.kafka.message_strategies import full_message
 
 VERSIONS = range(3, 14)
 TOPIC_ID = bytes(range(16))

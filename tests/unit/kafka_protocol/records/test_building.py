@@ -11,7 +11,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch, seal_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from support.kafka_batches import RECORDS, as_written, encode_batch, numbered
+from support.kafka.kafka_batches import RECORDS, as_written, encode_batch, numbered
 
 
 def test_every_field_of_the_header():

@@ -12,7 +12,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch, recompress
 from siltstone.kafka_protocol.records.reading import iterate_records
-from support.kafka_batches import RECORDS, as_written, numbered, with_body
+from support.kafka.kafka_batches import RECORDS, as_written, numbered, with_body
 
 
 @pytest.mark.parametrize("before", Codec)

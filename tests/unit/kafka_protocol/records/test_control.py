@@ -5,7 +5,7 @@ from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_b
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from support.kafka_batches import RECORDS, build_control_batch
+from support.kafka.kafka_batches import RECORDS, build_control_batch
 
 
 @pytest.mark.parametrize("outcome", Outcome)

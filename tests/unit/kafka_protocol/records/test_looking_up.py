@@ -6,7 +6,7 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import encode_batch, of_one_record, with_body
+from support.kafka.kafka_batches import encode_batch, of_one_record, with_body
 
 # Offsets 100 … 105; times go back and forth, as producers' do.
 TIMES = [10, 30, 20, -1, 30, 5]

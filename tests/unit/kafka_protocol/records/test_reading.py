@@ -19,7 +19,7 @@ from siltstone.kafka_protocol.batch_header import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records, open_batch
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import (
+from support.kafka.kafka_batches import (
     RECORDS,
     as_written,
     encode_batch,

@@ -10,7 +10,7 @@ from siltstone.kafka_protocol.records.validation import (
     validate_records,
 )
 from siltstone.model.errors import SiltstoneError
-from support.kafka_batches import RECORDS, encode_batch, of_one_record, with_body, with_header
+from support.kafka.kafka_batches import RECORDS, encode_batch, of_one_record, with_body, with_header
 
 KEYED = [Record(timestamp_ms=5, key=key, value=b"v" * 300) for key in (b"a", b"", b"c" * 9_000)]
 

@@ -1,7 +1,7 @@
 from siltstone.maintenance.blocks.indexes import read_indexes
 from siltstone.model.objects import object_key
-from support.compaction_world import CompactionWorld
-from support.faulty_store import Fault
+from support.engine.faulty_store import Fault
+from support.maintenance.compaction_world import CompactionWorld
 
 SPECS = [{0: [(at, at + 1, 100)]} for at in range(3)]
 

@@ -7,7 +7,7 @@ from siltstone.maintenance.blocks.joining import joined, trailer
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import trailer_bytes
-from support.block_join import join_blocks
+from support.maintenance.block_join import join_blocks
 
 LIMIT = 100
 

@@ -12,8 +12,8 @@ from siltstone.object_store.bucket_identity import MARKER_KEY, mark
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectSummary, StoreDenied, StoreTransient
 from siltstone.runtime.randomness import seeded_randomness
-from support.batches import batch
-from support.maintained_store import MaintainedStore
+from support.engine.batches import batch
+from support.maintenance.maintained_store import MaintainedStore
 
 
 def kinds(findings: list[Finding]) -> dict[str | None, FindingKind]:

@@ -10,7 +10,7 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectSummary
-from support.maintained_store import MaintainedStore
+from support.maintenance.maintained_store import MaintainedStore
 
 Listing = Sequence[ObjectSummary]
 

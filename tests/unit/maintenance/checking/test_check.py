@@ -21,10 +21,10 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
-from support.batches import batch
-from support.engine_world import World
-from support.faulty_store import FaultyStore
-from support.maintained_store import MaintainedStore
+from support.engine.batches import batch
+from support.engine.engine_world import World
+from support.engine.faulty_store import FaultyStore
+from support.maintenance.maintained_store import MaintainedStore
 
 K = FindingKind
 CLEAN: list[FindingKind] = []

@@ -11,7 +11,7 @@ from siltstone.metadata.commands import CloseStream, DeleteStream, TrimStream
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
-from support.metadata_world import MetadataWorld, object_range
+from support.metadata.metadata_world import MetadataWorld, object_range
 
 Span = tuple[int, int, int]
 """Object id, start, end."""

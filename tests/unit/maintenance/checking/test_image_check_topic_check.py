@@ -9,7 +9,7 @@ from siltstone.maintenance.checking.image_check import check_topics
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import PartitionMetadata, StreamState, TopicMetadata
 from siltstone.metadata.image import MetadataImage
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 RED, BLUE = "a" * 32, "b" * 32
 

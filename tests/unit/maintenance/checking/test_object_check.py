@@ -13,9 +13,9 @@ from siltstone.model.record_batch import BlockEntry, RecordBatch
 from siltstone.object_formats.object_layout import ranges_of_entries, trailer_bytes
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock
-from support.batches import batch, build_object, frames
-from support.maintained_store import WatchedStore
-from support.objects import index_of
+from support.engine.batches import batch, build_object, frames
+from support.engine.objects import index_of
+from support.maintenance.maintained_store import WatchedStore
 
 DAMAGED, CONTRADICTS = FindingKind.OBJECT_DAMAGED, FindingKind.INDEX_CONTRADICTS_IMAGE
 ID = 7

@@ -23,8 +23,8 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.bucket_identity import mark
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.randomness import seeded_randomness
-from support.batches import batch
-from support.maintained_store import MaintainedStore
+from support.engine.batches import batch
+from support.maintenance.maintained_store import MaintainedStore
 
 DAY_MS = COMPACTION_TIME_LIMIT_MS
 

@@ -20,9 +20,9 @@ from siltstone.metadata.commands import (
 )
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
-from support.collecting_world import all_dead_destroyed
-from support.compaction_world import CompactionWorld
-from support.faulty_log import Fault
+from support.maintenance.collecting_world import all_dead_destroyed
+from support.maintenance.compaction_world import CompactionWorld
+from support.metadata.faulty_log import Fault
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 FOUR = {stream: [(0, 10, 100)] for stream in range(4)}

@@ -19,9 +19,16 @@ from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStre
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, MIB, SET_ASIDE_MS_MAX
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from support.collecting_world import ANY_SIZE, YOUNG, all_dead_destroyed, collected, collection, settings
-from support.compacting import compact
-from support.compaction_world import CompactionWorld, Spec
+from support.maintenance.collecting_world import (
+    ANY_SIZE,
+    YOUNG,
+    all_dead_destroyed,
+    collected,
+    collection,
+    settings,
+)
+from support.maintenance.compacting import compact
+from support.maintenance.compaction_world import CompactionWorld, Spec
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 MINOR, MAJOR = Level.MINOR, Level.MAJOR

@@ -24,9 +24,9 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectKind, object_key
-from support.collecting_world import all_dead_destroyed, collected
-from support.compaction_world import CompactionWorld, Records, compaction_world
-from support.stepping import Killed, Steps, acting_at, dying_at, stepped
+from support.maintenance.collecting_world import all_dead_destroyed, collected
+from support.maintenance.compaction_world import CompactionWorld, Records, compaction_world
+from support.maintenance.stepping import Killed, Steps, acting_at, dying_at, stepped
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 FIRST_IDS = (9, 10, 255, 500)

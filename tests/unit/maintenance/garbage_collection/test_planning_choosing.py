@@ -15,7 +15,7 @@ from siltstone.maintenance.garbage_collection.planning import (
 )
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
-from support.compaction_sources import NOW_MS, source
+from support.maintenance.compaction_sources import NOW_MS, source
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 TARGET = 256 * MIB

@@ -10,7 +10,7 @@ from siltstone.maintenance.garbage_collection.planning import (
     live_bytes,
 )
 from siltstone.metadata.entities import StreamMetadata
-from support.compaction_sources import Spec, source, streams_of
+from support.maintenance.compaction_sources import Spec, source, streams_of
 
 SPEC: Spec = {0: [(0, 10, 100), (10, 20, 50)], 1: [(0, 4, 30)]}
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.keyed_world import KeyedWorld, keyed_world
+from support.maintenance.keyed_world import KeyedWorld, keyed_world
 
 
 @pytest.fixture

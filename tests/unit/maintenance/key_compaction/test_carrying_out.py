@@ -18,8 +18,8 @@ from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, Command, CommitKeyCompaction
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import object_key
-from support.faulty_log import Fault
-from support.keyed_world import SETTINGS, KeyedWorld
+from support.maintenance.keyed_world import SETTINGS, KeyedWorld
+from support.metadata.faulty_log import Fault
 
 NAMES = ["t-0", "t-1", "t-2"]
 ONE_BY_ONE = replace(SETTINGS, wave_streams_max=1)

@@ -6,7 +6,7 @@ from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionResult, WrittenStreamObject
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.model.objects import ObjectRange
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 WRITTEN = WrittenStreamObject(9, 300, ObjectRange(0, 9, 0, 200, 250, 1))
 RESULT = KeyCompactionResult(

@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.model.limits import DAY_MS, HOUR_MS
-from support.keyed_world import SETTINGS, KeyedWorld
+from support.maintenance.keyed_world import SETTINGS, KeyedWorld
 
 
 def test_k1_the_newest_of_each_key_in_order(keyed: KeyedWorld) -> None:

@@ -9,7 +9,7 @@ from siltstone.maintenance.key_compaction.task import compact_keys, run_key_comp
 from siltstone.maintenance.key_compaction.task_input import CODEC
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import StoreTransient
-from support.compacted_stream import CompactedStream, in_batches, numbered_keys, offsets
+from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys, offsets
 
 
 def test_a_unit_goes_in_and_a_result_comes_out() -> None:

@@ -11,8 +11,8 @@ from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES
 from siltstone.stream_engine.reading.read_plan import blocks_wanted
-from support.compacted_stream import DAY_MS, CompactedStream, in_batches, numbered_keys, offsets
-from support.objects import index_of
+from support.engine.objects import index_of
+from support.maintenance.compacted_stream import DAY_MS, CompactedStream, in_batches, numbered_keys, offsets
 
 ONE_KEY = 2 * SLOT_BYTES
 IDLE = {"producer_expiration_ms": 0}
@@ -337,7 +337,7 @@ def test_k27_a_batch_that_grows_is_written_and_counted() -> None:
     batch = build_batch([*records, Record(timestamp_ms=0, key=b"z", value=b"1")])
     body = lz4.frame.compress(bytes(batch[61:]), compression_level=12, block_linked=True, block_size=7)
     header = read_batch_header(batch)
-    from support.kafka_batches import with_body
+    from support.kafka.kafka_batches import with_body
 
     stream = CompactedStream(compiled)
     squeezed = with_body(batch, body, attributes=header.attributes | Codec.LZ4)

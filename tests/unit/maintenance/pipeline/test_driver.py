@@ -5,8 +5,8 @@ from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import CorruptData
-from support.compaction_world import CompactionWorld
-from support.fake_kind import FakeKind, nothing
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.fake_kind import FakeKind, nothing
 
 
 def driver(world: CompactionWorld, budget: Budget | None = None) -> Driver:

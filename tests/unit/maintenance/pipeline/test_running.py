@@ -16,8 +16,8 @@ from siltstone.metadata.commands import CancelJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobNotRunning, JobRunning
 from siltstone.model.limits import SET_ASIDE_MS_MIN
-from support.compaction_world import CompactionWorld
-from support.fake_kind import FakeKind, nothing
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.fake_kind import FakeKind, nothing
 
 
 def ran(

@@ -16,8 +16,8 @@ from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.settings import KindSettings
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.runtime.clock import ManualClock
-from support.collecting_world import collected, collection
-from support.compaction_world import CompactionWorld
+from support.maintenance.collecting_world import collected, collection
+from support.maintenance.compaction_world import CompactionWorld
 
 
 class _Disk:

@@ -3,7 +3,7 @@ import pytest
 from siltstone.maintenance.pipeline.scope import TopicNotThere, topics_named
 from siltstone.metadata.commands import CreateTopic
 from siltstone.metadata.image import MetadataImage
-from support.compaction_world import CompactionWorld
+from support.maintenance.compaction_world import CompactionWorld
 
 
 def test_a_text_is_one_name(world: CompactionWorld) -> None:

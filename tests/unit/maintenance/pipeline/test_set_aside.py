@@ -8,7 +8,7 @@ from siltstone.maintenance.pipeline.set_aside import (
 )
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic
 from siltstone.model.limits import SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
-from support.compaction_world import CompactionWorld
+from support.maintenance.compaction_world import CompactionWorld
 
 UNIT = PlannedUnit(name="flights-0", reason="", topic="flights")
 TOPIC_ID = "a" * 32

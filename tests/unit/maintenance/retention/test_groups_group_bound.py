@@ -7,7 +7,7 @@ from siltstone.maintenance.retention.groups import GroupProgress, bound_of, grou
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.model.limits import HOUR_MS, MIB
-from support.acked_topics import META, RECORDS, TOPIC_ID, acked_image, at, data_stream, registered
+from support.broker.acked_topics import META, RECORDS, TOPIC_ID, acked_image, at, data_stream, registered
 
 LATER_MS = 100 * HOUR_MS
 SMALL_AND_SHORT = {"retention_bytes": str(5 * MIB), "retention_ms": str(HOUR_MS)}

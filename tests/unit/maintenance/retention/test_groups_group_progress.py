@@ -10,7 +10,7 @@ from siltstone.maintenance.retention.groups import (
     key_of,
 )
 from siltstone.model.errors import CorruptData
-from support.acked_topics import TOPIC_ID, acked_image, at
+from support.broker.acked_topics import TOPIC_ID, acked_image, at
 
 PROGRESS = GroupProgress({TOPIC_ID: (5, -1, 2**40)}, ("f" * 32,))
 GOLDEN = (

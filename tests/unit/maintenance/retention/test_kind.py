@@ -19,8 +19,8 @@ from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import CommandMalformed, JobNotRunning, JobRunning
 from siltstone.model.limits import HOUR_MS, JOB_LEASE_MS, OPEN_STREAM_LEFT_ALONE_MS
 from siltstone.model.objects import ObjectState
-from support.batches import batch
-from support.retained_store import RetainedStore, no_runner, retain, unplanned
+from support.engine.batches import batch
+from support.maintenance.retained_store import RetainedStore, no_runner, retain, unplanned
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.retention.past import bytes_within, past_of
 from siltstone.model.segments import ActiveSegment
-from support.segmented_streams import NOW_MS, closed_segments, segmented
+from support.maintenance.segmented_streams import NOW_MS, closed_segments, segmented
 
 
 def past(stream_and_objects, segment_bytes: int = 100, end: int | None = None):

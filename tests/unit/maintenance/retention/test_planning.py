@@ -5,7 +5,7 @@ from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY
 from siltstone.metadata.commands import PutKey, TopicTrims
 from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
-from support.retained_store import RetainedStore
+from support.maintenance.retained_store import RetainedStore
 
 
 def nobody(stream):

@@ -7,7 +7,7 @@ from siltstone.maintenance.retention.planning import Bound, Walked, walk
 from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import DAY_MS, HOUR_MS, MIB, MINUTE_MS, OPEN_STREAM_LEFT_ALONE_MS
 from siltstone.topic_configs.table import parse_topic_configs
-from support.segmented_streams import NOW_MS, closed_segments, segmented
+from support.maintenance.segmented_streams import NOW_MS, closed_segments, segmented
 
 
 def walked(

@@ -12,8 +12,8 @@ from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
-from support.compaction_world import CompactionWorld
-from support.fake_kind import FakeKind
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.fake_kind import FakeKind
 
 SECONDS = 30
 """Nobody waits for so long but a test that fails."""

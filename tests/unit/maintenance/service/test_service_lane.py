@@ -11,8 +11,8 @@ from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import StartJob
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SET_ASIDE_MS_MIN
-from support.compaction_world import CompactionWorld
-from support.fake_kind import FakeKind, nothing
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.fake_kind import FakeKind, nothing
 
 MINUTE = 60_000
 

@@ -12,9 +12,9 @@ from siltstone.maintenance.stream_object_compaction.task_input import CODEC
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.maintenance.tasks.task import Task
 from siltstone.model.objects import ObjectKind, ObjectRange
-from support.compaction_world import CompactionWorld
-from support.objects import index_of
-from support.stream_object_world import SMALL, add_stream_object, joined_up
+from support.engine.objects import index_of
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up
 
 SO = ObjectKind.STREAM_OBJECT
 

@@ -29,10 +29,10 @@ from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
-from support.compaction_world import CompactionWorld
-from support.faulty_store import Fault, FaultyStore
-from support.objects import read_object
-from support.stream_object_world import SMALL, add_stream_object, joined_up, stores_opened
+from support.engine.faulty_store import Fault, FaultyStore
+from support.engine.objects import read_object
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up, stores_opened
 
 SO = ObjectKind.STREAM_OBJECT
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from siltstone.metadata.commands import (
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, object_key
 from siltstone.object_formats.object_layout import ranges_of_entries
-from support.compaction_world import CompactionWorld
-from support.stream_object_world import SMALL, add_stream_object, encode_blocks, joined_up
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.stream_object_world import SMALL, add_stream_object, encode_blocks, joined_up
 
 SO = ObjectKind.STREAM_OBJECT
 

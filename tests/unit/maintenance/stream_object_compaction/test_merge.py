@@ -6,9 +6,9 @@ from siltstone.maintenance.stream_object_compaction.merge import Merge, plan_mer
 from siltstone.model.objects import ObjectRange
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import trailer_bytes
-from support.block_join import join_blocks
-from support.compaction_sources import entries_of
-from support.stream_object_world import SMALL, member, stream_of
+from support.maintenance.block_join import join_blocks
+from support.maintenance.compaction_sources import entries_of
+from support.maintenance.stream_object_world import SMALL, member, stream_of
 
 Blocks = list[tuple[int, int, int]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.maintenance.blocks.columns import ENTRY, Table
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Part, ReadPart, lay_out
-from support.stream_object_world import SMALL
+from support.maintenance.stream_object_world import SMALL
 
 TRAILER = b"index and footer"
 

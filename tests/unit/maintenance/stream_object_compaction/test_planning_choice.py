@@ -6,7 +6,7 @@ import pytest
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.planning import EXPLAINED_MAX, Choice, choose_groups
 from siltstone.metadata.entities import ObjectMetadata
-from support.stream_object_world import SMALL, member, stream_of
+from support.maintenance.stream_object_world import SMALL, member, stream_of
 
 Members = tuple[ObjectMetadata, ...]
 NOW_MS = 1_000_000

@@ -13,7 +13,7 @@ from siltstone.maintenance.stream_object_compaction.planning import (
     minor_groups,
 )
 from siltstone.metadata.entities import ObjectMetadata
-from support.stream_object_world import SMALL, contiguous, member, stream_of
+from support.maintenance.stream_object_world import SMALL, contiguous, member, stream_of
 
 NOW_MS = 1_000_000
 

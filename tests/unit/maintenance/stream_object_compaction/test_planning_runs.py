@@ -3,7 +3,7 @@ import pytest
 from siltstone.maintenance.stream_object_compaction.planning import extents_of
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import ObjectKind
-from support.stream_object_world import member, stream_of
+from support.maintenance.stream_object_world import member, stream_of
 
 TOUCHING = (member(1, 0, 10, 5), member(2, 10, 20, 5), member(3, 20, 30, 5), member(4, 30, 40, 5))
 

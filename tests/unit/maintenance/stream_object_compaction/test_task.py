@@ -11,8 +11,8 @@ from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
 from siltstone.model.objects import object_key
-from support.compaction_world import CompactionWorld
-from support.stream_object_world import SMALL, add_stream_object
+from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.stream_object_world import SMALL, add_stream_object
 
 NEW_ID = 1_000
 

@@ -3,7 +3,7 @@ import msgspec
 from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import ObjectKind, ObjectState
-from support.compaction_sources import F1, NOW_MS, SMALL, Spec, source, streams_of
+from support.maintenance.compaction_sources import F1, NOW_MS, SMALL, Spec, source, streams_of
 
 PAIR: list[Spec] = [{0: [(0, 5, 9)]}, {0: [(5, 9, 9)]}]
 

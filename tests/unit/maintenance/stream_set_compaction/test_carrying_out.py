@@ -8,10 +8,10 @@ from siltstone.metadata.store_id import put_store_id
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
-from support.compacting import compact, planned_round
-from support.compaction_sources import F1
-from support.compaction_world import CompactionWorld, scaled
-from support.faulty_store import Fault
+from support.engine.faulty_store import Fault
+from support.maintenance.compacting import compact, planned_round
+from support.maintenance.compaction_sources import F1
+from support.maintenance.compaction_world import CompactionWorld, scaled
 
 SETTINGS = CompactionSettings(
     split_size_bytes=400, memory_bytes=1200, part_bytes_min=1, merged_block_bytes_max=1_000_000

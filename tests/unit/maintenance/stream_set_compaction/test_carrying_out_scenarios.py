@@ -26,10 +26,10 @@ from siltstone.metadata.refusals import JobRunning, Refusal
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from support.compacting import RoundReport, compact, planned_round
-from support.compaction_sources import ARTICLE, F1, Spec
-from support.compaction_world import CompactionWorld, compaction_world, scaled
-from support.faulty_store import Fault
+from support.engine.faulty_store import Fault
+from support.maintenance.compacting import RoundReport, compact, planned_round
+from support.maintenance.compaction_sources import ARTICLE, F1, Spec
+from support.maintenance.compaction_world import CompactionWorld, compaction_world, scaled
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 SETTINGS = CompactionSettings(

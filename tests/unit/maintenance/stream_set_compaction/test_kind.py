@@ -14,9 +14,9 @@ from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import ObjectKind, object_key
-from support.compacting import compact
-from support.compaction_sources import F1
-from support.compaction_world import CompactionWorld, scaled
+from support.maintenance.compacting import compact
+from support.maintenance.compaction_sources import F1
+from support.maintenance.compaction_world import CompactionWorld, scaled
 
 SETTINGS = CompactionSettings(
     split_size_bytes=400, memory_bytes=1200, part_bytes_min=1, merged_block_bytes_max=1_000_000

@@ -8,7 +8,7 @@ from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import NO_PARTNER, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
-from support.compaction_sources import (
+from support.maintenance.compaction_sources import (
     NOW_MS,
     SMALL,
     Spec,

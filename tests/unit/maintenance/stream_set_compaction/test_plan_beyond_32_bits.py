@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.maintenance.settings import PUT_BYTES_MAX, CompactionSettings
 from siltstone.model.limits import GIB
-from support.compaction_sources import Spec, plan_of
+from support.maintenance.compaction_sources import Spec, plan_of
 
 # Two sources; stream 0 goes on from one into the other, 6 GiB in all, and so does stream 1.
 SPECS: list[Spec] = [

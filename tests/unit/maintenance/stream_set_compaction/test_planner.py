@@ -17,7 +17,7 @@ from siltstone.maintenance.stream_set_compaction.planner import (
     plan_compaction,
 )
 from siltstone.model.objects import ObjectRange
-from support.compaction_sources import (
+from support.maintenance.compaction_sources import (
     ARTICLE,
     F1,
     NOW_MS,

@@ -1,6 +1,6 @@
 from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass, stream_classes
 from siltstone.metadata.commands import CreateStream, CreateTopic
-from support.compaction_world import CompactionWorld
+from support.maintenance.compaction_world import CompactionWorld
 
 K = RetentionClass
 

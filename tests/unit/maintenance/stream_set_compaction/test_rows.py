@@ -2,7 +2,7 @@ import msgspec
 
 from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
 from siltstone.model.objects import ObjectKind
-from support.compaction_sources import ARTICLE, F1, SMALL, plan_of
+from support.maintenance.compaction_sources import ARTICLE, F1, SMALL, plan_of
 
 
 def test_one_row_for_each_output_with_its_reason() -> None:

@@ -12,9 +12,9 @@ from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, UploadNotFound
-from support.compacting import planned_round
-from support.compaction_sources import F1
-from support.compaction_world import CompactionWorld, scaled
+from support.maintenance.compacting import planned_round
+from support.maintenance.compaction_sources import F1
+from support.maintenance.compaction_world import CompactionWorld, scaled
 
 SETTINGS = CompactionSettings(
     split_size_bytes=400,

@@ -7,7 +7,7 @@ from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import object_key
-from support.maintained_store import MaintainedStore
+from support.maintenance.maintained_store import MaintainedStore
 
 GRACE_MS = 60_000
 KIND = Sweep(GRACE_MS)

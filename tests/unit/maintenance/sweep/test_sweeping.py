@@ -25,10 +25,10 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support import faulty_log
-from support.batches import batch
-from support.faulty_store import BY_CHANCE, Fault, FaultyStore
-from support.maintained_store import MaintainedStore
+from support.engine.batches import batch
+from support.engine.faulty_store import BY_CHANCE, Fault, FaultyStore
+from support.maintenance.maintained_store import MaintainedStore
+from support.metadata import faulty_log
 
 NOTHING = SweepReport(0, 0, 0, 0, 0, 0, ())
 ALL_FAULTS = tuple(Fault)

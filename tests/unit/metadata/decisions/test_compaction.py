@@ -11,7 +11,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld, new_object
+from support.metadata.metadata_world import MetadataWorld, new_object
 
 FIRST_DATA_MS = 1_000
 SECOND_DATA_MS = 2_000

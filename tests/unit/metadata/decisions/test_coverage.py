@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from siltstone.metadata.commands import CloseStream, DeleteStream, TrimStream
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.refusals import CoverageNotMatched
-from support.metadata_world import MetadataWorld, object_range
+from support.metadata.metadata_world import MetadataWorld, object_range
 
 SPAN = 12
 CUTS = st.sets(st.integers(1, SPAN - 1), max_size=5)

@@ -11,7 +11,7 @@ from siltstone.metadata.commands import (
     RegisterNode,
     TrimStream,
 )
-from support.metadata_world import HOUR_MS, MetadataWorld
+from support.metadata.metadata_world import HOUR_MS, MetadataWorld
 
 # Node 0 has epoch 2. Stream 0 is open, stream 1 closed, both node 0's at epoch 0: nothing else forbids these.
 COMMANDS = {

@@ -3,7 +3,7 @@ import pytest
 from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
 from siltstone.metadata.decisions.jobs import FINISHED_JOBS_MAX
 from siltstone.metadata.entities import JobState
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 @pytest.fixture

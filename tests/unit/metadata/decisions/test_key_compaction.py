@@ -14,7 +14,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld, new_object
+from support.metadata.metadata_world import MetadataWorld, new_object
 
 TOPIC_ID = "ab" * 16
 COMPACT = {"cleanup.policy": "compact"}

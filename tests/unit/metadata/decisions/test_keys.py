@@ -1,5 +1,5 @@
 from siltstone.metadata.commands import PutKey, RemoveKey
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 def test_put_keeps_what_stands_unless_told_to_overwrite() -> None:

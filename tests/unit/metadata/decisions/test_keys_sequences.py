@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.metadata.commands import TakeNumbers
 from siltstone.metadata.refusals import CommandMalformed
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 def test_numbers_are_given_out_once_and_sequences_know_nothing_of_each_other() -> None:

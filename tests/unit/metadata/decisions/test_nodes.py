@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.metadata.commands import CloseStream, CreateStream, OpenStream, RegisterNode
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from siltstone.metadata.commands import ExpireObjects, FinishJob, ForgetObjects, PrepareObjects
 from siltstone.metadata.lookup import deletable_objects
 from siltstone.model.objects import ObjectState
-from support.metadata_world import HOUR_MS, MetadataWorld
+from support.metadata.metadata_world import HOUR_MS, MetadataWorld
 
 GRACE_MS = 600_000
 

@@ -17,7 +17,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.refusals import CommandMalformed, JobNotRunning
 from siltstone.model.segments import ClosedSegment
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 ID, OTHER_ID = "0" * 32, "1" * 32
 CONFIGS = {"retention.ms": "1000"}

@@ -3,7 +3,7 @@ import pytest
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.entities import NO_EPOCH, NO_NODE, OwnerRange, StreamState
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 
 @pytest.fixture

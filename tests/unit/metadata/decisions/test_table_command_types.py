@@ -19,7 +19,7 @@ from siltstone.metadata.refusals import CommandMalformed
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from support.case_names import name_of
+from support.processes.case_names import name_of
 
 MALFORMED: list[Command[Any]] = [
     CreateStream(0, 0, {"year": 2013}),  # type: ignore[dict-item]

@@ -15,7 +15,7 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.decisions import topics
 from siltstone.metadata.entities import NO_EPOCH, PartitionMetadata, StreamState, TopicMetadata
 from siltstone.model.objects import ObjectState
-from support.metadata_world import MetadataWorld
+from support.metadata.metadata_world import MetadataWorld
 
 ID, OTHER_ID = "0123456789abcdef" * 2, "f" * 32
 

@@ -13,7 +13,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.model.limits import STREAMS_PER_OBJECT_MAX
 from siltstone.model.objects import ObjectKind, ObjectState
-from support.metadata_world import MetadataWorld, new_object
+from support.metadata.metadata_world import MetadataWorld, new_object
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from siltstone.object_store.port import ObjectTruncated, StoreDenied, StoreTransient
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.store import S3Store
-from support.s3_server import free_ports
+from support.engine.s3_server import free_ports
 
 KEY = "a5/objects/1"
 

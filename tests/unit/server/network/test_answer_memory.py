@@ -1,7 +1,7 @@
 import asyncio
 
 from siltstone.server.network.answer_memory import AnswerMemory
-from support.network_world import turns
+from support.kafka.network_world import turns
 
 
 class Writer:

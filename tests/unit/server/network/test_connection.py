@@ -13,7 +13,7 @@ from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.server.network.frame_reader import FIRST_BYTES, RECEIVE_BUFFER_BYTES, SHORT_READ_BYTES
 from siltstone.server.network.request_pipeline import BEGUN_PER_TURN_MAX
 from siltstone.server.network.statistics import CloseReason
-from support.network_world import (
+from support.kafka.network_world import (
     LISTENER,
     FakeTransport,
     Handler,

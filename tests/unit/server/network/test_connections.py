@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from siltstone.server.network.statistics import CloseReason
-from support.network_world import LISTENER, NetworkWorld, framed, handler_of_futures, turns
+from support.kafka.network_world import LISTENER, NetworkWorld, framed, handler_of_futures, turns
 
 
 def test_a_connection_knows_its_host_its_listener_and_its_number() -> None:

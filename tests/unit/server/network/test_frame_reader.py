@@ -15,7 +15,7 @@ from siltstone.server.network.frame_reader import (
     FrameRefused,
     receive_buffer,
 )
-from support.network_world import framed
+from support.kafka.network_world import framed
 
 KIB, MIB = 1024, 1024 * 1024
 FRAME_BYTES_MAX = 100 * MIB

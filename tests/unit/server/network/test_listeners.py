@@ -18,7 +18,7 @@ from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.sockets import CannotListen
 from siltstone.server.network.statistics import CloseReason
-from support.network_world import Handler, framed, handler_of_futures
+from support.kafka.network_world import Handler, framed, handler_of_futures
 
 KIB, MIB = 1024, 1024 * 1024
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

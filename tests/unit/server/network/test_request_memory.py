@@ -2,7 +2,7 @@ import asyncio
 
 from siltstone.server.network.frame_reader import RECEIVE_BUFFER_BYTES
 from siltstone.server.network.request_memory import RequestMemory
-from support.network_world import turns
+from support.kafka.network_world import turns
 
 LIMIT = 4 * RECEIVE_BUFFER_BYTES
 

@@ -12,7 +12,7 @@ from siltstone.server.network.request_pipeline import (
     REQUEST_OVERHEAD_BYTES,
     RequestPipeline,
 )
-from support.network_world import turns
+from support.kafka.network_world import turns
 
 
 class Scripted:

@@ -1,7 +1,7 @@
 import asyncio
 
 from siltstone.server.network.waiting_line import WaitingLine
-from support.network_world import turns
+from support.kafka.network_world import turns
 
 
 class Guest:

@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.stream_engine.reading.answer import Answer
 from siltstone.stream_engine.reading.block_cache import Block
-from support.batches import batch, build_object, frames
+from support.engine.batches import batch, build_object, frames
 
 
 def block_of(batches, object_id: int = 1) -> Block:

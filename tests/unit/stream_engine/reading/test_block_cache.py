@@ -4,7 +4,7 @@ from siltstone.stream_engine.reading.block_cache import (
     Block,
     BlockCache,
 )
-from support.batches import batch, build_object, frames
+from support.engine.batches import batch, build_object, frames
 
 
 class Fetched:

@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.stream_engine.reading.block_cache import BLOCK_OVERHEAD_BYTES, Block
-from support.batches import batch, build_object, frames
+from support.engine.batches import batch, build_object, frames
 
 RAW = frames([batch(3, 7, 2)])
 ENTRY = build_object([batch(3, 7, 2)]).entries[0]

@@ -13,8 +13,8 @@ from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, read_blo
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock
 from siltstone.stream_engine.settings import ReadSettings
-from support.batches import batch
-from support.committed_world import CommittedWorld, GatedCalls, settle
+from support.engine.batches import batch
+from support.engine.committed_world import CommittedWorld, GatedCalls, settle
 
 SETTINGS = ReadSettings(
     block_cache_bytes_max=1 << 20,

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from siltstone.stream_engine.reading.byte_budget import ByteBudget
-from support.committed_world import settle
+from support.engine.committed_world import settle
 
 
 def test_room_is_taken_and_given_back():

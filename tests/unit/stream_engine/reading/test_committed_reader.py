@@ -21,8 +21,15 @@ from siltstone.stream_engine.reading.committed_reader import (
 )
 from siltstone.stream_engine.reading.read_plan import IndexNotMatched
 from siltstone.stream_engine.settings import ReadSettings
-from support.batches import batch
-from support.committed_world import SMALL_READS, CommittedWorld, GatedCalls, SteppedCalls, read_all, settle
+from support.engine.batches import batch
+from support.engine.committed_world import (
+    SMALL_READS,
+    CommittedWorld,
+    GatedCalls,
+    SteppedCalls,
+    read_all,
+    settle,
+)
 
 BATCHES = [batch(1, offset, 1, 100) for offset in range(100)]
 EVERYTHING = 1 << 40

@@ -8,8 +8,8 @@ from siltstone.object_store.port import ObjectNotFound, StoreTransient
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.index_cache import INDEX_OVERHEAD_BYTES, IndexCache
-from support.batches import batch
-from support.committed_world import CommittedWorld, GatedCalls, settle
+from support.engine.batches import batch
+from support.engine.committed_world import CommittedWorld, GatedCalls, settle
 
 CHARGE = INDEX_OVERHEAD_BYTES + 72
 

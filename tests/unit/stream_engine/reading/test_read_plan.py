@@ -12,7 +12,7 @@ from siltstone.stream_engine.reading.read_plan import (
     ranges_wanted,
     requests_for,
 )
-from support.batches import batch, build_object
+from support.engine.batches import batch, build_object
 
 
 def held(start: int, end: int, size_bytes: int = 100, object_id: int = 1) -> ObjectRange:

@@ -4,7 +4,7 @@ from random import Random
 import pytest
 
 from siltstone.stream_engine.tail.stream_tail import StreamTail, first_within
-from support.batches import batch
+from support.engine.batches import batch
 
 
 def tail_of(*ranges: tuple[int, int]) -> StreamTail:

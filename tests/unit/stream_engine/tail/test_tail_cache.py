@@ -4,7 +4,7 @@ from siltstone.model.limits import TAIL_CACHE_RECORD_OVERHEAD_BYTES as OVERHEAD
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CacheBlockState, CachedBatch, charge_of
 from siltstone.stream_engine.tail.tail_cache import TailCache
-from support.batches import batch
+from support.engine.batches import batch
 
 
 def cached(stream_id: int, offset: int, count: int = 1, payload_bytes: int = 100) -> CachedBatch:

@@ -19,8 +19,8 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.pipeline import RETRY_INTERVAL_MS, UploadPipeline
-from support.batches import batch
-from support.engine_world import settled
+from support.engine.batches import batch
+from support.engine.engine_world import settled
 
 NODE = 0
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from siltstone.stream_engine.upload.pipeline import Turns
-from support.engine_world import settled
+from support.engine.engine_world import settled
 
 
 def test_turns_are_taken_in_order_however_they_arrive():

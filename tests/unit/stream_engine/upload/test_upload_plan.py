@@ -3,7 +3,7 @@ import pytest
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.upload_plan import encode_object, new_object, plan_upload
-from support.batches import batch
+from support.engine.batches import batch
 
 MIB = 1024 * 1024
 A, B = 233, 234

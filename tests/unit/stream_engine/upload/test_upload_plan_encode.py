@@ -1,8 +1,8 @@
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.stream_engine.tail.cache_block import CachedBatch
 from siltstone.stream_engine.upload.upload_plan import encode_object, new_object
-from support.batches import batch
-from support.objects import index_of, read_object
+from support.engine.batches import batch
+from support.engine.objects import index_of, read_object
 
 
 def test_an_encoded_object_reads_back_and_its_commit_says_what_it_holds():

@@ -10,9 +10,9 @@ from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode, WalWriteFailed
-from support.batches import batch
-from support.wal_disk import put_disk_in
-from support.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
+from support.engine.batches import batch
+from support.engine.wal_disk import put_disk_in
+from support.engine.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
 
 RECORD_BYTES = RECORD_OVERHEAD_BYTES + 100
 

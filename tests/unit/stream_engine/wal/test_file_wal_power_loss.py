@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from support.engine_world import settled
-from support.losing_disk import LosingDisk, PowerLost
-from support.wal_disk import put_disk_in
-from support.wal_node import WalNode, recovered_offsets
+from support.engine.engine_world import settled
+from support.engine.losing_disk import LosingDisk, PowerLost
+from support.engine.wal_disk import put_disk_in
+from support.engine.wal_node import WalNode, recovered_offsets
 
 SEEDS_OF_UNSYNCED_HEADERS = (524, 615, 822, 830, 834, 975)
 """Those that fail when the header of a segment is not synced before its first record."""

@@ -17,7 +17,7 @@ from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import WalLost, WalOfAnotherStore
 from siltstone.stream_engine.wal.port import WalOfAnotherNode
-from support.engine_world import SMALL, SMALL_WAL, HeldPuts, World, payloads_of
+from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, World, payloads_of
 
 GIVEN_UP_1 = replace(SMALL, wal=replace(SMALL_WAL, lost_epoch=1))
 

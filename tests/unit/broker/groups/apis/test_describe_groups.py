@@ -3,9 +3,9 @@
 import pytest
 
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
-from support.consumer_bytes import subscription
-from support.group_client import GROUP, GroupClient, commit_request, stable_group
-from support.groups_world import GroupsWorld, run
+from support.groups.consumer_bytes import subscription
+from support.groups.group_client import GROUP, GroupClient, commit_request, stable_group
+from support.groups.groups_world import GroupsWorld, run
 
 
 @pytest.mark.parametrize("version", range(7))

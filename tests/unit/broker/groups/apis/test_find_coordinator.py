@@ -9,7 +9,7 @@ from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinato
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from support.groups_world import context
+from support.groups.groups_world import context
 
 
 def find(version: int, key_type: int, *keys: str) -> list[Any]:

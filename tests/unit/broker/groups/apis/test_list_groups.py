@@ -3,8 +3,8 @@
 import pytest
 
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
-from support.group_client import GroupClient, commit_request, stable_group
-from support.groups_world import GroupsWorld, run
+from support.groups.group_client import GroupClient, commit_request, stable_group
+from support.groups.groups_world import GroupsWorld, run
 
 
 async def some_groups(world: GroupsWorld) -> None:

@@ -9,9 +9,9 @@ from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequ
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest
-from support.consumer_bytes import subscription
-from support.group_client import GROUP, GroupClient, all_join, all_sync, join_request, stable_group
-from support.groups_world import GroupsWorld, run, turns
+from support.groups.consumer_bytes import subscription
+from support.groups.group_client import GROUP, GroupClient, all_join, all_sync, join_request, stable_group
+from support.groups.groups_world import GroupsWorld, run, turns
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -8,8 +8,8 @@ from siltstone.kafka_protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from support.group_client import GROUP, GroupClient, all_join, commit_request, committed, stable_group
-from support.groups_world import GroupsWorld, run
+from support.groups.group_client import GROUP, GroupClient, all_join, commit_request, committed, stable_group
+from support.groups.groups_world import GroupsWorld, run
 
 
 async def delete(world: GroupsWorld, group: str, **topics: list[int]) -> tuple[int, dict[str, list[int]]]:

@@ -22,7 +22,7 @@ from siltstone.broker.groups.rules.requests import (
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.group_world import REBALANCE_MS, SESSION_MS, START_MS, GroupWorld, join, stable
+from support.groups.group_world import REBALANCE_MS, SESSION_MS, START_MS, GroupWorld, join, stable
 
 KAFKAS = GroupSettings()
 

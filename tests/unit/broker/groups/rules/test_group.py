@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.broker.groups.rules.group import Group, can_work_with, elected_protocol, subscribed_topics
 from siltstone.broker.groups.rules.member import Member, Protocol
-from support.consumer_bytes import subscription
+from support.groups.consumer_bytes import subscription
 
 
 def member(name: str, *protocols: str, topics: tuple[str, ...] = ()) -> Member:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.broker.groups.rules.group import topics_of
-from support.consumer_bytes import subscription
+from support.groups.consumer_bytes import subscription
 
 WHOLE = subscription("flights", "plänes", user_data=b"sticky", owned={"flights": [1, 2]})
 

@@ -8,7 +8,7 @@ from siltstone.broker.groups.offsets_log.record import OffsetRecord
 from siltstone.broker.groups.rules.actions import OffsetsMoved
 from siltstone.broker.groups.rules.requests import ExpireOffsets, MoveOffsets
 from siltstone.kafka_protocol.error_code import ErrorCode
-from support.group_world import GroupWorld, stable
+from support.groups.group_world import GroupWorld, stable
 
 TARGETS = {("flights", 0): 10, ("flights", 1): 10, ("flights", 2): 10, ("planes", 0): 10}
 COMMITTED = {("flights", 0): 9, ("flights", 1): 10, ("flights", 2): 11}

@@ -28,8 +28,8 @@ from siltstone.broker.groups.rules.requests import (
     TimerRang,
 )
 from siltstone.broker.groups.rules.states import TABLE, GroupEvent, GroupState, Rule, Step
-from support.consumer_bytes import subscription
-from support.group_world import NO_DELAY, GroupWorld, join, stable
+from support.groups.consumer_bytes import subscription
+from support.groups.group_world import NO_DELAY, GroupWorld, join, stable
 
 TICKET = 1_000
 OTHER_TOPIC = (Protocol("range", subscription("planes")),)

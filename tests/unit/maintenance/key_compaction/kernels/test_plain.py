@@ -7,7 +7,7 @@ from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.kernels.columns import read_only
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame, encode_frame_header
-from support.kafka_batches import RECORDS, with_header
+from support.kafka.kafka_batches import RECORDS, with_header
 
 KEY = bytes(range(16))
 

@@ -7,8 +7,8 @@ from siltstone.maintenance.key_compaction.kernels.columns import read_only
 from siltstone.maintenance.key_compaction.passes import chunking
 from siltstone.maintenance.key_compaction.passes.batches import Batches, BlockPlace, StreamNotCompactable
 from siltstone.maintenance.key_compaction.passes.chunking import Chunk, chunks
-from support.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
-from support.objects import index_of
+from support.engine.objects import index_of
+from support.maintenance.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
 
 
 def block_of(codecs: list[Codec]) -> Batches:

@@ -5,7 +5,7 @@ import pytest
 from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
-from support.compacted_stream import CompactedStream, in_batches, numbered_keys
+from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys
 
 
 def learned(stream: CompactedStream) -> Learned:

@@ -1,10 +1,10 @@
-"""What becomes of objects and blocks; their bytes are read again by tests/support/compacted_stream.py."""
+"""What becomes of objects and blocks; their bytes are read again by tests/support/maintenance/compacted_stream.py."""
 
 from itertools import pairwise
 
 from siltstone.model.record_batch import NO_TIMESTAMP
-from support.compacted_stream import CompactedStream, in_batches
-from support.objects import index_of
+from support.engine.objects import index_of
+from support.maintenance.compacted_stream import CompactedStream, in_batches
 
 
 def compacted(**changes: int) -> CompactedStream:

@@ -7,8 +7,8 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.kernels.port import Kernels
-from support.compacted_stream import CompactedStream
-from support.record_oracles import READERS, read_by
+from support.kafka.record_oracles import READERS, read_by
+from support.maintenance.compacted_stream import CompactedStream
 
 RECORDS = [
     Record(timestamp_ms=1_700_000_000_000, key=b"gone", value=b"1"),

@@ -9,7 +9,7 @@ from siltstone.maintenance.key_compaction.kernels import compiled
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionResult
 from siltstone.model.limits import KIB, MIB
-from support.compacted_stream import CompactedStream
+from support.maintenance.compacted_stream import CompactedStream
 
 REQUEST_BYTES = OBJECT_BYTES = 256 * KIB
 

@@ -8,8 +8,8 @@ from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, 
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.block_index import DamagedBlock
-from support.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
-from support.objects import index_of
+from support.engine.objects import index_of
+from support.maintenance.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
 
 
 def of_two_objects() -> CompactedStream:

@@ -1,6 +1,6 @@
 import pytest
 
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.maintenance.key_compaction.planning.binding import why_stale
 from siltstone.metadata.commands import CommitCompaction, DeleteTopic
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from siltstone.metadata.commands import DeleteTopic
 from siltstone.model.limits import DAY_MS, HOUR_MS
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 def test_everything_a_task_needs_to_know(world) -> None:

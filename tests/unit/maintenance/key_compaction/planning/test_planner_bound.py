@@ -9,7 +9,7 @@ from siltstone.maintenance.key_compaction.planning.planner import (
 )
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 def bound(world: KeyedMetadata, stream_id: int) -> Bound:

@@ -1,5 +1,5 @@
 from siltstone.maintenance.key_compaction.planning.planner import Prefix, bytes_between, prefix_of
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 def prefix(world: KeyedMetadata, stream: int) -> Prefix:

@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.key_compaction.planning.planner import waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
-from support.keyed_metadata import KeyedMetadata
+from support.maintenance.keyed_metadata import KeyedMetadata
 
 
 def plans(*sizes: int) -> list[StreamPlan]:

@@ -1,0 +1,102 @@
+"""``siltstone serve`` in a process of its own: started, watched, killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.kafka.raw_kafka import Address
+
+SILTSTONE = Path(sys.executable).with_name("siltstone")
+READY = re.compile(rb"Siltstone is ready at (\S+):(\d+) ")
+
+
+class BrokerProcess:
+    """In a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a traceback there."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        self._settings = dict(settings or {})
+        self._log_path = folder.with_name(f"{folder.name}-stderr.txt")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address: Address = ("", 0)
+
+    def __enter__(self) -> "BrokerProcess":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when clients can connect."""
+        command = [str(SILTSTONE), "serve", "--store", str(self._folder)]
+        command += ["--listener", "127.0.0.1:0"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        with self._log_path.open("ab") as stderr:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)
+        stdout = self._process.stdout
+        assert stdout is not None
+        match = READY.search(stdout.readline())
+        assert match is not None, f"it did not start: {self.log}"
+        self.address = match[1].decode(), int(match[2])
+
+    @property
+    def log(self) -> str:
+        return self._log_path.read_text(errors="replace")
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def resident_bytes(self) -> int:
+        pages = Path(f"/proc/{self.process_id}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def kill(self) -> None:
+        """As a power failure would, but for what the operating system has written."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._end()
+
+    def stop(self, seconds: float = 20.0) -> int | None:
+        """As Ctrl-C does; its exit status. Killed when it takes too long: then None."""
+        if not self.is_alive:
+            return self._end()
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while self.is_alive and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if self.is_alive:
+            self.kill()
+            return None
+        return self._end()
+
+    def _end(self) -> int | None:
+        process = self._process
+        if process is None:
+            return None
+        status = process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        return status
+
+
+def checked_store(folder: Path) -> str:
+    """What ``siltstone check`` says of a store; fails when it finds anything."""
+    command = [str(SILTSTONE), "check", "--store", str(folder)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout

@@ -1,0 +1,236 @@
+"""One request of every API in every version that is spoken, each of a kind that changes little and is answered."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
+from siltstone.kafka_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest
+from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from siltstone.kafka_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+)
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
+from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
+from siltstone.kafka_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from siltstone.kafka_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from siltstone.kafka_protocol.notation import Message
+from support.groups.consumer_bytes import subscription
+from support.groups.raw_group import offset_fetch_request
+from support.kafka.raw_calls import (
+    RawTopic,
+    batch_of,
+    fetch_request,
+    list_offsets_request,
+    metadata_request,
+    produce_request,
+)
+
+TOPIC_RESOURCE = 2
+PRODUCE_SINCE = 3
+"""Announced from 0 on, spoken from here on."""
+
+STRANGER = "stranger"
+"""The id of a member that no group has."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """``group_id``: that of a group without members, or of none."""
+
+    topic: RawTopic
+    group_id: str
+    version: int
+
+
+def spoken_versions() -> Iterator[tuple[ApiKey, int]]:
+    for key, (lowest, highest) in ANNOUNCED.items():
+        for version in range(PRODUCE_SINCE if key is ApiKey.PRODUCE else lowest, highest + 1):
+            yield key, version
+
+
+def plain_requests(topic: RawTopic, group_id: str = "nobody") -> Iterator[tuple[Message, int]]:
+    """All of ``spoken_versions``."""
+    for key, version in spoken_versions():
+        yield plain_request(key, version, topic, group_id), version
+
+
+def plain_request(key: ApiKey, version: int, topic: RawTopic, group_id: str = "nobody") -> Message:
+    return _REQUESTS[key](Asked(topic, group_id, version))
+
+
+# -- data ------------------------------------------------------------------------------------------------
+
+
+def _offset_commit(asked: Asked) -> Message:
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topic = OffsetCommitRequestTopic(name=asked.topic.name, topic_id=asked.topic.id, partitions=[row])
+    return OffsetCommitRequest(group_id=asked.group_id, topics=[topic])
+
+
+def _offset_for_leader_epoch(asked: Asked) -> Message:
+    row = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic=asked.topic.name, partitions=[row])]
+    )
+
+
+def _delete_records(asked: Asked) -> Message:
+    row = DeleteRecordsPartition(partition_index=0, offset=0)
+    topic = DeleteRecordsTopic(name=asked.topic.name, partitions=[row])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=1_000)
+
+
+# -- groups ----------------------------------------------------------------------------------------------
+
+
+def _join_group(asked: Asked) -> Message:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(asked.topic.name))
+    return JoinGroupRequest(
+        group_id=asked.group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=1_000,
+        member_id=STRANGER,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+
+
+def _sync_group(asked: Asked) -> Message:
+    return SyncGroupRequest(
+        group_id=asked.group_id,
+        generation_id=1,
+        member_id=STRANGER,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=STRANGER, assignment=b"a")],
+    )
+
+
+def _leave_group(asked: Asked) -> Message:
+    leaving = [MemberIdentity(member_id=STRANGER)]
+    return LeaveGroupRequest(group_id=asked.group_id, member_id=STRANGER, members=leaving)
+
+
+def _offset_delete(asked: Asked) -> Message:
+    row = OffsetDeleteRequestPartition(partition_index=0)
+    topic = OffsetDeleteRequestTopic(name=asked.topic.name, partitions=[row])
+    return OffsetDeleteRequest(group_id=asked.group_id, topics=[topic])
+
+
+# -- topics and configurations ---------------------------------------------------------------------------
+
+
+def _create_topics(asked: Asked) -> Message:
+    topic = CreatableTopic(name=f"{asked.topic.name}-new", num_partitions=2, replication_factor=1)
+    return CreateTopicsRequest(topics=[topic], validate_only=True)
+
+
+def _delete_topics(asked: Asked) -> Message:
+    missing = f"{asked.topic.name}-missing"
+    return DeleteTopicsRequest(topic_names=[missing], topics=[DeleteTopicState(name=missing)])
+
+
+def _create_partitions(asked: Asked) -> Message:
+    topic = CreatePartitionsTopic(name=asked.topic.name, count=100, assignments=None)
+    return CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=True)
+
+
+def _describe_configs(asked: Asked) -> Message:
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=asked.topic.name, configuration_keys=None
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+
+
+def _alter_configs(asked: Asked) -> Message:
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=asked.topic.name)
+    return AlterConfigsRequest(resources=[resource], validate_only=True)
+
+
+def _incremental_alter_configs(asked: Asked) -> Message:
+    config = AlterableConfig(name="retention.ms", config_operation=0, value="1000000")
+    resource = IncrementalResource(
+        resource_type=TOPIC_RESOURCE, resource_name=asked.topic.name, configs=[config]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+
+
+_REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
+    ApiKey.PRODUCE: lambda asked: produce_request(asked.topic, {0: batch_of()}),
+    ApiKey.FETCH: lambda asked: fetch_request(asked.topic, {0: 0}, bytes_max=1),
+    ApiKey.LIST_OFFSETS: lambda asked: list_offsets_request(asked.topic, {0: -2}),
+    ApiKey.METADATA: lambda asked: metadata_request(asked.topic.name),
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_FETCH: lambda asked: offset_fetch_request(asked.group_id, asked.topic, [0], asked.version),
+    ApiKey.FIND_COORDINATOR: lambda asked: FindCoordinatorRequest(
+        key=asked.group_id, coordinator_keys=[asked.group_id]
+    ),
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.HEARTBEAT: lambda asked: HeartbeatRequest(
+        group_id=asked.group_id, generation_id=1, member_id=STRANGER
+    ),
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.SYNC_GROUP: _sync_group,
+    ApiKey.DESCRIBE_GROUPS: lambda asked: DescribeGroupsRequest(groups=[asked.group_id]),
+    ApiKey.LIST_GROUPS: lambda asked: ListGroupsRequest(),
+    ApiKey.API_VERSIONS: lambda asked: ApiVersionsRequest(
+        client_software_name="raw", client_software_version="1.0"
+    ),
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.INIT_PRODUCER_ID: lambda asked: InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1_000
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_GROUPS: lambda asked: DeleteGroupsRequest(groups_names=[f"{asked.group_id}-missing"]),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.DESCRIBE_CLUSTER: lambda asked: DescribeClusterRequest(),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda asked: DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=asked.topic.name)]
+    ),
+}
+assert _REQUESTS.keys() == ANNOUNCED.keys()

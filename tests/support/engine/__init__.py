@@ -1,0 +1,1 @@
+"""Stream engines, write-ahead logs and stores that fail, for tests."""

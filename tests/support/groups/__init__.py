@@ -1,0 +1,1 @@
+"""Consumer groups for tests: members, worlds, logs in memory."""

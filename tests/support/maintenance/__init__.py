@@ -1,0 +1,1 @@
+"""Stores to maintain, kinds and drivers that do what a test says."""

@@ -1,0 +1,1 @@
+"""Metadata for tests: images, records, logs that fail."""

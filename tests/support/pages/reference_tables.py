@@ -1,0 +1,215 @@
+"""The tables of docs/reference.md, made from the code: settings with default and reason, commands with options.
+
+``python tests/support/pages/reference_tables.py`` writes them into the file, between its markers; ``tests/tidy`` compares.
+The reason for a default is the text below its constant in ``model/limits.py``; the few settings without one have
+theirs here.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+import msgspec
+
+from siltstone.cli.cluster_options import cluster_options
+from siltstone.cli.main import cli
+from siltstone.cli.store_options import store_options
+from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
+from siltstone.server.settings.tree import environment_name, values_of
+from siltstone.server.settings.values import Setting, format_setting
+
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference.md"
+
+REASONS = {
+    "engine.node_id": "Which node this is; its write-ahead log and its epoch belong to the id.",
+    "engine.wal.sync": "`every-group`: before the answer, so an acknowledged record survives a power failure. "
+    "`every-interval`: at least every `sync_interval_ms`; a power failure loses up to that much. "
+    "`never`: when the operating system likes; a power failure may lose half a minute or more. "
+    "With all three, acknowledged records survive the end of the process.",
+    "read.block_cache_bytes_max": "Blocks read from objects, kept for the next reader.",
+    "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
+    "engine.wal.lost_epoch": "A start that is refused because the log is not the one this node last used names a life; "
+    "to give up what only that life's log held, name it here once. 0: nothing is given up.",
+    "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
+    "[Kafka: auto.create.topics.enable].",
+    "broker.num_partitions": "Partitions of a topic whose maker does not say how many [Kafka: num.partitions].",
+    "broker.default_replication_factor": "What clients are told; what keeps the data is the bucket, whatever they ask.",
+    "engine.wal.sync_interval_ms": "Only for `every-interval`: what a power failure may cost.",
+}
+PLACE_REASONS = {
+    "metadata": ("FOLDER/metadata.sqlite", "Where the metadata log is: `sqlite:///folder/file`."),
+    "wal_folder": ("FOLDER/wal/node-N", "Where the write-ahead log is; relative to the store's folder."),
+    "listeners": (
+        DEFAULT_LISTENER,
+        "Where `siltstone serve` listens: `[NAME://]HOST:PORT`, several with commas, in a file also as a list. "
+        "`--listener` wins.",
+    ),
+    "advertised_listeners": (
+        "as they listen",
+        "Where clients find a listener, by its name, if not where it listens: behind a proxy, in a container, on all "
+        "addresses. `--advertised-listener` wins.",
+    ),
+}
+
+
+def settings_table() -> str:
+    reasons = limit_reasons()
+    rows = ["| setting | default | reason |", "|---|---|---|"]
+    for place in PLACES:
+        default, reason = PLACE_REASONS[place.key]
+        rows.append(f"| `{place.key}` | {default} | {reason} |")
+    rows.append("| `buckets.N` | `buckets.0`: FOLDER/bucket | Where the objects of bucket N are: an object's bucket is "
+                "part of its metadata, so a bucket with objects in it must stay in the settings. |")  # fmt: skip
+    rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
+                "says nothing, such as `topics.retention.ms`; values as Kafka writes them, or "
+                "with a unit: `86400000` or `1d`. |")  # fmt: skip
+    for setting, value in values_of(Tuning()):
+        rows.append(f"| `{setting.key}` | {format_setting(setting, value)} | {_reason(setting, reasons)} |")
+    return "\n".join(rows)
+
+
+def _reason(setting: Setting, reasons: dict[str, str]) -> str:
+    return REASONS.get(setting.key) or reasons[setting.key]
+
+
+def limit_reasons() -> dict[str, str]:
+    """By setting key, as far as the default is a constant of the limits."""
+    texts = _texts_below_constants(ROOT / "src/siltstone/model/limits.py")
+    constants = {
+        f"{key}{name}": constant
+        for key, tree in _structs(Tuning)
+        for name, constant in _defaults(tree).items()
+        if constant in texts
+    }
+    keys = {constant: key for key, constant in constants.items()}
+    return {key: _for_readers(texts[constant], keys) for key, constant in constants.items()}
+
+
+def _for_readers(text: str, keys: Mapping[str, str]) -> str:
+    """Who reads the reference knows settings and not constants."""
+    text = re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda found: f"`{keys.get(found[0], found[0])}`", text)
+    return text.replace("``", "`")
+
+
+def _structs(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    yield prefix, tree
+    for field in msgspec.structs.fields(tree):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _structs(field.type, f"{prefix}{field.name}.")
+
+
+def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
+    """Field name → name of the constant it defaults to."""
+    path = ROOT / "src" / (tree.__module__.replace(".", "/") + ".py")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef) and node.name == tree.__name__:
+            assignments = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+            return {
+                line.target.id: ast.unparse(line.value).removeprefix("limits.")
+                for line in assignments
+                if isinstance(line.target, ast.Name) and line.value is not None
+            }
+    raise LookupError(tree)
+
+
+def _texts_below_constants(path: Path) -> dict[str, str]:
+    """A text stands for all the constants above it since the last text."""
+    texts: dict[str, str] = {}
+    waiting: list[str] = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign):
+            waiting += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            texts |= dict.fromkeys(waiting, " ".join(str(node.value.value).split()))
+            waiting = []
+    return texts
+
+
+STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `maintain` and `check`"
+CLUSTER_COMMANDS = (
+    "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 "
+    "or later"
+)
+
+
+def commands_list() -> str:
+    """The options by which a store or a broker is named are told once."""
+    shared = "\n\n".join(
+        f"{title}:\n\n{_options_table(_options_of(decorator))}"
+        for title, decorator in ((STORE_COMMANDS, store_options), (CLUSTER_COMMANDS, cluster_options))
+    )
+    sections = "\n\n".join(_command_section(path, command) for path, command in walk_commands(cli))
+    return f"{shared}\n\n{sections}"
+
+
+def _options_of(decorator: Callable[[Callable[[], None]], Callable[[], None]]) -> list[click.Option]:
+    @decorator
+    def nothing() -> None: ...
+
+    return list(reversed(nothing.__click_params__))
+
+
+def walk_commands(group: click.Group, before: str = "siltstone") -> Iterator[tuple[str, click.Command]]:
+    """Groups that do something by themselves are commands too. A hidden command is another name, for a while."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if command.hidden:
+            continue
+        if not isinstance(command, click.Group) or command.params:
+            yield f"{before} {name}", command
+        if isinstance(command, click.Group):
+            yield from walk_commands(command, f"{before} {name}")
+
+
+def _command_section(path: str, command: click.Command) -> str:
+    arguments = " ".join(str(p.metavar) for p in command.params if isinstance(p, click.Argument))
+    first, *rest = (command.help or "").split("\n\n")
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    for decorator in (store_options, cluster_options):
+        shared = {option.name for option in _options_of(decorator)}
+        if shared <= {option.name for option in options}:
+            options = [option for option in options if option.name not in shared]
+    text = "\n\n".join(" ".join(part.split()) for part in (first, *rest))
+    table = f"\n\n{_options_table(options)}" if options else ""
+    return f"### `{f'{path} {arguments}'.strip()}`\n\n{text}{table}"
+
+
+def _options_table(options: Iterable[click.Option]) -> str:
+    return "\n".join(
+        ["| option | |", "|---|---|", *(f"| `{_usage(option)}` | {option.help} |" for option in options)]
+    )
+
+
+def _usage(option: click.Option) -> str:
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    if option.is_flag or option.count:
+        return names
+    if isinstance(option.type, click.Choice):
+        return f"{names} {' or '.join(map(str, option.type.choices))}"
+    return f"{names} {option.metavar or option.type.name.upper()}"
+
+
+def written(text: str) -> str:
+    """The document with its generated parts as they should be."""
+    for name, content in (("settings", settings_table()), ("commands", commands_list())):
+        begin, end = (
+            f"<!-- {name}: made by tests/support/pages/reference_tables.py -->",
+            f"<!-- end of {name} -->",
+        )
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}\n{content}\n{end}{after}"
+    return text
+
+
+def every_variable() -> list[str]:
+    return [environment_name(setting.key) for setting, _ in values_of(Tuning())]
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(written(REFERENCE.read_text()))

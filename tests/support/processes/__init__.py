@@ -1,0 +1,1 @@
+"""Commands, threads and names of tests."""

@@ -1,0 +1,1 @@
+"""Spark clusters and tasks for tests; executors import the tasks from here."""
