@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "siltstone"
 
 FILE_LINES_MAX = 500
+FILE_LINES_MIN = 40
+SMALL_FILES_MAX = 50
 FUNCTION_LINES_MAX = 70
 BANNED_WORDS = {"manager", "util", "utils", "helper", "helpers", "base", "common", "impl"}
 
@@ -59,6 +62,64 @@ def test_no_file_holds_two_ideas() -> None:
     assert long == {}
 
 
+SMALL_FILES = {
+    "an API or a command: one file each is the reader's index": {
+        "broker/apis/api_versions.py", "broker/groups/apis/delete_groups.py", "cli/compact.py", "cli/groups/command.py",
+        "cli/groups/delete.py", "cli/maintain/cancel.py", "cli/maintain/command.py", "cli/maintain/explain.py",
+        "cli/program.py", "cli/topics/delete.py",
+    },
+    "nouns, errors or settings that many modules import": {
+        "broker/settings.py", "kafka_protocol/malformed.py", "maintenance/context.py", "metadata/store_id.py",
+        "model/buffers.py", "model/errors.py", "model/version.py", "stream_engine/errors.py",
+    },
+    "an entry from outside: public, or the place where components are put together": {
+        "metadata/store/opening.py", "pytest_plugin/fixtures.py", "server/maintaining.py", "server/network/parts.py",
+        "server/opening.py", "spark/choice.py",
+    },
+    "a small tool of two packages or more": {
+        "cli/in_order.py", "cli/interruption.py", "foundation/portions.py", "runtime/randomness.py",
+    },
+    "the layout of arrays, and the only place that imports numba lazily": {
+        "maintenance/key_compaction/kernels/choosing.py", "maintenance/key_compaction/kernels/columns.py",
+    },
+    "a family of commands in metadata/decisions": {"metadata/decisions/keys.py"},
+    "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py"},
+}  # fmt: skip
+"""Modules below FILE_LINES_MIN, by the reason why each is a file of its own (STYLE habit 25)."""
+
+
+def test_no_file_is_a_paragraph() -> None:
+    small = {
+        path
+        for path, text, _ in modules()
+        if len(text.splitlines()) < FILE_LINES_MIN
+        and not path.endswith("__init__.py")
+        and "/messages/" not in path  # written by tools/kafka-messages
+    }
+    listed = [path for paths in SMALL_FILES.values() for path in paths]
+    assert len(listed) == len(set(listed)) <= SMALL_FILES_MAX
+    assert small - set(listed) == set(), "join it to its only user, or list it with the reason"
+    assert [path for path in listed if not (SOURCE / path).exists()] == []
+
+
+def test_pure_means_in_a_contract() -> None:
+    """A module that says Pure is below the I/O line, or in the contract that keeps it so."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    kept = [
+        name.removeprefix("siltstone.")
+        for contract in contracts
+        if contract.get("id") in {"io-line", "pure-by-name"}
+        for name in contract["source_modules"]
+    ]
+    claims = [
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path, _, tree in modules()
+        if re.search(r"\bPure\b", ast.get_docstring(tree) or "")
+    ]
+    assert len(claims) > 10
+    assert [each for each in claims if not any(f"{each}.".startswith(f"{name}.") for name in kept)] == []
+
+
 def test_no_function_holds_two_ideas() -> None:
     long = [
         f"{path}: {node.name}"
@@ -102,23 +163,6 @@ def test_no_tracked_file_names(place: str) -> None:
 def test_constraints_are_plain_pins() -> None:
     lines = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
-
-
-def mirrors_a_module(test: Path) -> bool:
-    """tests/unit/x/test_y.py covers src/siltstone/x/y.py, or the package y. One aspect of y has y at either end of its
-    name: test_engine_close.py, test_read_settings.py."""
-    words = test.stem.removeprefix("test_").split("_")
-    names = ["_".join(words[:end]) for end in range(1, len(words) + 1)]
-    names += ["_".join(words[start:]) for start in range(1, len(words))]
-    folder = SOURCE / test.parent
-    return any((folder / f"{name}.py").exists() or (folder / name).is_dir() for name in names)
-
-
-def test_every_unit_test_mirrors_a_module() -> None:
-    unit = ROOT / "tests" / "unit"
-    tests = [path.relative_to(unit) for path in unit.rglob("test_*.py")]
-    assert tests
-    assert [str(test) for test in tests if not mirrors_a_module(test)] == []
 
 
 def test_the_floors_hold() -> None:

@@ -155,7 +155,7 @@ def test_more_records_than_fit_are_refused_by_the_header_alone():
     fitting = (len(BATCH) - 61) // 7
     assert checked(with_header(BATCH, record_count=fitting, last_offset_delta=fitting - 1))
     for count in (fitting + 1, 2**31 - 1):
-        with pytest.raises(RecordCountWrong, match="fewer fit"):
+        with pytest.raises(RecordCountWrong, match="cannot fit"):
             checked(with_header(BATCH, record_count=count, last_offset_delta=count - 1))
 
 
@@ -164,5 +164,5 @@ def test_of_compressed_records_no_more_may_be_claimed_than_are_ever_decompressed
     assert checked(with_header(batch, record_count=1_000_000, last_offset_delta=999_999))
     with pytest.raises(BatchTooLarge, match="batch of 1000001 records: send at most 1000000 in one"):
         checked(with_header(batch, record_count=1_000_001, last_offset_delta=1_000_000))
-    with pytest.raises(RecordCountWrong, match="fewer fit"):
+    with pytest.raises(RecordCountWrong, match="cannot fit"):
         checked(with_header(batch, record_count=2**31 - 1, last_offset_delta=2**31 - 2))

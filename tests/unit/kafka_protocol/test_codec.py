@@ -198,7 +198,8 @@ def test_a_length_written_with_more_bytes_than_it_needs_is_read() -> None:
 
 def test_an_error_tells_what_and_where() -> None:
     with pytest.raises(
-        MalformedMessage, match=r"^HeartbeatRequest v3: group_id has length 32, more than is left at byte 2$"
+        MalformedMessage,
+        match=r"^HeartbeatRequest v3: group_id has length 32, more than the bytes that remain at byte 2$",
     ):
         decode(HeartbeatRequest, LEGACY, legacy_heartbeat(b"\x00\x20g"))
 

@@ -72,5 +72,5 @@ def test_uuids_have_sixteen_bytes() -> None:
 
 
 def test_what_is_out_of_bounds() -> None:
-    assert str(out_of_bounds("name", -1, 7)) == "name is null, which it may not be, at byte 7"
-    assert str(out_of_bounds("name", 9, 7)) == "name has length 9, more than is left at byte 7"
+    assert str(out_of_bounds("name", -1, 7)) == "name is null at byte 7, but is not nullable"
+    assert str(out_of_bounds("name", 9, 7)) == "name has length 9, more than the bytes that remain at byte 7"
