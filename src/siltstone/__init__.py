@@ -1,8 +1,14 @@
 """Siltstone: a Kafka-compatible stream store on object storage, with its data pipeline on Apache Spark.
 
-``siltstone.Broker`` is a broker inside this process, ``siltstone.KeyedView`` a topic as a mapping of its keys,
-``siltstone.open_store`` a store to look at and ``siltstone.maintenance`` what keeps it in order, with no broker. They
-are loaded when they are first asked for, so that Spark's workers, which import this package too, do not carry a server.
+The public names, each of which is imported on first use, because Spark's workers import this package too and must
+not load a server:
+
+===============  ==============================================================================================
+``Broker``       a broker inside this process, for tests and notebooks
+``KeyedView``    the newest value of each key of a topic, as a mapping that follows the topic
+``open_store``   opens the metadata and the buckets of a store; no broker is started
+``maintenance``  plans and runs compaction, retention and garbage collection on an opened store
+===============  ==============================================================================================
 """
 
 from importlib import import_module

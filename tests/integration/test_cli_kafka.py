@@ -75,9 +75,9 @@ def consumed(at: str, topic: str, count: int) -> list:
 def test_a_topic_from_making_to_deleting(siltstone, siltstone_topic: str) -> None:
     name = siltstone_topic
     made = siltstone("topics", "create", name, "--partitions", 2, "--config", "retention.ms=86400000")
-    assert made.out == f"Made {name}, 2 partitions.\n"
+    assert made.out == f"Created {name}, 2 partitions.\n"
     assert_one_line(siltstone("topics", "create", name), 2, f"topic {name}: ", "TOPIC_ALREADY_EXISTS")
-    assert siltstone("topics", "create", name, "--if-missing").out == f"{name} is there already.\n"
+    assert siltstone("topics", "create", name, "--if-missing").out == f"{name} already exists.\n"
     siltstone("produce", name, "--partition", 1, stdin=b"a\nb\n")
 
     rows = siltstone("topics", "--json").json["topics"]
@@ -158,11 +158,11 @@ def test_trimming_shows_what_goes_and_asks(siltstone, topic: str) -> None:
     assert dry["records"] == 25 and dry["dry_run"]
     assert [part["new_start_offset"] for part in dry["partitions"]] == [10, 0, 15]
     refused = siltstone("topics", "trim", topic, "--before", 15)
-    assert refused.status == 2 and "Drop 25 records" in refused.err and "--yes" in refused.err
+    assert refused.status == 2 and "Delete 25 records" in refused.err and "--yes" in refused.err
     done = siltstone("topics", "trim", topic, "--before", 15, "--partition", 2, "--yes")
-    assert done.err == "Dropped 15 records.\n"
+    assert done.err == "Deleted 15 records.\n"
     assert everything(siltstone, topic, "--partition", 2)[0]["offset"] == 15
-    assert "Nothing was dropped." in siltstone("topics", "trim", topic, "--before", 5, "--partition", 2).err
+    assert "Nothing was deleted." in siltstone("topics", "trim", topic, "--before", 5, "--partition", 2).err
     assert (
         siltstone("topics", "trim", topic, "--before-time", "@0", "--dry-run", "--json").json["records"] == 0
     )
@@ -192,9 +192,11 @@ def test_an_unknown_topic_is_answered_with_near_names(siltstone, topic: str) -> 
         ("topics", "delete", wrong, "--yes"),
     ):
         assert_one_line(siltstone(*words, stdin=b"x\n"), 2, f"there is no topic {wrong}: did you mean", topic)
-    assert_one_line(siltstone("tail", "zzzzzz"), 2, "siltstone topics create zzzzzz makes it")
+    assert_one_line(siltstone("tail", "zzzzzz"), 2, "siltstone topics create zzzzzz creates it")
     assert_one_line(
-        siltstone("tail", topic, "--partition", 7), 2, f"topic {topic} has no partition 7: it has 0 to 2"
+        siltstone("tail", topic, "--partition", 7),
+        2,
+        f"topic {topic} has no partition 7: it has partitions 0 to 2",
     )
 
 
@@ -280,9 +282,9 @@ def test_a_refused_line_is_named_and_what_stands_before_it_is_written(siltstone,
     outcome = siltstone("produce", topic, "--key-separator", ":", stdin=b"a:1\nb:2\nno separator\nc:3\n")
     assert_one_line(outcome, 1, "line 3 has no ':'", "2 records were written before that")
     assert len(everything(siltstone, topic)) == 2
-    assert_one_line(siltstone("produce", topic, "--format", "json", stdin=b"{\n"), 2, "line 1 is no JSON")
+    assert_one_line(siltstone("produce", topic, "--format", "json", stdin=b"{\n"), 2, "line 1 is not JSON")
     far = siltstone("produce", topic, "--format", "json", stdin=b'{"value": "v", "partition": 9}\n')
-    assert_one_line(far, 2, "line 1: topic", "has no partition 9: it has 0 to 2")
+    assert_one_line(far, 2, "line 1: topic", "has no partition 9", "it has partitions 0 to 2")
 
 
 def test_records_that_the_broker_refuses_are_named_by_their_line(siltstone, siltstone_topic: str) -> None:

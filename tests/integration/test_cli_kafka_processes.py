@@ -226,11 +226,11 @@ def test_serve_refuses_politely_and_ends_well(tmp_path: Path) -> None:
         with started("serve", "--store", tmp_path / "a", "--listener", "127.0.0.1:0") as third:
             out, err = third.communicate(timeout=20)
         assert (third.returncode, out) == (2, b"")
-        assert b"is in use by another process: stop it first" in err and err.count(b"\n") == 1
+        assert b"is in use by another process: stop that process first" in err and err.count(b"\n") == 1
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert b"info     server.network.listeners  PLAINTEXT listens on" in err
-    assert err.endswith(b"stopping: everything is committed first; once more to stop at once\n")
+    assert err.endswith(b"stopping: all data is uploaded and committed first; press again to exit now\n")
     with serving(tmp_path / "a") as (_, address):
         assert run("tail", "t", "--until-end", "--bootstrap", address).out == "one\n"

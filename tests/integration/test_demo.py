@@ -33,10 +33,10 @@ def commands_of(outcome: Outcome) -> list[list[str]]:
 def test_the_demo_ends_with_every_record_right_and_fewer_requests(demo: tuple[Path, Outcome]) -> None:
     _, outcome = demo
     assert outcome.status == 0, outcome
-    assert "6,060 of 6,060 records are as in the source, in order for every plane" in outcome.words
+    assert "6,060 of 6,060 records equal their source, in order for every plane" in outcome.words
     assert "siltstone check: clean" in outcome.words
     planes = re.search(r"6,000 records became ([\d,]+) in", outcome.words)[1]
-    assert f"{planes} of {planes} planes show their last flight of the year" in outcome.words
+    assert f"{planes} of {planes} planes have their last flight of the year" in outcome.words
     assert re.search(r"late-flights begins at offset \d+ now", outcome.words)
     assert re.search(r"\d+ of \d+ objects deleted", outcome.words)
     assert re.search(r"meanwhile December was produced: \d+ flights", outcome.words)

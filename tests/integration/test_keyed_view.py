@@ -162,7 +162,7 @@ def test_a_topic_made_anew_behind_its_back_is_told(siltstone_broker, siltstone_t
         admin.create_topics([NewTopic(siltstone_topic, 1, 1)])[siltstone_topic].result(30)
         writer.put(new=b"2")
         view.going_on.set()
-        with pytest.raises(KeyedViewOutdated, match="was made anew"):
+        with pytest.raises(KeyedViewOutdated, match="was deleted and created again"):
             view.catch_up(30)
         with pytest.raises(KeyedViewOutdated):
             view.get(b"a")
@@ -192,6 +192,6 @@ def test_the_table_at_a_terminal(siltstone_broker, siltstone_topic, writer):
     one = run("table", siltstone_topic, "--key", "planes", "--json", *at)
     assert [row["offset"] for row in msgspec.json.decode(one.out)["rows"]] == [4]
     missing = run("table", siltstone_topic, "--key", "gone", *at)
-    assert missing.status == 1 and "(not there)" in missing.out
+    assert missing.status == 1 and "(not found)" in missing.out
     few = run("table", siltstone_topic, "--limit", "1", *at)
     assert "cities" in few.out and "planes" not in few.out and "1 more key" in few.err

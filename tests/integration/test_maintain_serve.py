@@ -29,14 +29,14 @@ def test_a_service_works_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     settings = small_store(tmp_path / "store")
     process = started(settings.folder)
     assert process.stdout is not None and process.stderr is not None
-    assert process.stdout.readline().startswith(f"Maintenance is at work (store {settings.folder}, ")
+    assert process.stdout.readline().startswith(f"Maintenance is running (store {settings.folder}, ")
     for line in process.stderr:  # until it has done something
         if "of 1 done" in line:
             break
     process.send_signal(signal.SIGTERM)
     said, complaint = process.communicate(timeout=20)
     assert process.returncode == 0, complaint
-    assert "stopping: what is not committed is given up" in complaint and "Traceback" not in complaint
+    assert "stopping: uncommitted work is discarded" in complaint and "Traceback" not in complaint
     assert ": 1 run, 1 units done" in said and "sweep: 0 runs" in said
     assert run("check", "--store", settings.folder).status == 0
     with open_store(settings) as store:

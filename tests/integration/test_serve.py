@@ -40,7 +40,7 @@ def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_aga
         with RawConnection(broker.address) as connection:
             assert len(read_all(connection, topic)) == 1
         assert broker.stop() == 0
-        assert broker.log.count(f"made a new store at {folder}\n") == 1
+        assert broker.log.count(f"created a new store at {folder}\n") == 1
     assert "clean" in checked_store(folder)
 
 

@@ -52,7 +52,7 @@ def test_damage_found_by_a_task_is_named_by_the_driver(spark: Any, tmp_path: Pat
     world = filled(tmp_path / "bucket")
     victim = min(world.ids(ObjectKind.STREAM_SET_OBJECT))
     world.damage(victim, 10)
-    named = rf"^DamagedBlock: block at 0 of object {victim}, stream 0 \[0, 15\)"
+    named = rf"^DamagedBlock: the block at 0 of object {victim}, stream 0 \[0, 15\)"
     with pytest.raises(SourcesUnusable, match=named) as raised:
         compact(world.context, SparkRunner(spark.sparkContext), SETTINGS)
     assert [failure.object_id for failure in raised.value.failures] == [victim]

@@ -13,7 +13,7 @@ from support.spark import spark_tasks
 
 pytestmark = pytest.mark.spark
 
-SOURCE = Path(spark_tasks.__file__).parents[2] / "src"
+SOURCE = Path(spark_tasks.__file__).parents[3] / "src"
 
 PROGRAM = """
 from siltstone.spark.spark_runner import open_runner
@@ -27,7 +27,7 @@ runner.close()
 
 def run_a_job(environment: dict[str, str]) -> tuple[str, str]:
     """The results as printed, and the home of the JVM that ran them."""
-    python_path = f"{SOURCE}:{Path(spark_tasks.__file__).parents[1]}"
+    python_path = f"{SOURCE}:{Path(spark_tasks.__file__).parents[2]}"
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**environment, "PYTHONPATH": python_path},

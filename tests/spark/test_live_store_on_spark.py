@@ -133,7 +133,7 @@ def test_a_damaged_source_changes_nothing_and_leaves_nothing(
 ) -> None:
     before = digests(settings)
     victim, restore = damage_one(settings)
-    with pytest.raises(SourcesUnusable, match=f"DamagedBlock: block at 0 of object {victim}") as raised:
+    with pytest.raises(SourcesUnusable, match=f"DamagedBlock: the block at 0 of object {victim}") as raised:
         compacted(settings, runner)
     assert {failure.object_id for failure in raised.value.failures} == {victim}
     restore()

@@ -56,4 +56,4 @@ def test_damage_found_by_a_task_fails_its_group_alone(spark: Any, tmp_path: Path
         "stream-1-0": Outcome.FAILED,
         "stream-2-0": Outcome.DONE,
     }
-    assert f"DamagedBlock: block at 0 of object {victim}, stream 1 [10, 20)" in report.failed[0].text
+    assert f"DamagedBlock: the block at 0 of object {victim}, stream 1 [10, 20)" in report.failed[0].text

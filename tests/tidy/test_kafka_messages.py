@@ -35,7 +35,7 @@ REQUEST = """
 RESPONSE = {"apiKey": 12, "type": "response", "name": "HeartbeatResponse", "validVersions": "1-4"}
 RESPONSE |= {"flexibleVersions": "none", "fields": []}
 
-WRITTEN = '''"""Heartbeat: a member of a group is alive, and hears of rebalances.
+WRITTEN = '''"""Heartbeat: report that a member of a consumer group is alive; the response reports rebalances.
 
 Written by tools/kafka-messages.
 """

@@ -85,7 +85,7 @@ SMALL_FILES = {
     "a family of commands in metadata/decisions": {"metadata/decisions/keys.py"},
     "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py"},
 }  # fmt: skip
-"""Modules below FILE_LINES_MIN, by the reason why each is a file of its own (STYLE habit 25)."""
+"""Modules below FILE_LINES_MIN, by the reason why each is a file of its own."""
 
 
 def test_no_file_is_a_paragraph() -> None:

@@ -48,8 +48,13 @@ def families() -> set[str]:
 # -- what is cited ------------------------------------------------------------------------------------------
 
 
-def prose(text: str) -> Iterator[str]:
+@cache
+def prose(text: str) -> tuple[str, ...]:
     """Comments, and strings that have a space in them; each in one line."""
+    return tuple(_prose(text))
+
+
+def _prose(text: str) -> Iterator[str]:
     comment, row = "", -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -60,8 +65,13 @@ def prose(text: str) -> Iterator[str]:
             yield " ".join(token.string.split())
 
 
-def said_of(text: str) -> Iterator[str]:
+@cache
+def said_of(text: str) -> tuple[str, ...]:
     """Comments and docstrings alone: strings of tests are data."""
+    return tuple(_said_of(text))
+
+
+def _said_of(text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         if (
             isinstance(node, ast.Expr)

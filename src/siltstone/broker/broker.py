@@ -1,6 +1,7 @@
-"""The broker: a frame in, an answer out. It knows which handler an API has, and what is refused before any handler.
+"""The broker: takes a request frame, returns the answer. It chooses the handler by the API of the request, and refuses
+malformed requests and versions that are not supported before any handler sees them.
 
-Semantics of single APIs are in ``apis``; what happens on sockets is in ``server.network``.
+The semantics of each API are in ``apis``; ``server.network`` reads and writes the sockets.
 """
 
 import asyncio
@@ -28,9 +29,13 @@ from siltstone.kafka_protocol.headers import RequestHeader, decode_request_heade
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.runtime.tasks import TaskGroup
 
+PRODUCE_VERSION_MIN = 3
+"""Versions 0 to 2 are announced but refused: librdkafka before 2.11.1 compresses only if they are announced, and never
+sends them (KAFKA-18659)."""
+
 
 class KafkaBroker:
-    """A ``RequestHandler``. Made by ``starting.start_broker``."""
+    """The ``RequestHandler`` of a node; ``starting.start_broker`` makes it."""
 
     def __init__(self, parts: BrokerParts, backlog: BacklogWatch) -> None:
         self.parts = parts
@@ -69,7 +74,8 @@ class KafkaBroker:
             raise CloseConnection(str(malformed)) from malformed
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Groups hear of members by heartbeats, sessions are forgotten by age: nothing hangs on a connection."""
+        """Does nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
+        expire by age."""
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
@@ -86,7 +92,8 @@ class KafkaBroker:
         return frame_of(context, *pieces)
 
     def end_waits(self) -> None:
-        """See RequestHandler. Members of groups are told NOT_COORDINATOR, fetches get what there is."""
+        """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
+        there are."""
         self.backlog.end_waits()
         self.parts.groups.end_waits()
         self._fetch.end_waits()
@@ -112,12 +119,9 @@ def _is_announced(header: RequestHeader) -> bool:
     return header.api_key != ApiKey.PRODUCE or header.api_version >= PRODUCE_VERSION_MIN
 
 
-PRODUCE_VERSION_MIN = 3
-"""Older ones are announced for old librdkafka, which compresses only then, and never sent by it (KAFKA-18659)."""
-
-
 def _refused_version(context: RequestContext) -> Answer:
-    """ApiVersions is answered in version 0 with all versions (item 1); there is no answer to others (item 6)."""
+    """ApiVersions is answered in version 0 with the versions of all APIs (item 1). Any other API has no answer for a
+    version that is not announced, so the connection is closed (item 6). Raises CloseConnection."""
     if context.api_key == ApiKey.API_VERSIONS:
         return frame_of(context, unsupported_version_body())
     raise CloseConnection(f"API {context.api_key} version {context.api_version} is not announced")

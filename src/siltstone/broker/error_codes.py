@@ -1,7 +1,7 @@
-"""Our errors → Kafka's error codes: the one table.
+"""The one table from the classes of our errors to Kafka's error codes.
 
-The most special class that is listed counts. What is not listed is a fault of ours: UNKNOWN_SERVER_ERROR, and a log
-line with the traceback; clients do not repeat those.
+An error has the code of its most special class in the table. An error of no class in the table is a bug of the broker:
+the client gets UNKNOWN_SERVER_ERROR, on which clients do not retry, and the log gets the traceback.
 """
 
 import logging
@@ -94,7 +94,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     StreamNotClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     PartitionGone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     StreamNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    # by what the caller does next, for all others
+    # all others, by what the caller does next
     Unavailable: ErrorCode.KAFKA_STORAGE_ERROR,
     Stale: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     Fenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -104,15 +104,16 @@ CODES: dict[type[BaseException], ErrorCode] = {
 
 
 def error_code(failure: BaseException) -> ErrorCode:
-    """The code a client is told for ``failure``."""
+    """The code that a client gets for ``failure``."""
     for kind in type(failure).__mro__:
         if (code := CODES.get(kind)) is not None:
             return code
-    log.error("a fault of the broker: %r", failure, exc_info=failure)
+    log.error("a bug of the broker: %r", failure, exc_info=failure)
     return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def error_message(failure: BaseException) -> str:
-    """The text beside the code. It may repeat what the client sent, which has no room in every answer (32 KiB)."""
+    """The text beside the code. It is cut, because it may repeat what the client sent, and a text in an answer has at
+    most 32 KiB."""
     text = str(failure) or type(failure).__name__
     return text if len(text) <= MESSAGE_CHARACTERS_MAX else f"{text[:MESSAGE_CHARACTERS_MAX]}…"

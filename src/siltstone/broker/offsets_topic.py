@@ -1,4 +1,5 @@
-"""``__consumer_offsets`` as the logs of group coordinators: their port on one side, partitions on the other."""
+"""``__consumer_offsets`` as the logs of the group coordinators: the ports of ``groups.ports``, implemented on
+partitions."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -13,7 +14,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 
 READ_BYTES = 256 * 1024
-"""Read at a time; the event loop turns in between."""
+"""The size of one read; the event loop runs other tasks between two reads."""
 
 
 class OffsetsTopicLogs:
@@ -47,7 +48,8 @@ class OffsetsTopicLog:
         await self._partition.append_own(batch)
 
     async def read_all(self) -> AsyncIterator[EncodedRecord]:
-        """What somebody appended who did not wait for it is on its way yet, and comes too."""
+        """See GroupLog. Records whose append is still under way are included: the reader waits until they are
+        durable."""
         offset, end = self._partition.log_start_offset, self._partition.next_offset
         await self._partition.wait_for(end - 1)
         while offset < end:

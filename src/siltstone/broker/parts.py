@@ -1,7 +1,7 @@
-"""The parts of a running broker, as every handler is given them.
+"""The parts of a running broker, which every handler receives, and the ids of idempotent producers.
 
-Ids of idempotent producers: never given twice, in the whole store. Taken from the metadata in blocks, so that only
-one in a thousand costs a command; what is left of a block when the broker ends is not used any more.
+A store never gives the same producer id twice. ``ProducerIds`` takes ids from the metadata in blocks, so that only one
+id in a thousand costs a metadata command; ids of a block that are left when the broker ends stay unused.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from siltstone.stream_engine.engine import StreamEngine
 
 SEQUENCE = "producer-ids"
 BLOCK_SIZE = 1_000
-"""As many as Kafka takes at a time."""
+"""The size of a block in Kafka, too."""
 
 
 class ProducerIds:
@@ -33,7 +33,7 @@ class ProducerIds:
         self._taking = asyncio.Lock()
 
     async def next(self) -> int:
-        """Raises Unavailable. Who waits for a block waits for one."""
+        """A new producer id. Callers that need a new block at the same time share one. Raises Unavailable."""
         async with self._taking:
             producer_id = next(self._left, None)
             if producer_id is None:
@@ -45,7 +45,7 @@ class ProducerIds:
 
 class BrokerParts(msgspec.Struct, frozen=True):
     """``node_id`` and ``node_epoch`` sign metadata commands; the node id is also the broker id that clients see.
-    ``record_calls``: where records are read that take long."""
+    ``record_calls`` runs calls that read records for so long that the event loop should not."""
 
     settings: BrokerSettings
     metadata: MetadataService

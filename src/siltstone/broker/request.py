@@ -1,12 +1,9 @@
-"""What passes between the sockets and the broker: a connection, its requests as bytes, and answers as bytes.
+"""What the network and the broker exchange: connections, requests as frames of bytes, and answers as bytes.
 
-The network knows a request as a frame and nothing of what is in it; the broker knows no sockets. Each request is
-handled when those before it on its connection have been begun, and answers leave in the order of the requests
-(Kafka's clients count on it). The network's side: ``server/network``.
-
-What a handler knows of a request besides its message.
-
-A response as it goes over the wire: size, header, body.
+The network knows a request as a frame and not what is in it; the broker knows no sockets. A request begins after the
+requests before it on its connection have begun, and answers leave in the order of the requests, on which Kafka's
+clients rely. ``RequestContext`` is what a handler knows of a request besides its message; ``frame_of`` makes the frame
+of a response. The network's side: ``server/network``.
 """
 
 import asyncio
@@ -20,15 +17,15 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 
 Answer: TypeAlias = list[Buffer] | None
-"""The complete response, its size of 4 bytes included. None: nothing is sent (a Produce with acks=0)."""
+"""The complete response, its size of 4 bytes included. None: no response is sent (a Produce with acks=0)."""
 
 
 class CloseConnection(InvalidRequest):
-    """The peer sent what has no answer but the end of the connection. The text is what the log will say."""
+    """The request cannot be answered, so its connection has to be closed. The text is for the log."""
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """Where a connection came in, and under which address its client finds the broker again."""
+    """The listener that accepted a connection, and the address at which its clients reach the broker."""
 
     name: str
     advertised_host: str
@@ -38,9 +35,10 @@ class Listener(msgspec.Struct, frozen=True):
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
-    Handlers write ``client_software_*``, ``sends_records`` and ``is_held``. The second marks a connection that has sent
-    records to be stored: while ``wants_pause`` holds, the network takes nothing more from such connections. The third
-    is for one connection: its request waits, perhaps for seconds, and nothing more is read until it is answered.
+    Handlers write ``client_software_*``, ``sends_records`` and ``is_held``. ``sends_records``: the client has sent
+    records to be stored; while ``wants_pause`` is true, the network reads nothing more from such connections.
+    ``is_held``: a request of this connection waits, perhaps for seconds, and the network reads nothing more from the
+    connection until the request is answered.
     """
 
     connection_id: int
@@ -55,27 +53,28 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
 class RequestHandler(Protocol):
     @property
     def wants_pause(self) -> bool:
-        """Appends wait for room in the store. Asked often, so it must cost nothing."""
+        """Whether appends wait for room in the store. The network reads it often, so it must be cheap."""
         ...
 
     def handle(
         self, connection: ConnectionContext, frame: memoryview
     ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
-        """Begin one request: ``frame`` is writable, without its size, and belongs to the handler from now on.
+        """Begins one request. ``frame`` is writable, has no size in front, and belongs to the handler from now on.
 
-        An Answer: it is ready. A Future: the request has been started, the next one follows at once; it is never
-        cancelled by the network. A coroutine: it is run to its end before the next request begins, and cancelled when
-        the connection is lost. Raises, or what is awaited raises, CloseConnection; any other exception is a bug, which
-        is logged and closes this connection.
+        Returns an Answer when the answer is ready; a Future when the request is under way and the connection's next
+        request may begin at once (the network never cancels the Future); a coroutine when the next request has to wait
+        until the network has run it to its end (the network cancels it when the connection is lost). This method, or
+        the result when it is awaited, raises CloseConnection; any other exception is a bug, which is logged and closes
+        this connection.
         """
         ...
 
     def end_waits(self) -> None:
-        """The node closes: requests that wait for others (records to come, members to join) are answered now."""
+        """The node is closing: requests that wait for others (for records, for group members) are answered now."""
         ...
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Called once, when the connection has gone; Futures of it may still be under way."""
+        """Called once, when the connection has ended; Futures of its requests may still be under way."""
         ...
 
 
@@ -92,7 +91,7 @@ class RequestContext(msgspec.Struct, frozen=True):
 
 
 class EncodedBody(msgspec.Struct, frozen=True):
-    """A response's body that a handler has as bytes already, in the version that was asked."""
+    """A response body that the handler has encoded already, in the version of the request."""
 
     body: bytes
 

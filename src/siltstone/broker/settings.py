@@ -1,5 +1,7 @@
-"""Settings of the broker. Frozen values with Kafka's names where Kafka has one (dots become underscores); every number
-and its reason stands in ``model.limits``."""
+"""The broker's settings, as frozen values. They have Kafka's names where Kafka has one, with underscores for dots.
+
+Defaults that bound something stand in ``model.limits``, each with its reason.
+"""
 
 import msgspec
 
@@ -8,11 +10,11 @@ from siltstone.model.errors import InvalidRequest
 
 
 class InvalidBrokerSetting(InvalidRequest):
-    """A setting of the broker has a value that cannot work."""
+    """A setting of the broker has a value that is not allowed."""
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """``topic_defaults``: what holds where a topic says nothing: max.message.bytes, retention.ms."""
+    """``topic_defaults``: topic configurations, such as retention.ms, for topics that do not set them."""
 
     auto_create_topics_enable: bool = True
     num_partitions: int = 1

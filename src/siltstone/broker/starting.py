@@ -1,4 +1,4 @@
-"""From an engine that runs to a broker that answers: identity, topics, partitions, groups."""
+"""Makes a broker that answers requests from an engine that runs: cluster id, topics, partitions, groups, backlogs."""
 
 import base64
 import logging
@@ -38,9 +38,10 @@ async def start_broker(
     rng: Random,
     record_calls: BlockingCalls | None = None,
 ) -> KafkaBroker:
-    """Ready for requests; groups load behind it. ``KafkaBroker.close`` before the engine's.
+    """A broker that is ready for requests; its groups are loaded in the background. The caller closes it before the
+    engine.
 
-    ``record_calls``: where batches are read that take long; without it the event loop waits for them.
+    ``record_calls`` runs calls that read batches for long; without it they run on the event loop.
     """
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
@@ -62,8 +63,8 @@ async def start_broker(
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls
     )
-    if (told := put_topic_defaults(metadata.image, topics.defaults)) is not None:
-        await metadata.execute(told)
+    if (command := put_topic_defaults(metadata.image, topics.defaults)) is not None:
+        await metadata.execute(command)
     partitions.start()
     broker = KafkaBroker(parts, backlog)
     await broker.start()
@@ -71,6 +72,7 @@ async def start_broker(
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:
-    """The same for the store's life: 16 random bytes in URL-safe base64, as Kafka writes its own."""
+    """The cluster id, which stays the same for the life of the store: 16 random bytes in URL-safe base64, as in
+    Kafka."""
     candidate = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).rstrip(b"=")
     return (await metadata.execute(PutKey(CLUSTER_ID_KEY, candidate))).decode()

@@ -1,6 +1,9 @@
-"""Floor 8: the commands people type. ``program`` is the way in, ``main`` knows all commands, one small file holds
-each.
+"""Floor 8: the commands of the program ``siltstone``.
 
-A command turns its arguments into settings, opens what it needs (``store_options``), calls a lower floor, and shows
-what came back (``output``, ``words``). What it may fail with, and what the shell hears of it: ``failures``.
+``program`` starts the process, ``main`` lists all commands and loads the one that was typed. Each command has a module,
+or a package when it has subcommands or needs helpers of its own.
+
+Flow: a command turns its options into a store (``store_options``) or a cluster (``cluster_options``), calls a lower
+floor, and prints the answer (``output``, ``words``). An exception that leaves a command becomes one line on stderr and
+an exit status: ``failures``.
 """

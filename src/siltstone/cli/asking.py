@@ -1,7 +1,4 @@
-"""Asking before something is lost for good.
-
-What became of things that were to be deleted, for people and for scripts.
-"""
+"""Commands that delete: the question before they delete for good, and the report afterwards."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,25 +11,27 @@ from siltstone.model.errors import InvalidRequest
 
 
 class NobodyToAsk(InvalidRequest):
-    """A question has to be answered, and stdin is no terminal."""
+    """A command must ask for confirmation, and stdin is not a terminal."""
 
 
 def confirm(question: str, *, is_answered: bool) -> None:
-    """Returns for a yes. ``is_answered``: --yes was given. Raises NobodyToAsk, Failure."""
+    """Returns after a yes, or at once if ``is_answered`` (--yes was given). Raises NobodyToAsk, and Failure after a
+    no."""
     if is_answered:
         return
     if not sys.stdin.isatty():
-        raise NobodyToAsk(f"{question} Nobody can be asked here: say so with --yes")
+        raise NobodyToAsk(f"{question} Not a terminal, so I cannot ask: add --yes to confirm")
     if not click.confirm(question, err=True):
         remarks().print("Nothing was done.")
         raise Failure
 
 
-yes_option = click.option("--yes", "is_answered", is_flag=True, help="Do not ask first.")
+yes_option = click.option("--yes", "is_answered", is_flag=True, help="Do not ask for confirmation.")
 
 
 def tell_deleted(names: Sequence[str], refused: Mapping[str, str], as_json: bool) -> None:
-    """``refused``: name → why. Raises Failure if there is any."""
+    """Prints which of ``names`` were deleted, and why others were ``refused`` (name → reason). Raises Failure if any
+    was refused."""
     deleted = [name for name in names if name not in refused]
     if as_json:
         print_json({"deleted": deleted, "refused": refused})

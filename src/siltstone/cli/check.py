@@ -1,4 +1,4 @@
-"""``siltstone check``: the fsck, and the repair of what can be repaired."""
+"""``siltstone check``: verifies a store, as fsck does a file system, and repairs what can be repaired."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -21,7 +21,8 @@ from siltstone.server.settings.tree import values_of
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 NOTES_SHOWN_MAX = 3
-"""Of one kind: after a compaction hundreds of objects await deletion, and what is wrong must not drown in them."""
+"""More notes of one kind are shown as one row: after a compaction hundreds of objects await deletion, and would hide
+errors."""
 
 
 @click.command()
@@ -29,22 +30,22 @@ NOTES_SHOWN_MAX = 3
     "--full/--indexes-only",
     "read_blocks",
     default=True,
-    help="Read every byte (the default), or only the indexes.",
+    help="Read and verify every block (the default), or only the indexes.",
 )
-@click.option("--repair", "is_repair", is_flag=True, help="Carry out the repair plan, after asking.")
+@click.option("--repair", "is_repair", is_flag=True, help="Carry out the repair plan, after confirmation.")
 @yes_option
 @json_option
 @store_options_of_buckets  # fmt: skip
 def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: bool, as_json: bool) -> None:
-    """Verify that everything the metadata says is so.
+    """Verify a store: compare its metadata with its objects.
 
-    Every committed object exists, its checksums hold and it covers what it should; every offset of every stream is
-    covered exactly once; objects that nobody names are listed. Only reads, and may run beside a node and beside
-    compaction. Exit status 0 when all is well, 1 when it is not.
+    Checks that every committed object exists, has correct checksums and covers the offsets that the metadata records,
+    and that every offset of every stream is in exactly one object; lists objects that the metadata does not know.
+    Without --repair it only reads, and can run beside brokers and maintenance. Exit status 0 if all is well, else 1.
 
-    What can be repaired is shown as a plan, what cannot with what to do about it; --repair carries the plan out. It
-    deletes objects that nobody names once they are older than any upload may take, each looked up once more, and
-    aborts uploads that nobody will complete. While anything is damaged, missing or in doubt it does nothing.
+    Findings that can be repaired are shown as a plan, all others with advice. --repair carries out the plan: it
+    deletes unknown objects that are older than any upload can be, after checking each again, and aborts abandoned
+    multipart uploads. It repairs nothing while any object is damaged, missing or could not be checked.
     """
     with choice.open() as store:
         report = _checked(store, read_blocks)
@@ -91,7 +92,7 @@ def _repaired(store: Store, plan: RepairPlan, is_answered: bool) -> RepairReport
 
 
 def _is_well(report: CheckReport, repaired: RepairReport | None) -> bool:
-    """Whether nothing is wrong, or what was has been repaired."""
+    """Whether there is no error and no warning, or every one has been repaired."""
     if repaired is None:
         return report.is_clean
     done = {each.key for each in repaired.done}
@@ -146,7 +147,7 @@ def _repaired_as_json(report: RepairReport) -> list[dict[str, object]]:
 def _print_report(report: CheckReport) -> None:
     out = results()
     if report.findings:
-        shown = table("severity", "kind", "what")
+        shown = table("severity", "kind", "finding")
         for finding, text in _rows(report.findings):
             shown.add_row(
                 finding.severity.name.lower(),
@@ -168,18 +169,18 @@ def _print_report(report: CheckReport) -> None:
 
 
 def _rows(findings: Sequence[Finding]) -> Iterator[tuple[Finding, str]]:
-    """Errors and warnings one by one, many notes of a kind in one row."""
+    """One row for each error and warning; more than NOTES_SHOWN_MAX notes of one kind share a row."""
     for _, alike in groupby(findings, key=lambda finding: finding.kind):
         group = list(alike)
         if group[0].severity is Severity.NOTE and len(group) > NOTES_SHOWN_MAX:
             size_bytes = sum(finding.size_bytes for finding in group)
-            yield group[0], f"{len(group):,} times, {size_words(size_bytes)} in all (--json lists each)"
+            yield group[0], f"{len(group):,} times, {size_words(size_bytes)} in total (--json lists each)"
         else:
             yield from ((finding, finding.text) for finding in group)
 
 
 def _print_plan(plan: RepairPlan) -> None:
-    """Nothing for a store that needs no repair."""
+    """Prints the repairs, and the advice for other findings; nothing if there are none."""
     out = results()
     if plan.repairs:
         out.print(f"can be repaired (--repair): {plan.in_one_line}")
@@ -188,7 +189,7 @@ def _print_plan(plan: RepairPlan) -> None:
 
 
 def _advice(plan: RepairPlan) -> dict[tuple[str, str], int]:
-    """How often each is given, in the order of the findings."""
+    """(Kind of finding, advice) → number of findings, in the order of the findings."""
     counts: dict[tuple[str, str], int] = {}
     for each in plan.left:
         said = (each.finding.kind.name.lower().replace("_", " "), each.advice)

@@ -1,4 +1,4 @@
-"""The options by which a command names the brokers it speaks to, and the cluster they name."""
+"""``--bootstrap`` and ``--json``: the options of commands that are clients of a broker."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,17 +18,18 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 class ClusterChoice(msgspec.Struct, frozen=True):
-    """What was typed."""
+    """The addresses that were typed with --bootstrap."""
 
     bootstrap: tuple[Address, ...]
 
     def open(self) -> Cluster:
-        """Connects when it is first asked; ``with`` closes it."""
+        """A client of the cluster, which connects at its first request; use it in a ``with`` statement, which closes
+        it."""
         return Cluster(self.bootstrap, SystemClock(), system_randomness())
 
 
 def _inherited(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """``siltstone topics --bootstrap x create y`` means the same as with the option at the end."""
+    """Lets the option stand before the subcommand, too: ``siltstone topics --bootstrap x create y``."""
     name = str(parameter.name)
     parent = context.parent
     if context.get_parameter_source(name) is ParameterSource.COMMANDLINE or parent is None:
@@ -39,14 +40,14 @@ def _inherited(context: click.Context, parameter: click.Parameter, value: Any) -
 
 
 def cluster_options(command: F) -> F:
-    """Adds --bootstrap and --json; the command takes them as ``choice`` and ``as_json``."""
+    """Adds --bootstrap and --json; the command receives them as ``choice`` and ``as_json``."""
     bootstrap = click.option(
         "--bootstrap", envvar="SILTSTONE_BOOTSTRAP", default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT",
         callback=_inherited,
-        help=f"The broker, or several with commas [SILTSTONE_BOOTSTRAP; {DEFAULT_BOOTSTRAP}].",
+        help=f"Address of the broker, or several, separated by commas [SILTSTONE_BOOTSTRAP; {DEFAULT_BOOTSTRAP}].",
     )  # fmt: skip
     as_json = click.option(
-        "--json", "as_json", is_flag=True, callback=_inherited, help="JSON instead of tables."
+        "--json", "as_json", is_flag=True, callback=_inherited, help="Print JSON instead of text."
     )
 
     def with_choice(*, bootstrap: str, **arguments: Any) -> Any:

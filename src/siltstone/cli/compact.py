@@ -1,4 +1,4 @@
-"""``siltstone compact``: the former name of ``siltstone maintain run --kind sso-compaction``, kept for one release."""
+"""``siltstone compact``: a hidden alias of ``siltstone maintain run --kind sso-compaction``, kept for one release."""
 
 import click
 
@@ -13,7 +13,7 @@ KINDS = ("sso-compaction",)
 
 
 @click.command(hidden=True)
-@click.option("--dry-run", is_flag=True, help="Only show the plan, as siltstone maintain plan does.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan, like siltstone maintain plan.")
 @runner_options
 @json_option
 @store_options

@@ -1,11 +1,11 @@
-"""What the shell hears: exit status and one line, never a traceback (unless SILTSTONE_DEBUG=1).
+"""Turns an exception into an exit status and one line on stderr; no traceback, unless SILTSTONE_DEBUG=1.
 
 ===========  ====================================================================================
 exit status  meaning
 ===========  ====================================================================================
-0            done
-1            it was tried and failed, or something is wrong with the data
-2            the request was wrong: nothing was done, correct it
+0            success
+1            the command failed, or found something wrong with the data
+2            the request was wrong and nothing was done: correct the command line or the settings
 130          interrupted (Ctrl-C)
 ===========  ====================================================================================
 """
@@ -26,14 +26,14 @@ DEBUG_VARIABLE = "SILTSTONE_DEBUG"
 
 
 class ExtraMissing(InvalidRequest):
-    """Something optional is needed for this and is not installed."""
+    """The command needs an optional package that is not installed."""
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"{module} is not installed: pip install 'siltstone[{extra}]'")
 
 
 class Failure(Exception):
-    """A command that has said what is wrong and ends with that status."""
+    """Ends a command with ``status`` after it has printed what is wrong itself."""
 
     def __init__(self, status: int = FAILED) -> None:
         super().__init__(f"exit status {status}")
@@ -49,9 +49,8 @@ def exit_status(failure: BaseException) -> int:
         return failure.status
     if isinstance(failure, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
-    if isinstance(
-        failure, Refusal
-    ):  # what the metadata refuses was decided by us, not by who typed the command
+    # A Refusal of the metadata store is an InvalidRequest of our code, not of the person who typed the command.
+    if isinstance(failure, Refusal):
         return FAILED
     if isinstance(failure, InvalidRequest | NotMetadataLog | click.UsageError | click.BadParameter):
         return WRONG_REQUEST
@@ -59,7 +58,7 @@ def exit_status(failure: BaseException) -> int:
 
 
 def failure_line(failure: BaseException) -> str | None:
-    """What to say on stderr; None when it has been said."""
+    """The line for stderr; None if the command has printed the reason already."""
     match failure:
         case Failure():
             line = None
@@ -77,13 +76,13 @@ def failure_line(failure: BaseException) -> str | None:
         case _:
             line = (
                 f"this is a bug, {type(failure).__name__}: {failure} "
-                f"({DEBUG_VARIABLE}=1 shows where; please report it)"
+                f"(set {DEBUG_VARIABLE}=1 to see the traceback, and please report it)"
             )
     return _one_line(line) if line else None
 
 
 def _sentence(text: str) -> str:
-    """click ends some of its messages with a full stop and some without."""
+    """Adds the full stop that some messages of click lack."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 

@@ -1,4 +1,4 @@
-"""A group of commands that lists them as they were added: in the order one meets them."""
+"""A click group that lists its commands in the order in which they were added; click sorts them by name."""
 
 import click
 

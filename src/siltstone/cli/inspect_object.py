@@ -1,4 +1,4 @@
-"""``siltstone inspect OBJECT``: one object, inside."""
+"""``siltstone inspect OBJECT``: shows the header, the index and the batches of one object."""
 
 from contextlib import ExitStack
 
@@ -14,15 +14,15 @@ from siltstone.model.record_batch import BlockEntry
 
 @click.command("inspect")
 @click.argument("name", metavar="OBJECT")
-@click.option("--blocks", is_flag=True, help="Read the blocks as well: verify each, list the batches in it.")
-@click.option("--stream", "stream_id", type=int, metavar="ID", help="Only the blocks of this stream.")
+@click.option("--blocks", is_flag=True, help="Read the blocks, too: verify each and list its batches.")
+@click.option("--stream", "stream_id", type=int, metavar="ID", help="Show only the blocks of this stream.")
 @json_option
 @store_options
 def inspect(choice: StoreChoice, name: str, blocks: bool, stream_id: int | None, as_json: bool) -> None:
-    """Show what is in an object: header, index, and with --blocks every batch.
+    """Show what an object holds: header, index, and its batches.
 
-    OBJECT is an id (12), a key (4f/objects/00000000000000000012), a file, or a URL (s3://bucket/key). A file or URL
-    needs no store. A damaged object is named as such, with exit status 1.
+    OBJECT is an id (12), a key (4f/objects/00000000000000000012), a file, or a URL (s3://bucket/key); a file or a URL
+    needs no store. If the object is damaged, the error says where, and the exit status is 1.
     """
     with ExitStack() as opened:
         source = find_object(name, choice, opened)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a run of maintenance: the first one cancels, the second one ends the program at once."""
+"""Ctrl-C and SIGTERM during maintenance: the first one cancels the run, the second one ends the program at once."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -10,25 +10,26 @@ from siltstone.cli.output import remarks
 
 @contextmanager
 def cancelled_by_signals(cancel: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Calls ``cancel`` at the first signal. Yields a function that installs the handlers again, for after other code,
-    such as Spark's driver, has replaced them."""
-    heard: list[int] = []
+    """Calls ``cancel`` with the name of the signal at the first signal, raises KeyboardInterrupt at the second.
 
-    def hear(number: int, _frame: FrameType | None) -> None:
-        if heard:
+    Yields a function that installs the handlers again: a caller uses it after Spark's driver has replaced them."""
+    received: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if received:
             raise KeyboardInterrupt
-        heard.append(number)
-        remarks().print("stopping: what is not committed is given up; once more to end at once", style="dim")
+        received.append(number)
+        remarks().print("stopping: uncommitted work is discarded; press again to exit now", style="dim")
         cancel("Ctrl-C" if number == signal.SIGINT else "SIGTERM")
 
-    def listen() -> None:
+    def install() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, hear)
+            signal.signal(number, handle)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    listen()
+    install()
     try:
-        yield listen
+        yield install
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,15 +1,15 @@
-"""A record as one line of JSON: what ``tail --format json`` writes, ``produce --format json`` reads. Pure.
+"""A record as one line of JSON, as ``tail --format json`` writes and ``produce --format json`` reads it. Pure.
 
 ======================  ==========================================================================================
 member                  meaning
 ======================  ==========================================================================================
-``topic``               written only
-``partition``           read too: where the record goes, instead of where its key says
-``offset``              written only
-``timestamp``           milliseconds since 1970; read too
-``key``, ``value``      a text, or null; when reading, anything else stands for its own JSON text
-``key_base64`` …        instead, for bytes that are no UTF-8
-``headers``             a list of ``{"name", "value"}`` or ``{"name", "value_base64"}``; when reading, also an object
+``topic``               ignored when read
+``partition``           when read: the record is sent to this partition, whatever its key
+``offset``              ignored when read
+``timestamp``           milliseconds since 1970
+``key``, ``value``      a string or null; any other JSON value is read as its JSON text
+``key_base64`` …        in place of ``key`` or ``value``, for bytes that are not UTF-8
+``headers``             a list of ``{"name", "value"}`` or ``{"name", "value_base64"}``; an object is read as well
 ======================  ==========================================================================================
 """
 
@@ -32,11 +32,11 @@ _TIMESTAMP_MAX = 2**63 - 1
 
 
 class LineRefused(InvalidRequest):
-    """A line of the input is no record."""
+    """A line of the input cannot be read as a record."""
 
 
 def written_record(topic: str, partition: int, record: Record) -> bytes:
-    """Without the end of the line."""
+    """The JSON object of the record, without a line end."""
     document: dict[str, object] = {
         "topic": topic,
         "partition": partition,
@@ -53,7 +53,7 @@ def written_record(topic: str, partition: int, record: Record) -> bytes:
 
 
 def _written_name(name: str) -> str:
-    """JSON has no bytes: those that are no UTF-8 become the sign for that."""
+    """JSON has no bytes: those that are not UTF-8 become the replacement character U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -67,16 +67,16 @@ def written_bytes(name: str, data: Buffer | None) -> dict[str, str | None]:
 
 
 def read_record(line: bytes, number: int) -> OutgoingRecord:
-    """Raises LineRefused."""
+    """Parses line ``number`` of the input. Raises LineRefused."""
     try:
         document = msgspec.json.decode(line)
     except msgspec.DecodeError as failure:
-        raise LineRefused(f"line {number} is no JSON: {failure}") from failure
+        raise LineRefused(f"line {number} is not JSON: {failure}") from failure
     if not isinstance(document, dict):
         raise LineRefused(f'line {number}: write a JSON object such as {{"key": "k", "value": "v"}}')
     if unknown := document.keys() - _KNOWN:
         raise LineRefused(
-            f"line {number}: {min(unknown)!r} is unknown; known are {', '.join(sorted(_KNOWN))}"
+            f"line {number}: {min(unknown)!r} is not a known member; known are {', '.join(sorted(_KNOWN))}"
         )
     return OutgoingRecord(
         line=number,
@@ -92,11 +92,11 @@ def _read_bytes(document: Mapping[str, Any], name: str, number: int) -> bytes | 
     encoded = document.get(f"{name}_base64")
     if encoded is not None:
         if name in document or not isinstance(encoded, str):
-            raise LineRefused(f"line {number}: give {name} or {name}_base64, the latter as a text")
+            raise LineRefused(f"line {number}: give either {name}, or {name}_base64 as a string")
         try:
             return b64decode(encoded, validate=True)
         except Base64Wrong as wrong:
-            raise LineRefused(f"line {number}: {name}_base64 is no base 64: {wrong}") from wrong
+            raise LineRefused(f"line {number}: {name}_base64 is not valid base64: {wrong}") from wrong
     value = document.get(name)
     if value is None:
         return None
@@ -109,13 +109,13 @@ def _read_headers(headers: object, number: int) -> tuple[RecordHeader, ...]:
     if isinstance(headers, dict):
         headers = [{"name": name, "value": value} for name, value in headers.items()]
     if not isinstance(headers, list):
-        raise LineRefused(f'line {number}: headers are an object or a list of {{"name": …, "value": …}}')
+        raise LineRefused(f'line {number}: headers must be an object or a list of {{"name": …, "value": …}}')
     return tuple(_read_header(header, number) for header in headers)
 
 
 def _read_header(header: object, number: int) -> RecordHeader:
     if not isinstance(header, dict) or not isinstance(header.get("name"), str):
-        raise LineRefused(f'line {number}: a header is an object such as {{"name": "n", "value": "v"}}')
+        raise LineRefused(f'line {number}: a header must be an object such as {{"name": "n", "value": "v"}}')
     return header["name"], _read_bytes(header, "value", number)
 
 
@@ -125,6 +125,6 @@ def _whole_number(document: Mapping[str, Any], name: str, largest: int, number: 
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
         raise LineRefused(
-            f"line {number}: {name} is {value!r}; it has to be a whole number from 0 to {largest}"
+            f"line {number}: {name} is {value!r}; it must be a whole number from 0 to {largest}"
         )
     return value

@@ -1,10 +1,10 @@
-"""What a running broker says on stderr: one line a record, the time first, tracebacks below.
+"""The log on stderr: one line per record, the time first, a traceback below its line.
 
 ::
 
     2026-11-21 09:12:07.123 warning  stream_engine.upload.pipeline  upload waits: …
 
-Times are UTC, as in everything we show.
+Times are UTC, as in all output of the commands.
 """
 
 import logging
@@ -20,7 +20,7 @@ _LEVEL_WIDTH = max(map(len, LEVELS))
 
 
 class LogFormatter(logging.Formatter):
-    """``in_colour``: of the level only."""
+    """``in_colour``: colours the level, nothing else."""
 
     def __init__(self, *, in_colour: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class LogFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """What libraries say, as well, but never below a warning."""
+    """Logs our records of ``level`` and above, and records of libraries from warning on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty()))
     root = logging.getLogger()
@@ -49,7 +49,7 @@ def log_to_stderr(level: str) -> None:
 
 
 def level_for(level: str | None, verbose: int) -> str:
-    """``-v`` and ``-vv`` are info and debug; a named level wins."""
+    """``-v`` means info, ``-vv`` means debug; --log-level wins over both."""
     if level is not None:
         return level
     return (DEFAULT_LEVEL, "info", "debug")[min(verbose, 2)]

@@ -1,4 +1,4 @@
-"""``siltstone``: all commands, and the one place where a failure becomes a line and an exit status."""
+"""``siltstone``: the list of all commands, and the one place where an exception becomes a line and an exit status."""
 
 import gc
 import logging
@@ -29,18 +29,18 @@ COMMANDS: Mapping[str, str] = {
     "maintain": "siltstone.cli.maintain.command",
     "check": "siltstone.cli.check",
 }
-"""In the order one meets them, with the module that has each under its own name. A module is loaded when its command is
-asked for: with a server and a planner in tow, ``tail`` would take half a second longer to begin."""
+"""Command → the module that defines it under the same name, in the order of ``siltstone --help``. A module is loaded
+only when its command is typed: loading the server and the planners as well would delay ``tail`` by half a second."""
 
 
 class Commands(click.Group):
-    """A group that ends with an exit status and at most one line on stderr, whatever happens inside."""
+    """The group of all commands. ``main`` always ends with an exit status and prints at most one line on stderr."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False
         try:
             status = super().main(args, **extra)
-        except BrokenPipeError:  # as with ``| head``: whoever read our results has enough
+        except BrokenPipeError:  # the reader of stdout, such as ``head``, has closed the pipe
             abandon(sys.stdout)
             sys.exit(FAILED)
         except Exception as failure:
@@ -65,7 +65,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """click looks for what was meant among the commands it has loaded: here that is none."""
+        """Suggests the nearest command. click itself searches only the commands that are loaded, which is none of
+        ours."""
         if args[0] not in COMMANDS and (near := get_close_matches(args[0], COMMANDS, n=1)):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx)
         return super().resolve_command(ctx, args)
@@ -75,17 +76,21 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="siltstone", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Siltstone, a Kafka broker whose data lives on object storage and whose maintenance runs on Apache Spark.
+    """Siltstone: a Kafka broker that keeps its data on object storage and runs its maintenance on Apache Spark.
 
     \b
-    A broker:     siltstone serve; elsewhere siltstone topics, produce, tail, groups
-    A tour:       siltstone demo --store ./siltstone-data
-    What it left: siltstone streams, siltstone inspect 35, siltstone check
+    Take a tour:       siltstone demo --store ./siltstone-data
+    Run a broker:      siltstone serve
+    Use the broker:    siltstone topics, produce, tail, table, groups
+    Look at a store:   siltstone streams, inspect, check
+    Maintain a store:  siltstone maintain plan, then siltstone maintain run
 
-    A store is a folder (--store, or SILTSTONE_STORE); its parts may be elsewhere, such as the objects in S3 (--bucket).
-    Settings come from FOLDER/siltstone.toml, from SILTSTONE_... variables and from --set, the later winning.
+    serve, streams, inspect, maintain and check work on a store: a folder (--store, or SILTSTONE_STORE), whose objects
+    may be in S3 instead (--bucket). Settings are read from FOLDER/siltstone.toml, then from SILTSTONE_... variables,
+    then from --set; a later one wins.
 
-    A broker is an address (--bootstrap, or SILTSTONE_BOOTSTRAP): ours, or any other that speaks as Kafka does.
+    topics, groups, produce, tail and table work on a broker: an address (--bootstrap, or SILTSTONE_BOOTSTRAP) of
+    Siltstone or of any other Kafka broker.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -101,9 +106,11 @@ def main() -> None:
 
 
 def keep_quiet() -> None:
-    """A failure is reported once, by its line; what components write down on the way is for debugging. It is the root
-    logger because py4j writes there what happens to it at Ctrl-C, when Python also warns of coroutines never begun."""
+    """Discards log records and warnings: a failure is reported once, by the line that ``Commands.main`` prints.
+
+    The handler is on the root logger because py4j logs there when Ctrl-C breaks its connection. At Ctrl-C Python also
+    warns about coroutines that were never awaited."""
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    # An event loop that was interrupted while it was being made complains when it goes.
+    # An event loop whose construction was interrupted raises an exception in its finalizer.
     sys.unraisablehook = lambda _: None

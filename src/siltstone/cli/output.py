@@ -1,7 +1,7 @@
-"""Where a command speaks: results on stdout, everything said on the way on stderr, so that a pipe gets results only.
+"""Output of a command: results on stdout, progress and notes on stderr, so that a pipe receives results only.
 
-Consoles are made when they are used, never at import: tests and shells exchange the streams. What draws them is loaded
-as late: a broker that starts has nothing to draw.
+A console is made by each call, never at import, because tests replace ``sys.stdout`` and ``sys.stderr``. ``rich`` is
+imported by the functions that need it, because a starting broker prints no table.
 """
 
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPE_COLUMNS = 160
-"""Width of a table that nobody looks at: nothing is cut off for grep."""
+"""Width of a table when stdout is not a terminal: wide enough that grep rarely meets a wrapped row."""
 
 
 def results(columns: int | None = None) -> "Console":
-    """stdout."""
+    """A console on stdout, ``columns`` wide; by default as wide as the terminal, or PIPE_COLUMNS."""
     from rich.console import Console  # noqa: PLC0415
 
     is_pipe = not sys.stdout.isatty() and "COLUMNS" not in os.environ
@@ -31,37 +31,39 @@ def results(columns: int | None = None) -> "Console":
 
 
 def remarks() -> "Console":
-    """stderr."""
+    """A console on stderr."""
     from rich.console import Console  # noqa: PLC0415
 
     return Console(file=sys.stderr, highlight=False, emoji=False)
 
 
 def result(line: str) -> None:
-    """One line on stdout, plain: nothing is loaded for it."""
+    """Prints one plain line on stdout, without loading ``rich``."""
     click.echo(line)
 
 
 def remark(line: str, **style: Any) -> None:
-    """One line on stderr, likewise; ``style``: see ``click.style``, for a terminal."""
+    """Prints one line on stderr, without loading ``rich``. ``style``: arguments of ``click.style``, used at a
+    terminal."""
     click.secho(line, err=True, **style)
 
 
 def print_json(value: object) -> None:
-    """One JSON document."""
+    """Prints one JSON document on stdout."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
-    sys.stdout.flush()  # a reader that is gone is noticed here, not when Python ends
+    sys.stdout.flush()  # raises BrokenPipeError here, not while the interpreter exits
 
 
 def abandon(stream: IO[Any]) -> None:
-    """Nobody reads ``stream`` any more: what is still in its buffer may go nowhere, or Python complains at its end."""
+    """Redirects ``stream``, whose reader has closed the pipe, to the null device. Otherwise Python prints an error when
+    it flushes the buffer of the stream at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def table(*columns: str, title: str | None = None) -> "Table":
-    """Columns whose name begins with ``>`` hold numbers and stand to the right."""
+    """A table with these columns; a name that begins with ``>`` makes a right-aligned column of numbers."""
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -87,7 +89,7 @@ def table(*columns: str, title: str | None = None) -> "Table":
 
 
 def facts(**named: object) -> "Table":
-    """Names and values, one a line. Underscores in names are spaces; what is None is left out."""
+    """Names and values, one pair per line. Underscores in names become spaces; a value of None is left out."""
     from rich.table import Table  # noqa: PLC0415
 
     made = Table.grid(padding=(0, 2))
@@ -100,7 +102,7 @@ def facts(**named: object) -> "Table":
 
 
 def progress(console: "Console", *extra: "TextColumn") -> "Progress":
-    """A bar that is there while something runs and gone afterwards; silent where there is no terminal."""
+    """A progress bar that disappears when it is done, and is not shown where stderr is no terminal."""
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         MofNCompleteColumn,

@@ -1,9 +1,10 @@
-"""Places in a partition as people write them: ``earliest``, ``latest``, an offset, a time. Pure.
+"""Positions in a partition as people write them (``earliest``, ``latest``, an offset, a time), and their offsets.
 
-A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless it says otherwise: ``…Z``, ``…+02:00``), ``10min`` or
-``2h ago`` (that long ago), or ``@1372636800000`` (milliseconds since 1970).
+A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless a zone is written: ``…Z``, ``…+02:00``), ``10min`` or
+``2h ago`` (before now), or ``@1372636800000`` (milliseconds since 1970).
 
-What a place that people name means in each partition: an offset between its ends.
+``parse_position`` and ``parse_time_ms`` are pure. ``resolve`` asks the broker and turns a position into an offset of
+each partition, never outside the partition.
 """
 
 import re
@@ -23,7 +24,7 @@ _OFFSET_MAX = 2**63 - 1
 
 
 class NoPosition(InvalidRequest):
-    """The text names no place in a partition."""
+    """The text is no position in a partition."""
 
 
 class Anchor(Enum):
@@ -34,14 +35,14 @@ class Anchor(Enum):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """``value``: the offset, or the time in ms since 1970."""
+    """``value``: the offset of OFFSET, the time of TIME in ms since 1970; unused for EARLIEST and LATEST."""
 
     anchor: Anchor
     value: int = -1
 
 
 def parse_position(text: str, option: str, now_ms: int) -> Position:
-    """Raises NoPosition."""
+    """Parses the value of ``option``. Raises NoPosition."""
     word = text.strip().lower()
     if word in (Anchor.EARLIEST.value, Anchor.LATEST.value):
         return Position(Anchor(word))
@@ -56,7 +57,7 @@ def parse_position(text: str, option: str, now_ms: int) -> Position:
 
 
 def parse_time_ms(text: str, option: str, now_ms: int) -> int:
-    """Raises NoPosition."""
+    """Parses the value of ``option`` into ms since 1970. Raises NoPosition."""
     time_ms = _time_ms(text.strip().lower(), now_ms)
     if time_ms is None:
         raise NoPosition(
@@ -77,16 +78,18 @@ def _time_ms(word: str, now_ms: int) -> int | None:
     if word.startswith("@") and word[1:].isascii() and word[1:].isdigit():
         return min(int(word[1:]), _OFFSET_MAX)
     if word.isdigit():
-        return None  # 20130701 would be a date in a short form, and is more likely an offset
+        return None  # 20130701 is a date in ISO 8601, too, but is more likely an offset typed by mistake
     try:
-        told = datetime.fromisoformat(word.upper())
+        parsed = datetime.fromisoformat(word.upper())
     except ValueError:
         return None
-    moment = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    moment = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
     return max(0, round(moment.timestamp() * 1000))
 
 
 class Resolved(msgspec.Struct, frozen=True):
+    """The offset of a position in one partition, and the ends of that partition."""
+
     offset: int
     ends: Ends
 
@@ -94,8 +97,8 @@ class Resolved(msgspec.Struct, frozen=True):
 def resolve(
     cluster: Cluster, partitions: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, Resolved]:
-    """An offset outside a partition stands for its nearer end, a time after all records for the end. Raises
-    KafkaRefusal, KafkaNotReady."""
+    """The offset of ``position`` in each partition. An offset out of range is clamped to the nearer end; a time after
+    the last record resolves to the end. Raises KafkaRefusal, KafkaNotReady."""
     ends = ends_of(cluster, partitions)
     match position.anchor:
         case Anchor.EARLIEST:

@@ -1,7 +1,8 @@
-"""The program ``siltstone``, before anything is loaded.
+"""The entry point of the program ``siltstone``.
 
-Loading takes some tenths of a second, and Ctrl-C in the midst of it ends as quietly as later. So this file imports
-nothing that takes time, and ``main`` only when it can hear the interrupt.
+Loading the other modules takes some tenths of a second, and Ctrl-C during that time must end the program without a
+traceback. So this file imports only small modules of the standard library at its top, and ``siltstone.cli.main`` inside
+the ``try`` that handles KeyboardInterrupt.
 """
 
 import gc
@@ -12,8 +13,10 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """The collector of cycles rests while everything is loaded: what is loaded stays, and to look at it again and again
-    takes a tenth of the start. ``Commands.get_command`` wakes it."""
+    """Runs the command that was typed.
+
+    Python's cyclic garbage collector is off while modules are loaded: nothing loaded becomes garbage, and collections
+    would take a tenth of the start-up time. ``Commands.get_command`` turns it on again."""
     gc.disable()
     try:
         import_module("siltstone.cli.main").main()

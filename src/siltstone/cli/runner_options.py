@@ -1,4 +1,4 @@
-"""``--runner``, ``--master`` and ``--conf``: what runs the tasks of maintenance, Spark or threads of this process."""
+"""``--runner``, ``--master`` and ``--conf``: whether Spark or this process runs the tasks of maintenance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -24,11 +24,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class SparkSettingMalformed(InvalidRequest):
-    """A --conf is not KEY=VALUE."""
+    """A --conf is not spark.KEY=VALUE."""
 
 
 class RunnerChoice(msgspec.Struct, frozen=True):
-    """What the options of a command say. Raises SparkSettingMalformed when it is made from malformed ``conf``."""
+    """The three options as they were typed. ``settings``: Spark's own settings, from --conf."""
 
     name: str
     master: str
@@ -39,16 +39,17 @@ class RunnerChoice(msgspec.Struct, frozen=True):
         return self.name == SPARK
 
     def check(self) -> None:
-        """As ``check_runner``."""
+        """Raises ExtraMissing, JavaNotFound: see ``check_runner``."""
         check_runner(self.name)
 
     def start(self) -> Runner:
-        """As ``start_runner``."""
+        """Raises what ``start_runner`` raises."""
         return start_runner(self.name, self.master, self.settings)
 
 
 def runner_options(command: Command) -> Command:
-    """Adds the three options to a command, which is called with ``runner: RunnerChoice`` in their place."""
+    """Adds the three options to a command, which receives them as one ``runner: RunnerChoice``. Raises
+    SparkSettingMalformed."""
 
     @wraps(command)
     def with_choice(*args: Any, runner: str, master: str, conf: tuple[str, ...], **options: Any) -> Any:
@@ -56,16 +57,22 @@ def runner_options(command: Command) -> Command:
 
     for option in (
         click.option(
-            "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own; repeatable."
+            "--conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Set a setting of Spark, such as spark.executor.memory=4g; repeatable.",
         ),
         click.option(
-            "--master", metavar="URL", default=LOCAL_MASTER, help=f"The Spark master [{LOCAL_MASTER}]."
+            "--master",
+            metavar="URL",
+            default=LOCAL_MASTER,
+            help=f"Address of the Spark master [{LOCAL_MASTER}].",
         ),
         click.option(
             "--runner",
             type=click.Choice(RUNNERS),
             default=SPARK,
-            help="What runs the tasks: Spark (the default), or this process.",
+            help="Run tasks on Spark (the default) or in this process.",
         ),
     ):
         with_choice = option(with_choice)
@@ -73,7 +80,7 @@ def runner_options(command: Command) -> Command:
 
 
 def check_runner(name: str) -> None:
-    """Whether the runner can be started, as far as that can be known at once. Raises ExtraMissing, JavaNotFound."""
+    """Refuses a runner whose package or Java is missing, without starting it. Raises ExtraMissing, JavaNotFound."""
     if name == SPARK:
         if find_spec("pyspark") is None:
             raise ExtraMissing("pyspark", "spark")
@@ -81,13 +88,13 @@ def check_runner(name: str) -> None:
 
 
 def start_runner(name: str, master: str = LOCAL_MASTER, conf: Mapping[str, str] | None = None) -> Runner:
-    """Takes seconds with Spark. Raises SparkNotStarted, and what ``check_runner`` does."""
+    """Starts the runner; Spark takes seconds. Raises SparkNotStarted, ExtraMissing, JavaNotFound."""
     check_runner(name)
     return open_runner(master, conf) if name == SPARK else InProcessRunner()
 
 
 def spark_settings(assignments: Sequence[str]) -> dict[str, str]:
-    """Spark's own settings, from KEY=VALUE each. Raises SparkSettingMalformed."""
+    """Parses ``spark.KEY=VALUE`` texts. Raises SparkSettingMalformed."""
     settings: dict[str, str] = {}
     for assignment in assignments:
         key, separator, value = assignment.partition("=")

@@ -1,4 +1,4 @@
-"""``siltstone serve``: a broker that runs until it is told to stop."""
+"""``siltstone serve``: runs a broker until Ctrl-C or SIGTERM."""
 
 import asyncio
 import signal
@@ -25,17 +25,21 @@ from siltstone.stream_engine.engine import StreamEngine
     "listeners",
     multiple=True,
     metavar="[NAME://]HOST:PORT",
-    help=f"Where to listen; repeatable; port 0 is any free one [{DEFAULT_LISTENER}].",
+    help=f"Address to listen on; repeatable; port 0 picks a free port [{DEFAULT_LISTENER}].",
 )
 @click.option(
     "--advertised-listener",
     "advertised",
     multiple=True,
     metavar="[NAME://]HOST:PORT",
-    help="Where clients find that listener, if not where it listens; repeatable, by name.",
+    help="Address under which clients reach the listener of that name, if it differs; repeatable.",
 )
-@click.option("-v", "--verbose", count=True, help="Log more on stderr: -v what happens, -vv everything.")
-@click.option("--log-level", type=click.Choice(LEVELS), help=f"What is logged on stderr [{DEFAULT_LEVEL}].")
+@click.option("-v", "--verbose", count=True, help="Log more on stderr: -v for info, -vv for debug.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    help=f"Log records of this level and above on stderr [{DEFAULT_LEVEL}].",
+)
 @store_options
 def serve(
     choice: StoreChoice,
@@ -44,11 +48,11 @@ def serve(
     verbose: int,
     log_level: str | None,
 ) -> None:
-    """Run a Kafka broker on the store, which is made if there is none.
+    """Run a Kafka broker on a store, which is created if missing.
 
-    Every Kafka client can use it. Ctrl-C, or SIGTERM, ends it: what was begun is answered, everything is committed.
-    A second one ends it at once; what was acknowledged is in the write-ahead log, and the next start recovers it.
-    When nothing can be stored any more, as the log's disk is full, it ends with exit status 1.
+    Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits. Press again to exit
+    now; nothing acknowledged is lost, because the next start recovers it from the write-ahead log. The broker exits
+    with status 1 when it cannot store data any more, for instance because the disk of the log is full.
     """
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
@@ -63,8 +67,8 @@ def serve(
 def _warn_of_misleading(address: ListenerAddress) -> None:
     if address.misleads_others:
         remark(
-            f"warning: {address} lets other machines in and sends them to {address.advertised_host}, which is "
-            f"themselves: say where they find it with --advertised-listener {address.name}://HOST:PORT",
+            f"warning: {address} accepts other machines but tells them to connect to {address.advertised_host}, which "
+            f"is their own: add --advertised-listener {address.name}://HOST:PORT with an address they can reach",
             fg="yellow",
         )
 
@@ -78,7 +82,7 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
         if stopping.is_set():
             serving.cancel()
             return
-        remark("stopping: everything is committed first; once more to stop at once", dim=True)
+        remark("stopping: all data is uploaded and committed first; press again to exit now", dim=True)
         stopping.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -86,16 +90,16 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
     is_new = not log_exists(settings.metadata)
     with suppress(asyncio.CancelledError):
         async with running_kafka_node(settings, addresses) as node:
-            if is_new:  # a name that was misspelt would go unnoticed
-                remark(f"made a new store at {settings.folder}")
+            if is_new:  # so that a misspelt --store is noticed
+                remark(f"created a new store at {settings.folder}")
             _announce(settings, node)
             with tuned_garbage_collection():
                 await _stopped_or_failed(stopping, node.node.engine)
 
 
 async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> None:
-    """Raises EngineNotRunning when nothing can be stored any more: only a new start recovers, and whoever watches over
-    this process starts it when it has ended."""
+    """Returns when ``stopping`` is set. Raises EngineNotRunning when the engine cannot store data any more: only a new
+    start recovers it, so the process must end for its supervisor to restart it."""
     stopped = asyncio.ensure_future(stopping.wait())
     failed = asyncio.ensure_future(engine.raise_when_failed())
     try:
@@ -108,7 +112,7 @@ async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> N
 
 
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:
-    """One line for each listener; who starts us waits for it."""
+    """Prints one line for each listener; scripts and supervisors wait for these lines."""
     for listener in node.listeners.listeners:
         result(
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
@@ -118,9 +122,12 @@ def _announce(settings: StoreSettings, node: KafkaNode) -> None:
 
 
 def _hint(node: KafkaNode) -> None:
-    """For somebody who looks at a terminal and wonders what now."""
+    """Suggests the next commands, at a terminal only."""
     if sys.stderr.isatty():
         first = node.listeners.listeners[0]
         address = f"{first.advertised_host}:{first.advertised_port}"
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
-        remark(f"Ctrl-C ends it. Elsewhere: siltstone topics{option}; then produce, tail, groups", dim=True)
+        remark(
+            f"Ctrl-C stops it. In another terminal: siltstone topics{option}; then produce, tail, groups",
+            dim=True,
+        )

@@ -1,4 +1,4 @@
-"""The options by which every command names a store, and the store they name."""
+"""The options with which a command names a store: --store, --config, --bucket, --metadata, --set; and ``--json``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,33 +17,33 @@ DEFAULT_FOLDER = "./siltstone-data"
 
 
 class StoreChoice(msgspec.Struct, frozen=True):
-    """What was typed."""
+    """The store options as they were typed. ``flags``: setting → value, from --bucket, --metadata and --set."""
 
     store: Path
     config: Path | None = None
     flags: dict[str, str] = {}
 
     def settings(self, **flags: str | None) -> StoreSettings:
-        """With further flags of the command, by key; two underscores stand for a dot."""
+        """The settings, with ``flags`` of the command on top: setting → value, ``__`` for each dot of its name."""
         named = {name.replace("__", "."): value for name, value in flags.items() if value is not None}
         return load_settings(self.store, config=self.config, flags={**self.flags, **named})
 
     def open(self, **flags: str | None) -> Store:
-        """The store, which must exist."""
+        """Opens the store, which must exist. Raises StoreNotFound."""
         return open_store(self.settings(**flags))
 
 
 OWN_BUCKET = ""
-"""What --bucket without a URL stands for, where it may: what the settings name."""
+"""The value of ``--bucket`` without a URL, where a command allows that: the buckets that the settings name."""
 
 
 def store_options(command: F) -> F:
-    """Adds --store, --config, --bucket, --metadata and --set; the command takes them as one ``choice``."""
+    """Adds --store, --config, --bucket, --metadata and --set; the command receives them as one ``choice``."""
     return _with_store_options(command, {})
 
 
 def store_options_of_buckets(command: F) -> F:
-    """For a command that is about the buckets: --bucket may stand alone, and changes nothing then."""
+    """Adds the same options as ``store_options``; --bucket may be given without a URL, and then has no effect."""
     return _with_store_options(command, {"is_flag": False, "flag_value": OWN_BUCKET})
 
 
@@ -51,18 +51,18 @@ def _with_store_options(command: F, bucket_option: dict[str, Any]) -> F:
     options = (
         click.option(
             "--store", type=click.Path(path_type=Path), envvar="SILTSTONE_STORE", default=DEFAULT_FOLDER,
-            metavar="FOLDER", help=f"The store's folder [SILTSTONE_STORE; {DEFAULT_FOLDER}].",
+            metavar="FOLDER", help=f"Folder of the store [SILTSTONE_STORE; {DEFAULT_FOLDER}].",
         ),
         click.option(
             "--config", type=click.Path(path_type=Path), envvar="SILTSTONE_CONFIG", metavar="FILE",
-            help="Settings to use instead of FOLDER/siltstone.toml.",
+            help="Read this settings file instead of FOLDER/siltstone.toml.",
         ),
         click.option(
-            "--bucket", metavar="URL", help="Where the objects are: s3://bucket/prefix, file:///folder.",
+            "--bucket", metavar="URL", help="Location of the objects: s3://bucket/prefix or file:///folder.",
             **bucket_option,
         ),
-        click.option("--metadata", metavar="URL", help="Where the metadata is: sqlite:///folder/file."),
-        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting; repeatable."),
+        click.option("--metadata", metavar="URL", help="Location of the metadata: sqlite:///folder/file."),
+        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting; repeatable."),
     )  # fmt: skip
 
     def with_choice(
@@ -96,4 +96,6 @@ def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:
     return assigned
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead of tables."
+)

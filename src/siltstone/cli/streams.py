@@ -1,4 +1,4 @@
-"""``siltstone streams``: what streams there are."""
+"""``siltstone streams``: lists the streams of a store."""
 
 import click
 import msgspec
@@ -11,7 +11,8 @@ from siltstone.metadata.image import MetadataImage
 
 
 class StreamRow(msgspec.Struct, frozen=True):
-    """``objects`` and ``size_bytes`` count what holds the stream; ``owner`` is -1 before the first opening."""
+    """``objects``: objects that hold data of the stream; ``size_bytes``: bytes of the stream in them; ``owner``: the
+    node that opened the stream last, -1 before the first opening."""
 
     stream_id: int
     state: str
@@ -48,8 +49,8 @@ def _row(stream: StreamMetadata) -> StreamRow:
 def streams(choice: StoreChoice, as_json: bool) -> None:
     """List the streams of a store.
 
-    Each line is one stream: who may append to it, the offsets [start, end) it holds, and the objects these lie in.
-    Before compaction a stream is spread over many objects, after it over few.
+    Each line shows one stream: the node that may append to it (owner), the offsets from start up to, not including,
+    end, and how many objects hold them. Compaction gathers a stream into fewer objects.
     """
     with choice.open() as store:
         image = store.metadata.image

@@ -1,1 +1,10 @@
-"""Floor 0: small algorithms the standard library lacks. Pure; knows nothing of streams."""
+"""Floor 0: small algorithms that the standard library lacks. They are pure and know nothing of streams.
+
+========================  ================================================================================
+``crc32c``                checksums of lists of buffers, and of a concatenation from the checksums of its parts
+``crc32c_columns``        the same for many concatenations at once, in numpy columns
+``portions``              splits a sequence of items into batches that keep to several limits
+``quantity_words``        counts, sizes and durations as people read them
+``sharded_map``           an immutable mapping that is cheap to change in batches
+========================  ================================================================================
+"""

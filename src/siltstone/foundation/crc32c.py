@@ -1,9 +1,10 @@
-"""CRC-32C (Castagnoli) over lists of buffers, and of a concatenation without reading it again.
+"""CRC-32C (Castagnoli) of lists of buffers, and of a concatenation whose bytes are not read again.
 
-The checksum itself is fastcrc's, which takes any buffer without copying it. What that library lacks is the
-combination: given crc(A), crc(B) and len(B), the crc of A followed by B. Compaction uses it to describe joined
-blocks from their index entries alone. The method is zlib's crc32_combine: appending n zero bytes to a message is
-a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
+The checksum itself is computed by fastcrc, which takes any buffer without copying it. That library lacks the
+combination: given crc(A), crc(B) and len(B), the CRC of A followed by B. Compaction uses the combination to compute
+the checksums of joined blocks from their index entries alone. The method is that of zlib's crc32_combine: appending n
+zero bytes to a message is a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
+``crc32c_columns`` combines many checksums at once.
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ Matrix = tuple[int, ...]
 
 
 def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) -> int:
-    """The CRC-32C of the buffers one after another, as if they were joined."""
+    """The CRC-32C of the concatenation of the buffers. ``initial`` is the CRC-32C of the bytes before them."""
     crc = initial
     for buffer in buffers:
         crc = iscsi(buffer, crc)
@@ -25,7 +26,7 @@ def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) 
 
 
 def crc32c_combine(crc_first: int, crc_second: int, length_second: int) -> int:
-    """CRC-32C of first + second, from their CRCs and the length of the second in bytes."""
+    """The CRC-32C of first + second, from their CRCs and the length of the second in bytes."""
     assert length_second >= 0
     crc = crc_first
     power = 0
@@ -50,7 +51,7 @@ def _times_vector(matrix: Matrix, vector: int) -> int:
 
 @lru_cache(maxsize=64)
 def zeros_matrix(power: int) -> Matrix:
-    """The map that appending 2**power zero bytes makes on a CRC."""
+    """The matrix by which appending 2**power zero bytes to a message changes its CRC. Row i is the image of bit i."""
     if power == 0:
         matrix = _one_zero_bit()
         for _ in range(3):

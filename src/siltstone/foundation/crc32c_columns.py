@@ -1,8 +1,9 @@
 """CRC-32C of many concatenations at once, from the CRCs and lengths of their pieces.
 
-The CRC of A followed by B is (the CRC of A, moved over len(B) zero bytes) xor (the CRC of B). So the CRC of a
-whole group is the xor of its members' CRCs, each moved over the bytes that follow it in the group: no fold,
-only columns. ``crc32c.crc32c_combine`` does the same for one pair and serves as the oracle in the tests.
+The CRC of A followed by B is (the CRC of A, moved over len(B) zero bytes) xor (the CRC of B). The CRC of a
+concatenation is therefore the xor of its pieces' CRCs, each moved over the bytes that follow the piece. That needs no
+loop over the pieces, only operations on columns. ``crc32c.crc32c_combine`` does the same for one pair; the tests use
+it as the oracle.
 """
 
 from functools import lru_cache
@@ -17,7 +18,7 @@ Lengths = npt.NDArray[np.int64]
 
 
 def crc32c_moved(crcs: Crcs, zero_bytes: Lengths) -> Crcs:
-    """What each CRC becomes when its message is followed by that many zero bytes."""
+    """The CRC of each message after as many zero bytes as ``zero_bytes`` gives for it were appended to it."""
     moved = crcs.astype(np.uint32, copy=True)
     longest = int(zero_bytes.max(initial=0))
     for power in range(longest.bit_length()):
@@ -36,7 +37,7 @@ def _mapped(tables: npt.NDArray[np.uint32], crcs: Crcs) -> Crcs:
 
 @lru_cache(maxsize=64)
 def _tables(power: int) -> npt.NDArray[np.uint32]:
-    """The matrix of 2**power zero bytes as four look-up tables, one for each byte of a CRC."""
+    """The matrix for 2**power zero bytes as four look-up tables, one for each byte of a CRC."""
     columns = np.array(zeros_matrix(power), dtype=np.uint32).reshape(4, 8)
     values = np.arange(256, dtype=np.uint32)
     tables = np.zeros((4, 256), dtype=np.uint32)

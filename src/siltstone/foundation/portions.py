@@ -1,4 +1,4 @@
-"""Items in portions, each within limits: what is read, run or committed together."""
+"""Splits items into portions within limits: objects that are read, run or committed together."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -9,8 +9,10 @@ T = TypeVar("T")
 def portions(
     items: Iterable[T], count_max: int, weigh: Callable[[T], tuple[int, ...]], limits: tuple[int, ...]
 ) -> Iterator[tuple[T, ...]]:
-    """In their order, as many together as ``count_max`` and every limit allow; one that is over a limit by itself goes
-    alone. ``weigh`` gives a weight for each limit."""
+    """Yields the items in their order, in portions of at most ``count_max`` items.
+
+    ``weigh`` returns one weight of an item for each limit; the sum over a portion stays within every limit. An item
+    that exceeds a limit by itself makes a portion of its own."""
     together: list[T] = []
     held = (0,) * len(limits)
     for item in items:

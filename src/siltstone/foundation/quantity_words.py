@@ -1,11 +1,11 @@
-"""Numbers, sizes and durations as people read them."""
+"""Counts, sizes and durations as texts for people."""
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 
 
 def size_words(size_bytes: int) -> str:
-    """1536 → ``1.5 KiB``: three digits or so, never rounded up to 1024 of a unit."""
+    """1536 → ``1.5 KiB``: one decimal of the largest unit that fits; never rounded up to 1024 of a unit."""
     size = float(size_bytes)
     unit = 0
     while size >= 1023.95 and unit + 1 < len(_BINARY_UNITS):
@@ -33,8 +33,10 @@ def seconds_words(seconds: float) -> str:
 
 
 def duration_words(duration_ms: int) -> str:
-    """A setting as it was meant, in the largest unit of which it is a whole number: ``7 days``, ``90 seconds``. Others
-    in their two largest, ``4,892 days 1 hour``, and exactly below a minute, ``1.5 seconds``."""
+    """A duration as a person would set it: in the largest unit that divides it, such as ``7 days`` or ``90 seconds``.
+
+    A duration that is no whole number of seconds is exact below a minute, such as ``1.5 seconds``, and otherwise is
+    cut to its two largest units, such as ``4,892 days 1 hour``."""
     for unit_ms, noun in _TIME_UNITS:
         if duration_ms and duration_ms % unit_ms == 0:
             return counted(duration_ms // unit_ms, noun)

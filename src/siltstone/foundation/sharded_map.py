@@ -1,11 +1,12 @@
 """An immutable mapping that is cheap to change in batches.
 
-The entries lie in many plain dicts (shards). A draft copies a shard the first time it changes an entry of it and
-shares all others, so a batch that touches k entries of n costs about min(k, shards) copies of n / shards entries,
-never n. A map and all maps made from it may be read by any thread; a draft belongs to one.
+The entries lie in many plain dicts, the shards. A *draft* of a map copies a shard when it first changes an entry of
+that shard, and shares all other shards with the map. A batch that changes k of n entries therefore costs about
+min(k, shards) copies of n / shards entries, never n. A map and all maps made from it may be read by any thread; a
+draft belongs to one thread.
 
-Iteration follows the shards: its order depends on the keys and the order they came in, and on nothing else (the hash
-of a str changes from process to process, so it is not used).
+Iteration goes through the shards in turn. Its order depends only on the keys and the order of their insertion: the
+hash of a str differs between processes and is not used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ K = TypeVar("K", bound=int | str)
 V = TypeVar("V")
 
 SHARD_COUNT = 1024
-"""400,000 entries make 400 to a shard: 3 µs to copy one; an empty map costs 8 KiB."""
+"""With 400,000 entries a shard holds 400, which are copied in 3 µs. An empty map costs 8 KiB."""
 
 
 def _shard_of(key: int | str) -> int:
@@ -26,7 +27,7 @@ def _shard_of(key: int | str) -> int:
 
 
 class _Shards(Mapping[K, V], Generic[K, V]):
-    """Reading, for the map and its draft alike."""
+    """The read methods of a map and of its draft."""
 
     __slots__ = ("_length", "_shards")
 
@@ -45,7 +46,7 @@ class _Shards(Mapping[K, V], Generic[K, V]):
 
 
 class ShardedMap(_Shards[K, V], Generic[K, V]):
-    """Made from items or by ``ShardedMapDraft.frozen``; never changes."""
+    """An immutable mapping, made from items or by ``ShardedMapDraft.frozen``."""
 
     __slots__ = ()
 
@@ -56,13 +57,13 @@ class ShardedMap(_Shards[K, V], Generic[K, V]):
         super().__init__(shards, sum(map(len, shards)))
 
     def is_unchanged_from(self, other: "ShardedMap[K, V]") -> bool:
-        """Whether one was made from the other without a change. False says nothing: equal maps may have been made
-        apart."""
+        """True when one map was made from the other without a change. False does not mean that the maps differ: equal
+        maps may have been built independently."""
         return self._shards is other._shards
 
     def changed_from(self, other: "ShardedMap[K, V]") -> Iterator[tuple[K, V]]:
-        """The entries that are other objects here than there, or new. Costs the shards that changed, where one was made
-        from the other."""
+        """The entries of this map that ``other`` lacks or holds with another value object. When one map was made from
+        the other, only the shards that changed are compared. Deleted entries are not reported."""
         if self._shards is other._shards:
             return
         for shard, before in zip(self._shards, other._shards, strict=True):
@@ -74,17 +75,18 @@ class ShardedMap(_Shards[K, V], Generic[K, V]):
 
 
 class ShardedMapDraft(_Shards[K, V], Generic[K, V]):
-    """A map being changed; reads see the changes."""
+    """A copy of a map that is being changed. Its read methods see the changes."""
 
     __slots__ = ("_own",)
 
     def __init__(self, shards: list[dict[K, V]], length: int) -> None:
         super().__init__(shards, length)
         self._own: set[int] = set()
-        """Numbers of the shards copied since the last freezing; while it is empty, the list is not ours either."""
+        """Numbers of the shards copied since the last ``frozen``. While it is empty, the list of shards is shared as
+        well."""
 
     def frozen(self) -> ShardedMap[K, V]:
-        """The map as it is now. Later changes to the draft copy again."""
+        """An immutable map of the current entries. Later changes to the draft copy shards again."""
         self._own = set()
         made: ShardedMap[K, V] = ShardedMap.__new__(ShardedMap)
         _Shards.__init__(made, self._shards, self._length)

@@ -1,8 +1,9 @@
-"""Floor 4: a small Kafka client that blocks: what the commands for people and ``siltstone.KeyedView`` speak to a broker
-with, ours or another's.
+"""Floor 4: a small blocking Kafka client, for the commands and ``siltstone.KeyedView``, against Siltstone or Apache
+Kafka.
 
-``cluster`` is the way in: it knows the brokers and asks them. One file holds each thing that can be asked
-(``topics``, ``offsets``, ``configs``, ``groups``); ``producing`` and ``consuming`` move records; ``keyed_view`` keeps
-the newest of each key. It speaks to Apache Kafka 3.0 and later: ``negotiation`` says from which version of each request
-on. No sockets elsewhere than in ``connection``, no click, no tables.
+Start with ``cluster``: a ``Cluster`` knows the brokers and sends each request to the right one. ``topics``,
+``offsets``, ``configs`` and ``groups`` each have the administrative requests about one thing. ``producing`` sends
+records; ``consuming`` fetches them, ``following`` adds reconnecting, and ``keyed_view`` keeps the newest value of
+each key. ``patience`` retries what is not ready, ``failures`` has all errors. Only ``connection`` uses sockets; it
+also chooses the version of each request, such that Apache Kafka 3.0 and later are supported.
 """

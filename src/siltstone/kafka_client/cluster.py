@@ -1,9 +1,8 @@
-"""The brokers of a cluster, and which of them to ask.
+"""Knows the brokers of a cluster and sends each request to the right one.
 
-Any broker answers questions about topics; records are with the leader of their partition, offsets of a group with its
-coordinator. A broker is connected to when it is needed, at the address the cluster tells for it.
-
-The name of one partition.
+Any broker answers requests about topics; the leader of a partition serves its records and offsets; the coordinator of a
+group serves its members and committed offsets. The client connects to a broker when it first needs it, at the address
+that the cluster advertises for it. ``TopicPartition`` names one partition throughout the package.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +43,10 @@ NO_LEADER = -1
 
 
 class Cluster:
-    """``with`` closes all connections. ``clock`` and ``rng``: for waiting, and for whoever needs them."""
+    """The brokers, partition leaders and open connections of one cluster; leaving the ``with`` closes the connections.
+
+    ``clock`` and ``rng`` time the retries; the other modules of this package use them, too.
+    """
 
     def __init__(self, bootstrap: Sequence[Address], clock: Clock, rng: Random) -> None:
         self.clock = clock
@@ -74,8 +76,8 @@ class Cluster:
     # -- connections
 
     def entrance(self) -> Connection:
-        """A connection to the first broker of --bootstrap that answers, for questions: on those of ``broker`` requests
-        may be under way. Raises what ``open_connection`` does."""
+        """The connection for requests that any broker answers, to the first broker of --bootstrap that answers. It is
+        separate from those of ``broker``, which may have requests in flight. Raises what ``open_connection`` does."""
         if self._entrance is None:
             self._entrance = self._first_that_answers()
         return self._entrance
@@ -90,16 +92,17 @@ class Cluster:
         if len(failures) == 1:
             raise failures[0]
         tried = ", ".join(map(str, self.bootstrap))
-        raise BrokerNotThere(f"none of {tried} answers; the last: {failures[-1]}") from failures[-1]
+        raise BrokerNotThere(f"none of {tried} answers; the last failure: {failures[-1]}") from failures[-1]
 
     def broker(self, node_id: int) -> Connection:
-        """Raises what ``open_connection`` does, telling where the address came from."""
+        """The connection to the broker of that id. Raises KafkaNotReady if the cluster does not list the broker, and
+        what ``open_connection`` does; the error says if the address was advertised by the cluster."""
         if node_id not in self._brokers:
             self.learn([])
         address = self._brokers.get(node_id)
         if address is None:
             raise KafkaNotReady(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not there now: try again"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster does not list broker {node_id} now: try again"
             )
         if address in self._connections:
             return self._connections[address]
@@ -109,14 +112,14 @@ class Cluster:
             if address in self.bootstrap:
                 raise
             raise BrokerNotThere(
-                f"the cluster says that broker {node_id} is at {address}, and there is nobody: check its "
+                f"the cluster advertises {address} for broker {node_id}, but no broker answers there: check its "
                 "advertised_listeners"
             ) from missing
         return connection
 
     @property
     def broker_ids(self) -> list[int]:
-        """As far as they were told by ``learn``."""
+        """The ids of the brokers in the last response to ``learn``, and of coordinators found since."""
         return sorted(self._brokers)
 
     def address_of(self, node_id: int) -> str:
@@ -125,27 +128,29 @@ class Cluster:
     # -- questions
 
     def ask(self, request: Message, answer: type[M]) -> M:
-        """Any broker. Raises what ``Connection.call`` does."""
+        """Sends a request that any broker answers. Raises what ``Connection.call`` does."""
         return self.entrance().call(request, answer)
 
     def patiently(self, attempt: Callable[[], T]) -> T:
-        """Again while the cluster is not ready. Raises KafkaNotReady when that takes too long."""
+        """Repeats ``attempt`` while it raises KafkaNotReady. Raises the last KafkaNotReady when the time limit is
+        over."""
         return patiently(Patience(self.clock, self.rng), attempt, KafkaNotReady)
 
     def learn(self, topics: Sequence[str] | None) -> list[MetadataResponseTopic]:
-        """What the cluster tells of topics (None: of all), brokers and leaders. Topics may come with an error."""
+        """Requests the metadata of ``topics``, None: of all topics, and remembers brokers and leaders. A returned
+        topic may have an ``error_code``."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        told = self.ask(request, MetadataResponse)
-        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in told.brokers}
-        for topic in told.topics:
+        response = self.ask(request, MetadataResponse)
+        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        for topic in response.topics:
             for partition in topic.partitions:
                 key = TopicPartition(topic.name or "", partition.partition_index)
                 self._leaders[key] = NO_LEADER if partition.error_code else partition.leader_id
-        return told.topics
+        return response.topics
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """Raises KafkaNotReady while it has none."""
+        """The broker id of the partition's leader. Raises KafkaNotReady while the partition has none."""
         if self._leaders.get(partition, NO_LEADER) == NO_LEADER:
             self.learn([partition.topic])
         leader = self._leaders.get(partition, NO_LEADER)
@@ -154,23 +159,23 @@ class Cluster:
         return leader
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Raises KafkaNotReady while one has none."""
+        """Broker id → the partitions that it leads. Raises KafkaNotReady while a partition has no leader."""
         grouped: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             grouped.setdefault(self.leader_of(partition), []).append(partition)
         return grouped
 
     def forget_leaders(self) -> None:
-        """After an answer that shows that they have moved."""
+        """Forgets all leaders, after a response which shows that they have moved."""
         self._leaders.clear()
 
     def reconnect(self) -> None:
-        """Forget all connections and leaders: the next question begins at --bootstrap."""
+        """Closes all connections and forgets all leaders; the next request connects to --bootstrap again."""
         self.close()
         self.forget_leaders()
 
     def coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:
-        """Node id → its groups. Raises KafkaNotReady when that takes too long, KafkaRefusal."""
+        """Broker id → the groups that it coordinates. Raises KafkaNotReady when that takes too long, KafkaRefusal."""
         return self.patiently(lambda: self._coordinators_of(groups)) if groups else {}
 
     def _coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:

@@ -1,4 +1,4 @@
-"""Configurations of topics: what holds, where it comes from, and changing it."""
+"""Reads and changes configurations of topics; each value comes with its source: topic, broker or default."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -22,11 +22,11 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
 TOPIC_RESOURCE = 2
 SET, REMOVE = 0, 1
 TOPICS_PER_REQUEST_MAX = 500
-"""Keeps an answer with all configurations of each topic within some hundred KiB."""
+"""Keeps a response with all configurations of each topic within some hundred KiB."""
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers; the later are the more general."""
+    """The source of a value, by Kafka's numbers; of 1 to 5, a larger number is a more general source."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -52,7 +52,8 @@ class TopicConfig(msgspec.Struct, frozen=True):
 def topic_configs(
     cluster: Cluster, topics: Sequence[str], names: Sequence[str] | None = None
 ) -> dict[str, dict[str, TopicConfig]]:
-    """Topic → name → what holds; ``names`` None: all there are. Raises KafkaRefusal, KafkaNotReady."""
+    """Topic → name of the configuration → its effective value and source. ``names`` None: all configurations. Raises
+    KafkaRefusal, KafkaNotReady."""
     found: dict[str, dict[str, TopicConfig]] = {}
     for begin in range(0, len(topics), TOPICS_PER_REQUEST_MAX):
         found |= _topic_configs(cluster, topics[begin : begin + TOPICS_PER_REQUEST_MAX], names)
@@ -86,7 +87,7 @@ def change_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """All of it or nothing. Raises KafkaRefusal, KafkaNotReady."""
+    """Sets and removes configurations of one topic, all of them or none. Raises KafkaRefusal, KafkaNotReady."""
     configs = [
         AlterableConfig(name=name, config_operation=SET, value=value) for name, value in assigned.items()
     ]

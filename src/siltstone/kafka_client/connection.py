@@ -1,14 +1,12 @@
-"""One socket to one broker: requests go out, answers come back in the order of the requests.
+"""One connection to one broker: its address, the versions of its requests, and its socket.
 
-Several requests may be under way (``send``, then ``receive`` for each). After a failure the connection is of no use any
-more and is closed; whoever had requests under way does not know what became of them.
+A broker's address is written as ``host``, ``host:9093`` or ``[::1]:9093``; commas separate several addresses. A
+connection first asks the broker which versions it speaks. Each request is then written in the highest version that both
+sides speak, between the versions of Apache Kafka 3.0 (``LOWEST``) and the last versions that identify topics by name
+instead of id (``HIGHEST``).
 
-Where brokers are, as people write it: ``host``, ``host:9093``, ``[::1]:9093``, several with commas between them.
-
-In which version each request is written: the highest that both sides speak.
-
-We write the versions of Apache Kafka 3.0 and later (``LOWEST``), whose shapes are the same to this day, and leave out
-those that name topics by id (``HIGHEST``): people name them by name.
+Responses arrive in the order of the requests. Several requests may be in flight: ``send`` each, then ``receive`` each.
+After a failure the connection closes, and the outcome of its requests in flight is unknown.
 """
 
 import re
@@ -57,7 +55,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """At least one. Raises InvalidAddress."""
+    """The addresses in the value of ``--bootstrap``, at least one. Raises InvalidAddress."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise InvalidAddress("--bootstrap is empty: write HOST:PORT, such as 127.0.0.1:9092")
@@ -68,16 +66,18 @@ def _parsed(part: str) -> Address:
     match = _ADDRESS.fullmatch(part)
     port = int(match["port"] or DEFAULT_PORT) if match else 0
     if match is None or not 0 < port <= PORT_MAX:
-        raise InvalidAddress(f"--bootstrap: {part!r} is no address: write HOST:PORT, such as 127.0.0.1:9092")
+        raise InvalidAddress(
+            f"--bootstrap: {part!r} is not an address: write HOST:PORT, such as 127.0.0.1:9092"
+        )
     return Address(match["ipv6"] or match["host"], port)
 
 
 LOWEST: Mapping[ApiKey, int] = {
     ApiKey.METADATA: 10,  # topic ids
-    ApiKey.LIST_OFFSETS: 7,  # the offset of the newest time
-    ApiKey.OFFSET_FETCH: 8,  # several groups at once
-    ApiKey.FIND_COORDINATOR: 4,  # the same
-    ApiKey.DELETE_TOPICS: 6,  # one shape for names and ids
+    ApiKey.LIST_OFFSETS: 7,  # the offset of the largest timestamp
+    ApiKey.OFFSET_FETCH: 8,  # several groups in one request
+    ApiKey.FIND_COORDINATOR: 4,  # several groups in one request
+    ApiKey.DELETE_TOPICS: 6,  # one structure for names and ids
     ApiKey.LIST_GROUPS: 4,  # the state of a group
     ApiKey.PRODUCE: 7,  # zstd
     ApiKey.FETCH: 10,  # zstd
@@ -89,31 +89,31 @@ HIGHEST: Mapping[ApiKey, int] = {
     ApiKey.OFFSET_FETCH: 9,
 }
 ASKED_IN = 3
-"""The version of ApiVersions in which a broker is asked: since Kafka 2.4 one that does not know it answers in version 0
-which ones it does."""
+"""The version of the ApiVersions request. Since Kafka 2.4, a broker that does not know this version responds in
+version 0 with the versions that it knows."""
 
 
 class SpokenVersions:
-    """What one broker has said that it speaks."""
+    """The versions of each API that one broker has announced."""
 
     def __init__(self, where: str, rows: Iterable[ApiVersion]) -> None:
         self._where = where
         self._ranges = {row.api_key: (row.min_version, row.max_version) for row in rows}
 
     def version_for(self, request: type[Message]) -> int:
-        """Raises RequestNotSpoken."""
+        """The highest version of ``request`` that both sides speak. Raises RequestNotSpoken."""
         key = request.api_key
         if key not in self._ranges:
             raise RequestNotSpoken(
-                f"the broker at {self._where} does not know {key.name}: this needs another broker"
+                f"the broker at {self._where} does not support {key.name}: use another broker"
             )
         theirs_lowest, theirs_highest = self._ranges[key]
         lowest = max(LOWEST.get(key, request.versions[0]), theirs_lowest)
         highest = min(HIGHEST.get(key, ANNOUNCED[key][1]), request.versions[1], theirs_highest)
         if lowest > highest:
             raise RequestNotSpoken(
-                f"the broker at {self._where} speaks {key.name} {theirs_lowest} to {theirs_highest}, which is not what "
-                "this program writes: Apache Kafka 3.0 or later does"
+                f"the broker at {self._where} supports versions {theirs_lowest} to {theirs_highest} of {key.name}, "
+                "and this program writes none of them: use Apache Kafka 3.0 or later, or siltstone serve"
             )
         return highest
 
@@ -124,8 +124,8 @@ CLIENT_ID = "siltstone-cli"
 CONNECT_TIME_LIMIT_MS = 5_000
 ANSWER_TIME_LIMIT_MS = 30_000
 ANSWER_BYTES_MAX = 256 * MIB
-"""More than a broker answers, unless the records are that large; less than the first letters of other protocols make
-when they are read as a size."""
+"""The largest response that is accepted. A broker's responses are smaller unless single records are that large; the
+first bytes of other protocols, read as a size, are larger."""
 
 _SIZE = Struct(">i")
 _CODE = Struct(">h")
@@ -134,7 +134,7 @@ _TLS_RECORD_TYPES = (0x14, 0x15, 0x16)
 
 
 class Connection:
-    """Made by ``open_connection``, which has asked what the broker speaks."""
+    """A connection to one broker; ``open_connection`` makes it and asks for the broker's versions."""
 
     def __init__(self, address: Address, connected: socket.socket) -> None:
         self.address = address
@@ -145,12 +145,12 @@ class Connection:
 
     @property
     def under_way(self) -> int:
-        """Requests sent and not answered."""
+        """The number of requests that were sent and have no response yet."""
         return len(self._under_way)
 
     def call(self, request: Message, answer: type[M], time_limit_ms: float = ANSWER_TIME_LIMIT_MS) -> M:
-        """The answer to a request, of the class that belongs to it. Raises RequestNotSpoken, BrokerGone, BrokerSilent,
-        NotKafka."""
+        """Sends ``request`` and returns the response, a message of class ``answer``. Raises RequestNotSpoken,
+        BrokerGone, BrokerSilent, NotKafka."""
         assert not self._under_way
         self.send(request)
         return self.receive(answer, time_limit_ms)
@@ -174,7 +174,7 @@ class Connection:
         self._under_way.append((correlation_id, request.api_key, version))
 
     def receive(self, answer: type[M], time_limit_ms: float = ANSWER_TIME_LIMIT_MS) -> M:
-        """The answer to the oldest request under way. The limit is for each silence of the broker."""
+        """Returns the response to the oldest request in flight. The time limit applies to each wait for more bytes."""
         version, body = self._receive_body(answer.api_key, time_limit_ms)
         return self._decoded(answer, version, body)
 
@@ -187,7 +187,7 @@ class Connection:
         except MalformedMessage as failure:
             raise self._not_kafka(str(failure)) from failure
         if correlation_id != expected:
-            raise self._not_kafka(f"an answer to request {correlation_id} instead of {expected}")
+            raise self._not_kafka(f"it answered request {correlation_id} instead of {expected}")
         return version, body
 
     def _decoded(self, message: type[M], version: int, body: memoryview) -> M:
@@ -221,7 +221,7 @@ class Connection:
         self.close()
         if isinstance(failure, TimeoutError):
             return BrokerSilent(
-                f"the broker at {self.address} does not answer: try again, or look at its log"
+                f"the broker at {self.address} did not answer in time: try again, or look at its log"
             )
         return BrokerGone(
             f"the broker at {self.address} closed the connection: try again, or look at its log"
@@ -236,10 +236,10 @@ class Connection:
 
     def _not_kafka(self, reason: str) -> NotKafka:
         self.close()
-        return NotKafka(f"what listens at {self.address} is no Kafka broker ({reason}): correct --bootstrap")
+        return NotKafka(f"the server at {self.address} is not a Kafka broker ({reason}): correct --bootstrap")
 
     def ask_versions(self) -> None:
-        """The first request of a connection. Raises what ``call`` does."""
+        """Asks which versions the broker speaks; the first request of a connection. Raises what ``call`` does."""
         asked = ApiVersionsRequest(client_software_name="siltstone", client_software_version=VERSION)
         answer = self._asked(asked, ASKED_IN)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -247,12 +247,13 @@ class Connection:
             answer = self._asked(asked, min(ASKED_IN - 1, *offered, ASKED_IN - 1))
         if answer.error_code:
             raise RequestNotSpoken(
-                f"the broker at {self.address} refuses to say what it speaks: {answer.error_code}"
+                f"the broker at {self.address} does not say which versions it supports (error code "
+                f"{answer.error_code}): look at its log"
             )
         self._spoken = SpokenVersions(str(self.address), answer.api_keys)
 
     def _asked(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-        """A broker that does not know the version answers in version 0."""
+        """Sends an ApiVersions request. A broker that does not know ``version`` responds in version 0."""
         self._send(request, version)
         _, body = self._receive_body(ApiKey.API_VERSIONS, CONNECT_TIME_LIMIT_MS)
         is_refused = len(body) >= _CODE.size and _CODE.unpack_from(body)[0] == ErrorCode.UNSUPPORTED_VERSION
@@ -264,14 +265,15 @@ class Connection:
 
 
 def open_connection(address: Address) -> Connection:
-    """Raises BrokerNotThere, BrokerGone, BrokerSilent, NotKafka, RequestNotSpoken."""
+    """Connects to the broker and asks for its versions. Raises BrokerNotThere, BrokerGone, BrokerSilent, NotKafka,
+    RequestNotSpoken."""
     connection = Connection(address, _connected(address))
     try:
         connection.ask_versions()
     except BrokerSilent as silent:
         raise BrokerSilent(
-            f"what listens at {address} does not answer: is it a Kafka broker, and is it well? Correct --bootstrap, or "
-            "look at its log"
+            f"the server at {address} accepts connections and does not answer: if it is not a Kafka broker, correct "
+            "--bootstrap; if it is, look at its log"
         ) from silent
     except BaseException:
         connection.close()
@@ -285,7 +287,9 @@ def _connected(address: Address) -> socket.socket:
     except socket.gaierror as failure:
         raise BrokerNotThere(f"the host {address.host!r} is not known: correct --bootstrap") from failure
     except TimeoutError as failure:
-        raise BrokerNotThere(f"nobody answers at {address}: correct --bootstrap") from failure
+        raise BrokerNotThere(
+            f"no answer from {address} within {CONNECT_TIME_LIMIT_MS / 1000:.0f} s: correct --bootstrap"
+        ) from failure
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
         raise BrokerNotThere(

@@ -1,7 +1,8 @@
-"""Records from partitions, from given offsets on: one fetch after another, from all leaders at the same time.
+"""Fetches records of partitions, from given offsets on: one fetch after another, from all leaders at the same time.
 
-Control records and what lies before the offset asked for are left out. What is gone (trimmed in the meantime) is passed
-over and told.
+Control records, and records of a batch that precede the requested offset, are skipped. If a position is out of range,
+because its records were deleted or the topic was recreated, the fetcher continues at the nearest end of the partition
+and reports the gap.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,8 +35,11 @@ PARTITION_BYTES_MAX = 1 * MIB
 
 
 class Fetcher:
-    """``positions``: the next offset of each partition; they move as records are taken out of ``fetch``. ``on_gap``: a
-    partition goes on at a later offset than it should have."""
+    """``positions`` has the next offset of each partition; an offset advances when its record is taken from ``fetch``.
+
+    ``on_gap(partition, position, resumed)`` is called when ``position`` is out of range and the fetcher continues at
+    ``resumed``, a later offset, or an earlier one if the topic was recreated.
+    """
 
     def __init__(
         self,
@@ -48,8 +52,8 @@ class Fetcher:
         self._on_gap = on_gap
 
     def fetch(self, wait_ms: int) -> Iterator[tuple[TopicPartition, Record]]:
-        """What there is; when there is nothing, what comes within the time. Raises BrokerGone, BrokerSilent,
-        KafkaNotReady, after which it may be called again, and KafkaRefusal, CorruptData."""
+        """Yields the records that are there, or else those that arrive within ``wait_ms``. Raises BrokerGone,
+        BrokerSilent and KafkaNotReady, after which the caller may fetch again; KafkaRefusal, CorruptData."""
         asked: list[Connection] = []
         for leader, partitions in self._cluster.by_leader(sorted(self.positions)).items():
             connection = self._cluster.broker(leader)
@@ -85,7 +89,7 @@ class Fetcher:
             self._pass_over_gap(key)
             return
         refuse_partition_error(self._cluster, data.error_code, key)
-        records = data.records[0] if data.records else b""  # decoding makes one piece of them
+        records = data.records[0] if data.records else b""  # the decoder returns a list of one buffer
         for header, batch in _whole_batches(memoryview(records)):
             if header.last_offset < self.positions[key]:
                 continue
@@ -100,13 +104,16 @@ class Fetcher:
         position = self.positions[key]
         resumed = ends.start_offset if position < ends.start_offset else ends.end_offset
         if resumed == position:
-            raise KafkaNotReady(ErrorCode.OFFSET_NOT_AVAILABLE, f"partition {key} is moving: try again")
+            raise KafkaNotReady(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"partition {key} reports offset {position} as out of range and as valid: try again",
+            )
         self._on_gap(key, position, resumed)
         self.positions[key] = resumed
 
 
 def _whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """A broker may cut off the last one."""
+    """Yields the complete batches; a broker may cut off the last batch of a response."""
     position = 0
     while len(data) - position >= BATCH_HEADER_BYTES:
         header = read_batch_header(data, position)
@@ -118,11 +125,11 @@ def _whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 
 def _checked_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """Raises BatchChecksumWrong and what ``iterate_records`` does."""
+    """The records of a batch whose CRC is correct. Raises BatchChecksumWrong and what ``iterate_records`` does."""
     computed = checksum_of(batch)
     if computed != header.crc:
         raise BatchChecksumWrong(
-            f"the batch at offset {header.base_offset} has CRC {header.crc:08x}, its bytes give {computed:08x}: it was "
-            "damaged on the way; try again"
+            f"the batch at offset {header.base_offset} has CRC {header.crc:08x}, its bytes give {computed:08x}: it is "
+            "damaged, perhaps only in transit; try again"
         )
     return iterate_records(batch)

@@ -1,4 +1,4 @@
-"""What can go wrong between a command and a broker, one class per cause; each text says what to do."""
+"""The errors of the Kafka client, one class per cause, and the texts for Kafka's error codes."""
 
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, Unavailable
@@ -7,34 +7,34 @@ from siltstone.model.errors import InvalidRequest, Unavailable
 
 
 class InvalidAddress(InvalidRequest):
-    """What should be HOST:PORT is not."""
+    """The text of a broker's address is not HOST:PORT."""
 
 
 class BrokerNotThere(Unavailable):
-    """Nobody answers at the address."""
+    """No connection to the address can be made."""
 
 
 class BrokerGone(Unavailable):
-    """The connection was closed, or broke, before the answer was whole."""
+    """The connection was closed, or broke, before the response was complete."""
 
 
 class BrokerSilent(Unavailable):
-    """No answer within the time limit."""
+    """The broker did not answer within the time limit."""
 
 
 class NotKafka(InvalidRequest):
-    """Somebody answers, in another language."""
+    """The server at the address answers in another protocol than Kafka's."""
 
 
 class RequestNotSpoken(InvalidRequest):
-    """The broker does not know a request that is needed, or not in a version that we write."""
+    """The broker does not support a request that is needed, or no version of it that this client writes."""
 
 
 # -- the answer ----------------------------------------------------------------------------------------------
 
 
 class KafkaRefusal(InvalidRequest):
-    """The broker says no, and will not change its mind."""
+    """The broker refused the request with an error that retrying does not cure; ``code`` is Kafka's."""
 
     def __init__(self, code: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -42,7 +42,8 @@ class KafkaRefusal(InvalidRequest):
 
 
 class KafkaNotReady(Unavailable):
-    """The broker says not now: a leader or a coordinator moves, or is not there yet."""
+    """The broker refused the request with a transient error, such as a leader or coordinator that moves; ``code`` is
+    Kafka's."""
 
     def __init__(self, code: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -50,7 +51,7 @@ class KafkaNotReady(Unavailable):
 
 
 class TopicUnknown(InvalidRequest):
-    """There is no topic of that name."""
+    """The cluster has no topic of that name."""
 
 
 class PartitionUnknown(InvalidRequest):
@@ -58,7 +59,7 @@ class PartitionUnknown(InvalidRequest):
 
 
 class GroupUnknown(InvalidRequest):
-    """There is no consumer group of that name."""
+    """The cluster has no consumer group of that name."""
 
 
 NOT_READY = frozenset({
@@ -70,16 +71,16 @@ NOT_READY = frozenset({
     ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.ELECTION_NOT_NEEDED,
 })  # fmt: skip
-"""Codes that pass by themselves [Kafka: RetriableException]."""
+"""Codes of transient errors, which are retried [Kafka: RetriableException]."""
 
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed; its log says why",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "there is a topic of that name already",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "that cannot be done with an internal topic, or that name cannot be",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic of that name exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not allowed, or the request is not allowed for an internal topic",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the partition has no such offset",
     ErrorCode.POLICY_VIOLATION: "the topic's cleanup.policy, or a policy of the broker, does not allow it",
-    ErrorCode.MESSAGE_TOO_LARGE: "larger than the topic takes (max.message.bytes)",
+    ErrorCode.MESSAGE_TOO_LARGE: "larger than the topic allows (max.message.bytes)",
     ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them first",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has members now: stop them first",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
@@ -87,18 +88,18 @@ _WORDS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not do that with this topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this client may not do that with this group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this client may not do that with this cluster",
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker has lost what it knew of this producer",
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker has lost the sequence numbers of this producer",
 }
 
 
 def words_of(code: ErrorCode, message: str | None = None) -> str:
-    """What the broker says, or what its number means, always with Kafka's name for it."""
+    """The broker's message, or else our words for the code, followed by Kafka's name of the code."""
     said = message or _WORDS.get(code) or "refused"
     return f"{said.rstrip('.')} ({code.name})"
 
 
 def refusal(code_number: int, subject: str, message: str | None = None) -> KafkaRefusal | KafkaNotReady:
-    """``subject``: what was asked about, ``topic flights``."""
+    """The exception for an error code; ``subject`` is what the request was about, such as ``topic flights``."""
     code = ErrorCode(code_number) if code_number in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
     text = f"{subject}: {words_of(code, message)}"
     return KafkaNotReady(code, text) if code in NOT_READY else KafkaRefusal(code, text)

@@ -1,4 +1,4 @@
-"""Records of a topic in the order they come in: the last ones, those from a place on, and what follows."""
+"""Reads partitions continuously: from given offsets on, or the last records; reconnects when a broker restarts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nlargest
@@ -15,13 +15,16 @@ Found = tuple[TopicPartition, Record]
 
 FETCH_WAIT_MS = 500
 RECONNECT_TIME_LIMIT_MS = 60_000
-"""A broker that restarts is back by then."""
+"""How long a lost broker is waited for; a restart takes less."""
 
 
 class Following:
-    """``on_remark``: something a person wants to know, and the output goes on. ``on_positions``: how far each partition
-    was taken in, after every fetch; past offsets that hold nothing, too. ``on_gap``: a partition goes on at another
-    offset than it should have, at an earlier one when the topic was made anew."""
+    """Reads records and survives lost brokers.
+
+    ``on_remark(text)`` receives notes for the user, such as a lost connection; reading continues. ``on_positions``
+    receives the next offset of each partition after every fetch; it advances past offsets without records, too.
+    ``on_gap`` is that of ``Fetcher``.
+    """
 
     def __init__(
         self,
@@ -38,8 +41,9 @@ class Following:
     def records(
         self, positions: dict[TopicPartition, int], until: dict[TopicPartition, int] | None = None
     ) -> Iterator[Found | None]:
-        """From these offsets on; None now and then while nothing comes. ``until``: each partition up to its offset, or
-        for ever. Raises KafkaRefusal, CorruptData, and Unavailable after a minute without a broker."""
+        """Yields the records from ``positions`` on, and None after every fetch, so that the caller regains control
+        while no records arrive. With ``until``, each partition ends before that offset; without, reading never ends.
+        Raises KafkaRefusal, CorruptData, and Unavailable after a minute without a broker."""
         fetcher = Fetcher(self._cluster, positions, self._tell_gap)
         patience = Patience(self._cluster.clock, self._cluster.rng, RECONNECT_TIME_LIMIT_MS)
         is_broken = False
@@ -50,7 +54,7 @@ class Following:
                 yield None
             except Unavailable as trouble:
                 if not is_broken and not isinstance(trouble, KafkaNotReady):
-                    self._on_remark(f"{trouble}; waiting for it to come back")
+                    self._on_remark(f"{trouble}; retrying for {RECONNECT_TIME_LIMIT_MS // 1000} s")
                 is_broken = True
                 self._cluster.reconnect()
                 patience.wait_after(trouble)
@@ -70,16 +74,19 @@ class Following:
         self._on_gap(where, position, resumed)
         if resumed < position:
             self._on_remark(
-                f"partition {where.partition}: it ends before offset {position}, the topic was made anew"
+                f"partition {where.partition} ends before offset {position}: the topic was deleted and created again; "
+                f"continuing at offset {resumed}"
             )
         else:
-            self._on_remark(f"partition {where.partition}: the offsets {position} to {resumed - 1} are gone")
+            self._on_remark(
+                f"partition {where.partition}: the records at offsets {position} to {resumed - 1} were deleted"
+            )
 
     def last(
         self, partitions: list[TopicPartition], count: int
     ) -> tuple[list[Found], dict[TopicPartition, int]]:
-        """The last records of all the partitions together, by time, and where each goes on. Where compaction has left
-        gaps, it looks back further."""
+        """The last ``count`` records of all partitions together, sorted by timestamp, and the end offset of each
+        partition. Reads further back where compaction has left gaps."""
         ends = ends_of(self._cluster, partitions)
         if count == 0:
             return [], {key: each.end_offset for key, each in ends.items()}

@@ -1,6 +1,6 @@
-"""Consumer groups: which there are, who is in them, how far they have read; and changing that.
+"""Consumer groups: lists and describes them, reads and writes their committed offsets, and deletes them.
 
-Which partitions a member of a consumer group reads: the assignment of a protocol of type ``consumer``.
+A member's assignment, for groups with a protocol of type ``consumer``, is big endian:
 
 ====== ============== ============================================================================
 order  field          type
@@ -10,7 +10,7 @@ order  field          type
 3      user data      not read
 ====== ============== ============================================================================
 
-Big endian; later versions only add to the end. Bytes that do not fit are another assignor's business.
+Later versions only add fields at the end. Other bytes come from an assignor of another type and count as no partitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ _COUNT = Struct(">i")
 
 
 def assigned_partitions(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """None at all when ``assignment`` is no consumer's."""
+    """The partitions in a member's assignment; empty if ``assignment`` has another format."""
     try:
         return tuple(_read(bytes(assignment)))
     except (error, UnicodeDecodeError, ValueError):
@@ -73,7 +73,7 @@ def _read(data: bytes) -> list[TopicPartition]:
         (count,) = _COUNT.unpack_from(data, position)
         position += _COUNT.size
         if length < 0 or not 0 <= count <= (len(data) - position) // _COUNT.size:
-            raise ValueError(f"{count} partitions of a topic in {len(data) - position} bytes")
+            raise ValueError(f"{count} partitions of a topic cannot fit into {len(data) - position} bytes")
         found += [TopicPartition(name, number) for number in unpack_from(f">{count}i", data, position)]
         position += count * _COUNT.size
     return found
@@ -82,7 +82,7 @@ def _read(data: bytes) -> list[TopicPartition]:
 SUGGESTIONS_MAX = 3
 CHANCE_SHOWN = 8
 _NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""What a broker says of groups with a protocol younger than the request; they are listed all the same."""
+"""Errors of DescribeGroups for groups with the newer protocol (KIP-848); such groups are listed without members."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -94,7 +94,8 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Short, and enough to tell it from others: most member ids are a client id and 36 letters of chance."""
+        """A short name that distinguishes the member from others: the instance id, or the member id with its random
+        part, usually 36 characters after the client id, cut off after some characters."""
         if self.instance_id is not None:
             return self.instance_id
         chance = self.member_id.removeprefix(f"{self.client_id}-")
@@ -104,7 +105,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """``members`` None: the broker does not tell, as for groups of a younger protocol."""
+    """A consumer group; ``members`` None: the broker does not list them, as for groups with the KIP-848 protocol."""
 
     group_id: str
     state: str
@@ -118,19 +119,19 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def all_groups(cluster: Cluster) -> list[Group]:
-    """By name, with their members. Raises KafkaRefusal, KafkaNotReady."""
+    """All groups of the cluster, sorted by name, with their members. Raises KafkaRefusal, KafkaNotReady."""
     listed = cluster.patiently(lambda: _listed(cluster))
     described = _described(cluster, sorted(listed))
     return [_merged(group_id, listed[group_id], described.get(group_id)) for group_id in sorted(listed)]
 
 
 def find_group(cluster: Cluster, group_id: str) -> Group:
-    """Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
+    """The group of that name. Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
     return find_groups(cluster, [group_id])[0]
 
 
 def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[Group]:
-    """In the order asked for. Raises GroupUnknown for the first that is not there."""
+    """The groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
     listed = cluster.patiently(lambda: _listed(cluster))
     for group_id in group_ids:
         if group_id not in listed:
@@ -146,7 +147,7 @@ def _unknown(group_id: str, known: list[str]) -> GroupUnknown:
 
 
 def _listed(cluster: Cluster) -> dict[str, str]:
-    """Group → state. Every broker knows its own."""
+    """Group → state. Every broker is asked, because each lists only the groups that it coordinates."""
     cluster.learn([])
     states: dict[str, str] = {}
     for node_id in cluster.broker_ids:
@@ -194,7 +195,7 @@ def _merged(group_id: str, state: str, described: Group | None) -> Group:
 
 
 def committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Group → partition → the offset it goes on from. Raises KafkaRefusal, KafkaNotReady."""
+    """Group → partition → its committed offset. Raises KafkaRefusal, KafkaNotReady."""
     return cluster.patiently(lambda: _committed_offsets(cluster, group_ids))
 
 
@@ -220,7 +221,8 @@ def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
 
 
 def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """For a group without members. Raises KafkaRefusal (members came in the meantime), KafkaNotReady."""
+    """Commits offsets for a group without members. Raises KafkaRefusal, for example if the group has members, and
+    KafkaNotReady."""
     cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets))
 
 
@@ -246,7 +248,7 @@ def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicParti
 
 
 def delete_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, str]:
-    """Each by itself; those that were not deleted, and why."""
+    """Deletes each group independently. Returns group → reason for those that were not deleted."""
     refused: dict[str, str] = {}
     for node_id, theirs in cluster.coordinators_of(group_ids).items():
         request = DeleteGroupsRequest(groups_names=theirs)

@@ -1,7 +1,7 @@
-"""A topic as a mapping: of each key the newest value, kept up to date in the background.
+"""``siltstone.KeyedView``: a topic as a mapping from each key to its newest value, kept up to date by a thread.
 
-What the consumers of a compaction topic do by hand in RocketMQ's article: seek to the beginning, read on, look up. It
-reads any topic with keys; on one with ``cleanup.policy=compact`` the beginning is not far away.
+The view reads the topic from its beginning and then follows it. It works with any topic that has keys; with
+``cleanup.policy=compact`` there is less to read at the beginning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,23 +24,25 @@ from siltstone.runtime.randomness import Random, system_randomness
 
 CATCH_UP_SECONDS_MAX = 300.0
 CLOSE_SECONDS_MAX = 5.0
-"""A fetch waits half a second; only a thread that waits for a lost broker takes longer, and it is a daemon."""
+"""How long closing waits for the thread. A fetch takes half a second; only a thread that waits for a lost broker takes
+longer, and as a daemon thread it does not keep the process alive."""
 
 
 class KeyedViewTooLarge(InvalidRequest):
-    """The newest values of all keys take more memory than ``bytes_max``."""
+    """All keys and their newest values together take more memory than ``bytes_max``."""
 
 
 class KeyedViewNotEntered(InvalidRequest):
-    """Nothing was read yet: a view is used within ``with``."""
+    """The view was used before its ``with`` was entered, which reads the topic."""
 
 
 class KeyedViewOutdated(Stale):
-    """The topic was made anew: what the view holds is of another one, and it would miss the beginning of this one."""
+    """The topic was deleted and created again: the view holds records of the old topic and may have missed the
+    beginning of the new one."""
 
 
 class NotCaughtUp(Unavailable):
-    """The view did not reach the topic's end in time; it goes on trying."""
+    """The view did not reach the end of the topic within the time limit; it continues reading."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -55,12 +57,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 class KeyedView(Mapping[bytes, bytes]):
     """``with KeyedView("127.0.0.1:9092", "planes") as view: view[b"N14228"]``
 
-    Entering reads the topic from its beginning to its end as of then; from there on a thread follows it. A record
-    without value (a tombstone) removes its key; one without key is passed over. Equal keys belong into one partition,
-    where every Kafka producer puts them by itself; of a key that is in several the record that came last counts.
+    Entering the ``with`` reads the topic from its beginning to its current end; a thread follows it from there. A
+    record without a value (a tombstone) removes its key; a record without a key is skipped. All records of a key
+    should be in one partition, as every Kafka producer arranges; if they are in several, the record that was read
+    last counts.
 
-    Looking up and iterating raise what ended the following: KafkaRefusal, CorruptData, KeyedViewTooLarge,
-    KeyedViewOutdated, and Unavailable after a minute without a broker. Iteration is over the keys of one moment.
+    If the thread fails, looking up and iterating raise its error: KafkaRefusal, CorruptData, KeyedViewTooLarge,
+    KeyedViewOutdated, and Unavailable after a minute without a broker. Iterating uses a snapshot of the keys.
     """
 
     def __init__(
@@ -72,7 +75,8 @@ class KeyedView(Mapping[bytes, bytes]):
         clock: Clock | None = None,
         rng: Random | None = None,
     ) -> None:
-        """``bytes_max``: of keys and values together, each entry charged for its objects too."""
+        """``bytes_max`` limits the memory of all keys and values together, including the Python objects of each
+        entry."""
         self.topic = topic
         self._cluster = Cluster(
             parse_bootstrap(bootstrap_servers), clock or SystemClock(), rng or system_randomness()
@@ -103,7 +107,7 @@ class KeyedView(Mapping[bytes, bytes]):
         self.close()
 
     def close(self) -> None:
-        """What was read stays readable. Idempotent."""
+        """Stops following; the entries that were read remain available. May be called more than once."""
         self._is_closed = True
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS_MAX)
@@ -128,27 +132,28 @@ class KeyedView(Mapping[bytes, bytes]):
         return f"<KeyedView of {self.topic}: {len(self._entries):,} keys, {self._size_bytes:,} bytes>"
 
     def entry(self, key: bytes) -> Entry:
-        """With partition, offset and timestamp. Raises KeyError, and TypeError for a text: no key is one."""
+        """The newest record of a key: value, partition, offset and timestamp. Raises KeyError, and TypeError if
+        ``key`` is a str, because keys are bytes."""
         self._refuse_failed()
         _refuse_text(key)
         return self._entries[key]
 
     @property
     def size_bytes(self) -> int:
-        """As ``bytes_max`` counts."""
+        """The memory of all entries, counted as for ``bytes_max``."""
         return self._size_bytes
 
     @property
     def positions(self) -> dict[int, int]:
-        """By partition: the offset before which everything has been taken in."""
+        """Partition → its next offset; the view contains everything before it."""
         with self._changed:
             return {where.partition: offset for where, offset in self._positions.items()}
 
     # -- following
 
     def catch_up(self, seconds_max: float = CATCH_UP_SECONDS_MAX) -> None:
-        """Until everything is taken in that the topic holds now: what was acknowledged before the call is found after
-        it. Raises NotCaughtUp, and what ended the following."""
+        """Waits until the view contains every record that was acknowledged before this call. Raises NotCaughtUp after
+        ``seconds_max``, and the error of the thread if it has failed."""
         with Cluster(self._cluster.bootstrap, self._cluster.clock, self._cluster.rng) as asking:
             if find_topic(asking, self.topic).topic_id != self._topic_id:
                 self._fail(self._outdated())
@@ -157,7 +162,9 @@ class KeyedView(Mapping[bytes, bytes]):
             self._changed.wait_for(lambda: self._failure is not None or self._has_reached(ends), seconds_max)
             self._refuse_failed()
             if not self._has_reached(ends):
-                raise NotCaughtUp(f"{self!r} did not reach the end of its topic within {seconds_max:.0f} s")
+                raise NotCaughtUp(
+                    f"{self!r} did not reach the end of its topic within {seconds_max:.0f} s: try again"
+                )
 
     def _has_reached(self, ends: dict[TopicPartition, int]) -> bool:
         return all(self._positions[key] >= end for key, end in ends.items())
@@ -204,15 +211,16 @@ class KeyedView(Mapping[bytes, bytes]):
         self._size_bytes += _charged(key, entry)
         if self._size_bytes > self._bytes_max:
             raise KeyedViewTooLarge(
-                f"the newest values of {self.topic} take more than {self._bytes_max:,} bytes: give bytes_max, or keep "
-                "them elsewhere"
+                f"the keys and newest values of {self.topic} take more than {self._bytes_max:,} bytes: give a larger "
+                "bytes_max, or keep them elsewhere"
             )
         with self._changed:
             self._entries[key] = entry
 
     def _forget_before(self, where: TopicPartition, position: int, resumed: int) -> None:
-        """What came between was trimmed before it was read, and told of keys that the view still has: only what the
-        topic begins with now is known to be so."""
+        """Removes the partition's entries before ``resumed``. Records from ``position`` to ``resumed`` were deleted
+        before the view read them, and may have replaced or removed these entries. Raises KeyedViewOutdated if the
+        topic was created again."""
         if resumed < position:
             raise self._outdated()
         with self._changed:
@@ -222,7 +230,9 @@ class KeyedView(Mapping[bytes, bytes]):
                     del self._entries[key]
 
     def _outdated(self) -> KeyedViewOutdated:
-        return KeyedViewOutdated(f"{self.topic} was made anew while it was followed: enter a new view of it")
+        return KeyedViewOutdated(
+            f"topic {self.topic} was deleted and created again while the view followed it: make a new view"
+        )
 
     def _moved(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._changed:
@@ -232,7 +242,7 @@ class KeyedView(Mapping[bytes, bytes]):
     def _refuse_failed(self) -> None:
         if not self._has_begun:
             raise KeyedViewNotEntered(
-                f"{self.topic} is read when the view is entered: with KeyedView(…) as view"
+                f"the view of {self.topic} is empty until it is entered: write with KeyedView(…) as view"
             )
         if self._failure is not None:
             raise self._failure
@@ -240,7 +250,7 @@ class KeyedView(Mapping[bytes, bytes]):
 
 def _refuse_text(key: object) -> None:
     if isinstance(key, str):
-        raise TypeError(f"keys are bytes, such as {key.encode()!r}, not texts")
+        raise TypeError(f"keys are bytes, such as {key.encode()!r}, not str")
 
 
 def _charged(key: bytes, entry: Entry) -> int:

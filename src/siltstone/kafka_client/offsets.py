@@ -1,4 +1,4 @@
-"""Offsets of partitions: their ends, and where a time begins; and dropping what lies before one."""
+"""Offsets of partitions: finds their ends and the offset for a timestamp, and deletes the records before an offset."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,7 +22,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
 LATEST = -1
 EARLIEST = -2
 NEWEST = -3
-"""Instead of a time: the end, the start, the record with the largest timestamp."""
+"""Kafka's special timestamps: the end of the partition, its start, and the record with the largest timestamp."""
 
 NO_OFFSET = -1
 NO_REPLICA = -1
@@ -30,28 +30,29 @@ DELETE_TIME_LIMIT_MS = 30_000
 
 
 class FoundOffset(msgspec.Struct, frozen=True):
-    """``offset`` −1: there is no record of that time or later. ``timestamp_ms`` −1 for the two ends."""
+    """``offset`` is −1 if no record has the timestamp or a later one; ``timestamp_ms`` −1 for EARLIEST and LATEST."""
 
     offset: int
     timestamp_ms: int
 
 
 class Ends(msgspec.Struct, frozen=True):
-    """[start, end): the offsets of a partition."""
+    """The offsets of a partition, [start, end)."""
 
     start_offset: int
     end_offset: int
 
     @property
     def span(self) -> int:
-        """The most records there can be: compaction leaves gaps."""
+        """The number of offsets; the partition has at most as many records, fewer after compaction."""
         return self.end_offset - self.start_offset
 
 
 def offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, FoundOffset]:
-    """The first record of that time or later in each, or the end meant. Raises KafkaNotReady, KafkaRefusal."""
+    """The offset, in each partition, of the first record at or after ``timestamp_ms``, or of LATEST, EARLIEST or
+    NEWEST. Raises KafkaNotReady, KafkaRefusal."""
     left = sorted(partitions)
     return cluster.patiently(lambda: _offsets_at(cluster, left, timestamp_ms))
 
@@ -84,7 +85,7 @@ def _checked(cluster: Cluster, answer: ListOffsetsResponse) -> dict[TopicPartiti
 
 
 def refuse_partition_error(cluster: Cluster, code: int, partition: TopicPartition) -> None:
-    """Raises KafkaRefusal, or KafkaNotReady after which leaders are asked for again."""
+    """Raises KafkaRefusal or KafkaNotReady unless ``code`` is 0; forgets the leaders after KafkaNotReady."""
     try:
         refuse_error(code, f"partition {partition}")
     except KafkaNotReady:
@@ -93,7 +94,7 @@ def refuse_partition_error(cluster: Cluster, code: int, partition: TopicPartitio
 
 
 def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
-    """Raises KafkaNotReady, KafkaRefusal."""
+    """The start and end offsets of each partition. Raises KafkaNotReady, KafkaRefusal."""
     asked = list(partitions)
     starts = offsets_at(cluster, asked, EARLIEST)
     ends = offsets_at(cluster, asked, LATEST)
@@ -108,7 +109,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """What lies before the offsets is gone; where each partition begins now. Raises KafkaNotReady, KafkaRefusal."""
+    """Deletes the records before the given offsets; returns the new start offset of each partition. Raises
+    KafkaNotReady, KafkaRefusal."""
     return cluster.patiently(lambda: _delete_records(cluster, before))
 
 

@@ -1,4 +1,4 @@
-"""Asking again: for as long as a person waits, and less and less often."""
+"""Retries with growing pauses, up to a time limit that suits a person who waits for a command."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 PAUSE_MS_MIN = 50
 PAUSE_MS_MAX = 1_000
 TIME_LIMIT_MS = 15_000
-"""A coordinator that is loading or a leader that moves takes seconds; a person who waits longer wants to know why."""
+"""A coordinator takes seconds to load, a leader takes seconds to move; after that a person wants to see the reason."""
 
 
 class Patience:
-    """One wait: its pauses double, and it ends."""
+    """The retries of one operation: pauses double up to PAUSE_MS_MAX and end at the time limit."""
 
     def __init__(self, clock: Clock, rng: Random, time_limit_ms: float = TIME_LIMIT_MS) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Patience:
         self._failures = 0
 
     def wait_after(self, failure: Exception) -> None:
-        """Raises ``failure`` when the time is over."""
+        """Blocks for the next pause; raises ``failure`` if that would pass the time limit."""
         ceiling_ms = min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** min(self._failures, 10))
         self._failures += 1
         if self._clock.monotonic_ms() - self._began_ms + ceiling_ms > self._time_limit_ms:
@@ -34,13 +34,14 @@ class Patience:
         self._clock.block_ms(self._rng.uniform(ceiling_ms / 2, ceiling_ms))
 
     def restart(self) -> None:
-        """Something went well."""
+        """Starts the time limit and the pauses anew, after a success."""
         self._failures = 0
         self._began_ms = self._clock.monotonic_ms()
 
 
 def patiently(patience: Patience, attempt: Callable[[], T], *transient: type[Unavailable]) -> T:
-    """The first attempt that does not fail with one of these. Raises the last failure."""
+    """Repeats ``attempt`` while it raises one of ``transient``; returns its first result. Raises the last failure
+    when the time limit is over."""
     while True:
         try:
             return attempt()

@@ -1,4 +1,4 @@
-"""Topics: which there are, made, changed, deleted."""
+"""Topics: finds, creates and deletes them, and adds partitions."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -36,12 +36,12 @@ SUGGESTIONS_MAX = 3
 
 
 def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
-    """By name, those without a leader included."""
+    """All topics, sorted by name, including topics whose partitions have no leader."""
     return sorted(cluster.learn(None), key=lambda topic: topic.name or "")
 
 
 def find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataResponseTopic]:
-    """In the order asked for. Raises TopicUnknown for the first that is not there, KafkaRefusal."""
+    """The topics in the order of ``names``. Raises TopicUnknown for the first one that does not exist, KafkaRefusal."""
     return cluster.patiently(lambda: _find_topics(cluster, names))
 
 
@@ -50,37 +50,43 @@ def find_topic(cluster: Cluster, name: str) -> MetadataResponseTopic:
 
 
 def _find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataResponseTopic]:
-    told = {topic.name: topic for topic in cluster.learn(names)}
+    found = {topic.name: topic for topic in cluster.learn(names)}
     for name in names:
-        topic = told.get(name)
+        topic = found.get(name)
         if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise _unknown(cluster, name)
         refuse_error(topic.error_code, f"topic {name}")
-    return [told[name] for name in names]
+    return [found[name] for name in names]
 
 
 def _unknown(cluster: Cluster, name: str) -> TopicUnknown:
     known = [topic.name or "" for topic in cluster.learn(None)]
     near = get_close_matches(name, known, n=SUGGESTIONS_MAX)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"siltstone topics create {name} makes it"
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else f"siltstone topics lists them, siltstone topics create {name} creates it"
+    )
     return TopicUnknown(f"there is no topic {name}: {hint}")
 
 
 def partitions_of(topic: MetadataResponseTopic, numbers: Iterable[int] = ()) -> list[TopicPartition]:
-    """All, or those of these numbers. Raises PartitionUnknown."""
+    """All partitions of the topic, or those with the given numbers. Raises PartitionUnknown."""
     name = topic.name or ""
     known = sorted(partition.partition_index for partition in topic.partitions)
     wanted = sorted(set(numbers)) or known
     for number in wanted:
         if number not in known:
-            raise PartitionUnknown(f"topic {name} has no partition {number}: it has 0 to {known[-1]}")
+            raise PartitionUnknown(
+                f"topic {name} has no partition {number}: it has partitions 0 to {known[-1]}"
+            )
     return [TopicPartition(name, number) for number in wanted]
 
 
 def create_topic(
     cluster: Cluster, name: str, partitions: int | None, configs: dict[str, str]
 ) -> CreatableTopicResult:
-    """Raises KafkaRefusal, KafkaNotReady."""
+    """Creates a topic; ``partitions`` None: the broker's default number. Raises KafkaRefusal, KafkaNotReady."""
     topic = CreatableTopic(
         name=name,
         num_partitions=AS_THE_BROKER_LIKES if partitions is None else partitions,
@@ -94,7 +100,7 @@ def create_topic(
 
 
 def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bool = False) -> None:
-    """``count`` in all. Raises KafkaRefusal, KafkaNotReady."""
+    """Increases the number of partitions to ``count``. Raises KafkaRefusal, KafkaNotReady."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(
         topics=[topic], timeout_ms=CHANGE_TIME_LIMIT_MS, validate_only=validate_only
@@ -104,7 +110,7 @@ def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bo
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
-    """Each by itself; those that were not deleted, and why."""
+    """Deletes each topic independently. Returns topic → reason for those that were not deleted."""
     topics = [DeleteTopicState(name=name) for name in names]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=CHANGE_TIME_LIMIT_MS)
     results = cluster.ask(request, DeleteTopicsResponse).responses

@@ -1,11 +1,8 @@
-"""What we tell clients that we speak.
+"""The APIs and versions that the broker announces, and the ApiVersions responses that carry them.
 
-The ranges are those of Kafka 4.3. Several begin earlier than anybody needs, because librdkafka before 2.11.1 looks for
-exact versions in them: Fetch 4 and 10, JoinGroup and its kin 0.
-
-The answers to a connection's first question, as bytes made once per version.
-
-Read next: ``announced``, the table they are made from.
+The ranges are those of Kafka 4.3. Several begin at versions that no current client uses, because librdkafka before
+2.11.1 looks for certain versions in the ranges to detect features: Fetch 4 and 10, version 0 of JoinGroup and the
+other group APIs. Each response is encoded once per version and then reused. Read next: ``messages/api_versions.py``.
 """
 
 from collections.abc import Mapping
@@ -18,8 +15,8 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
-    # Versions 0 to 2 are announced and not spoken: with a minimum of 3, librdkafka before 2.11.1 sends what it should
-    # compress uncompressed, without a word (KAFKA-18659).
+    # Versions 0 to 2 are announced and not supported: with a minimum of 3, librdkafka before 2.11.1 silently does not
+    # compress (KAFKA-18659).
     ApiKey.PRODUCE: (0, 13),
     ApiKey.FETCH: (4, 18),
     ApiKey.LIST_OFFSETS: (1, 11),
@@ -37,7 +34,7 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
-    # Version 6 is not settled in Kafka 4.3.
+    # Version 6 is still unstable in Kafka 4.3.
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
@@ -53,14 +50,14 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
 
 @cache
 def api_versions_body(version: int) -> bytes:
-    """The body for a client that asks in a version we speak. Raises UnknownVersion."""
+    """The response body for an ApiVersions request in a supported version. Raises UnknownVersion."""
     return encode(ApiVersionsResponse(api_keys=[_row(key) for key in ANNOUNCED]), version)
 
 
 @cache
 def unsupported_version_body() -> bytes:
-    """The body for a client that asks in a later version: in version 0, which everybody reads, and with the one row
-    that says in which version to ask again."""
+    """The response body for an ApiVersions request in a later, unknown version. It is written in version 0, which every
+    client reads, and has one row: the versions of ApiVersions in which the client can ask again."""
     rows = [_row(ApiKey.API_VERSIONS)]
     return encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows), 0)
 

@@ -1,7 +1,7 @@
-"""Every API of the protocol, under the name Kafka gives it; the first field of each request.
+"""Every API of the protocol, under the name Kafka gives it; its number is the first field of each request.
 
-The numbers 4 to 7 were spoken between brokers and are gone. Which of the others we speak, and in which
-versions, is in ``announced``.
+Numbers 4 to 7 were used between brokers and were removed from Kafka. ``announced`` says which APIs this broker
+supports, and in which versions.
 """
 
 from enum import IntEnum

@@ -1,10 +1,13 @@
-"""What a broker refuses in a producer's batch by its header alone, before anything is written.
+"""Checks a producer's batch by its header alone, before it is appended.
 
-The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
-Two are ours: more records than fit are refused, since otherwise a header alone takes two thousand million offsets; and
-more than RECORDS_PER_BATCH_MAX, since nobody could read them in any time.
-Their order matters for the answer: what the CRC covers is judged only once the CRC holds, since a flipped bit is to
-be sent again and a wrong field is not. The rules that need the records themselves are in ``records.validating``.
+The rules are Kafka's: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords,
+LogValidator.validateBatch. Siltstone adds two. A record count that cannot fit into the batch's bytes is refused,
+because otherwise a header without records could use up two thousand million offsets. A batch of more than
+RECORDS_PER_BATCH_MAX records is refused, because reading it would take too long.
+
+The order of the checks decides which error the producer gets: fields under the CRC are checked only after the CRC,
+since a producer sends a batch with a flipped bit again, and gives up on a batch with a wrong field. The checks that
+need the records are in ``records.validation``.
 """
 
 from siltstone.kafka_protocol.batch_errors import (
@@ -37,16 +40,16 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORDS_PER_BATCH_MAX
 
 RECORD_BYTES_MIN = 7
-"""Of a record that is all null and empty: each of its fields takes a byte."""
+"""The size of a record with null key, null value and no headers: each of its seven fields takes a byte."""
 
 _JUDGED_BITS = CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT
 
 
 def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = True) -> BatchHeader:
-    """The header of the one batch that a producer sent for one partition, if it may be appended.
+    """Returns the header of the single batch that a producer sent for one partition, if it may be appended.
 
     ``batch_bytes_max`` is the topic's ``max.message.bytes``; zstd is allowed from Produce version 7 on. Raises the
-    errors of ``batch_errors``, those for records excepted.
+    errors of ``batch_errors``, except those of the records inside the batch.
     """
     if not buffer:
         raise NotOneBatch("no record batch for this partition; send one")
@@ -54,10 +57,10 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
     if header.magic != MAGIC or LENGTH_END + header.batch_length != len(buffer):
         _refuse_shape(buffer, header)
     if header.base_offset != 0:
-        raise OffsetNotZero(f"base offset {header.base_offset}; send 0, the broker gives offsets")
+        raise OffsetNotZero(f"base offset {header.base_offset}; send 0, the broker assigns offsets")
     if len(buffer) > batch_bytes_max:
         raise BatchTooLarge(
-            f"batch of {len(buffer)} bytes; this topic takes {batch_bytes_max} (max.message.bytes)"
+            f"batch of {len(buffer)} bytes; this topic allows at most {batch_bytes_max} (max.message.bytes)"
         )
     computed = checksum_of(buffer)
     if computed != header.crc:
@@ -66,14 +69,15 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
         )
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         raise RecordCountWrong(
-            f"{header.record_count} records with last offset delta {header.last_offset_delta}; it has to be one less"
+            f"{header.record_count} records with last offset delta {header.last_offset_delta}; "
+            "it must be one less than the number of records, and that at least 1"
         )
     if header.attributes & _JUDGED_BITS:
         _refuse_attributes(header, zstd_allowed)
     _refuse_count(header, len(buffer) - BATCH_HEADER_BYTES)
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise SequenceMissing(
-            f"sequence {header.base_sequence} of producer {header.producer_id}; it starts at 0"
+            f"sequence number {header.base_sequence} of producer {header.producer_id}; sequence numbers start at 0"
         )
     return header
 
@@ -93,7 +97,7 @@ def _refuse_attributes(header: BatchHeader, zstd_allowed: bool) -> None:
         )
     if header.is_log_append_time:
         raise LogAppendTimeFromClient(
-            "a batch that claims log append time; send create time, the broker sets the other"
+            "a batch with log append time from a client; send create time, only the broker sets log append time"
         )
     if header.codec > Codec.ZSTD:
         raise UnknownCodec(f"compression codec {header.codec} does not exist; use 0 to {Codec.ZSTD:d}")
@@ -104,7 +108,9 @@ def _refuse_attributes(header: BatchHeader, zstd_allowed: bool) -> None:
 def _refuse_count(header: BatchHeader, stored_bytes: int) -> None:
     records_bytes = DECOMPRESSED_BATCH_BYTES_MAX if header.codec else stored_bytes
     if header.record_count * RECORD_BYTES_MIN > records_bytes:
-        raise RecordCountWrong(f"{header.record_count} records in {records_bytes} bytes: fewer fit")
+        raise RecordCountWrong(
+            f"{header.record_count} records cannot fit into {records_bytes} bytes; correct the record count"
+        )
     if header.record_count > RECORDS_PER_BATCH_MAX:
         raise BatchTooLarge(
             f"batch of {header.record_count} records: send at most {RECORDS_PER_BATCH_MAX} in one"

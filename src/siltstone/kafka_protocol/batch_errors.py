@@ -1,80 +1,81 @@
 """What can be wrong with a record batch, one class per cause.
 
-The classes say what the producer does next (InvalidRequest: gives up or corrects; CorruptData: sends again);
-the broker has the one table from these causes to Kafka's error codes. Read next: ``batch_checks``.
+The base class says what the producer does next: after InvalidRequest it gives up or corrects the batch, after
+CorruptData it sends the batch again. The broker maps these classes to Kafka's error codes. Read next:
+``batch_checks``.
 """
 
 from siltstone.model.errors import CorruptData, InvalidRequest
 
-# -- bytes that are not what was sent or stored ------------------------------------------------------------
+# -- damaged bytes: the producer sends the batch again -------------------------------------------------------
 
 
 class TruncatedBatch(CorruptData):
-    """Fewer bytes than the header, or than the header says."""
+    """The bytes end before the header does, or before the length in the header says."""
 
 
 class BatchLengthWrong(CorruptData):
-    """The length in the header is impossible, or not that of the bytes given."""
+    """The length in the header is impossible, or differs from the number of bytes received."""
 
 
 class BatchChecksumWrong(CorruptData):
-    """The CRC-32C in the header is not that of the bytes from the attributes on."""
+    """The CRC-32C in the header differs from the CRC of the bytes from the attributes on."""
 
 
 class MalformedRecords(CorruptData):
-    """The records behind the header cannot be read as such."""
+    """The bytes after the header cannot be read as records."""
 
 
 class DecompressionFailed(CorruptData):
-    """The records behind the header are not what its codec writes."""
+    """The bytes after the header cannot be decompressed with the codec that the header names."""
 
 
-# -- batches that are whole and refused ----------------------------------------------------------------------
+# -- intact batches that are refused -------------------------------------------------------------------------
 
 
 class NotOneBatch(InvalidRequest):
-    """None or several where exactly one is expected."""
+    """There is no batch, or more than one, where exactly one is expected."""
 
 
 class UnsupportedMagic(InvalidRequest):
-    """A batch format that this program does not read: only magic 2 is."""
+    """The batch has an older format than magic 2, the only one that is supported."""
 
 
 class BatchTooLarge(InvalidRequest):
-    """Larger than the topic allows."""
+    """The batch has more bytes than the topic allows, or more records than any batch may have."""
 
 
 class OffsetNotZero(InvalidRequest):
-    """A producer has to leave offsets to the broker."""
+    """The base offset is not 0: the broker assigns offsets, a producer sends 0."""
 
 
 class RecordCountWrong(InvalidRequest):
-    """The number of records is not positive, or not that of the offsets, or not that of the records there."""
+    """The record count in the header is not positive, or contradicts the offsets in the header or the records."""
 
 
 class ControlBatchFromClient(InvalidRequest):
-    """Only a transaction coordinator writes control batches."""
+    """A client sent a control batch, which only a transaction coordinator may write."""
 
 
 class LogAppendTimeFromClient(InvalidRequest):
-    """Only the broker says when a batch was appended."""
+    """A client sent a batch with log append time, which only the broker may set."""
 
 
 class SequenceMissing(InvalidRequest):
-    """A producer id without a sequence number."""
+    """The batch has a producer id and no sequence number."""
 
 
 class UnknownCodec(InvalidRequest):
-    """A codec number that Kafka has not given out."""
+    """The header names a compression codec that Kafka does not define."""
 
 
 class CodecNotAllowed(InvalidRequest):
-    """zstd in a produce request older than version 7: consumers of that time cannot read it."""
+    """The batch is compressed with zstd in a Produce request older than version 7, whose consumers cannot read zstd."""
 
 
 class OffsetDeltaWrong(InvalidRequest):
-    """The offsets of a producer's records are not 0, 1, 2 …"""
+    """The offset deltas of a producer's records are not 0, 1, 2 …"""
 
 
 class DecompressedTooLarge(InvalidRequest):
-    """The records pass the limit of what is decompressed."""
+    """The records are larger after decompression than the limit allows."""

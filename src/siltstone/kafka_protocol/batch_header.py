@@ -1,4 +1,5 @@
-"""The 61 bytes before the records of a batch, magic 2: read, and patched where Kafka says the broker writes.
+"""The header of a record batch, magic 2: 61 bytes before the records. Read here, and patched in the fields that Kafka
+lets the broker write.
 
 Big endian.
 
@@ -6,23 +7,23 @@ Big endian.
 offset size field
 ====== ==== ===========================================================================================
 0      8    base offset
-8      4    length of what follows this field
+8      4    batch length: the bytes that follow this field
 12     4    partition leader epoch
 16     1    magic, 2
 17     4    CRC-32C of everything from byte 21 on
 21     2    attributes: bits 0–2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon
 23     4    last offset delta
-27     8    base timestamp in ms: what the timestamp deltas of the records are added to
-35     8    max timestamp in ms; with log append time that of every record
+27     8    base timestamp in ms: each record has a delta to it
+35     8    max timestamp in ms; with log append time the timestamp of every record
 43     8    producer id, -1 when none
 51     2    producer epoch
 53     4    base sequence, -1 when none
-57     4    record count; less than the offsets it spans once compaction has removed some
+57     4    record count; less than the number of offsets once compaction has removed records
 61     n    records, compressed as a whole
 ====== ==== ===========================================================================================
 
-Base offset and leader epoch lie before what the CRC covers: a producer's batch gets its place in the log without
-being summed again. Nothing here judges a batch; ``batch_checks`` does. Read next: ``records``.
+The CRC does not cover base offset and leader epoch, so the broker can assign them without computing the CRC again.
+Field values are checked in ``batch_checks``, not here. Read next: ``records``.
 """
 
 from enum import IntEnum
@@ -38,9 +39,9 @@ MAGIC = 2
 BATCH_HEADER = Struct(">qiibIhiqqqhii")
 BATCH_HEADER_BYTES = BATCH_HEADER.size
 LENGTH_END = 12
-"""Where the counting of ``batch_length`` begins."""
+"""The position from which ``batch_length`` counts."""
 CHECKED_FROM = 21
-"""Where the bytes under the CRC begin."""
+"""The position of the first byte that the CRC covers."""
 assert BATCH_HEADER_BYTES == 61
 
 CODEC_MASK = 0x07
@@ -54,7 +55,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 SEQUENCE_MASK = 0x7FFF_FFFF
-"""Sequence numbers count 0 … 2**31 - 1 and begin again."""
+"""Sequence numbers run from 0 to 2**31 - 1, then start again at 0."""
 
 _MAGIC_AT = 16
 _BASE_OFFSET = Struct(">q")
@@ -65,7 +66,7 @@ _MAX_TIMESTAMP = Struct(">q")
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed, by the number in its attributes."""
+    """The compression of a batch's records, by its number in the attributes."""
 
     NONE = 0
     GZIP = 1
@@ -75,7 +76,7 @@ class Codec(IntEnum):
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """All fields as they are written; the properties say what they mean."""
+    """All fields as they are encoded; the properties interpret them."""
 
     base_offset: int
     batch_length: int
@@ -101,12 +102,12 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end_offset(self) -> int:
-        """The offset of the next batch when no compaction has come between."""
+        """The offset after the last one of this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def codec(self) -> int:
-        """A Codec; a number above 4 is none."""
+        """The number of a Codec; a damaged header may have 5 to 7, which are not codecs."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -123,31 +124,32 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """The base timestamp is then the time from which tombstones may be removed; deltas are added to it all the
-        same."""
+        """Whether the base timestamp is the delete horizon: the time from which compaction may remove tombstones.
+        Timestamp deltas are relative to it all the same."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
     def last_sequence(self) -> int:
-        """-1 when the batch has no sequence."""
+        """The sequence number of the last record; -1 when the batch has no sequence numbers."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MASK
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at ``position``; its fields are not judged. Raises TruncatedBatch, UnsupportedMagic."""
+    """The header at ``position``; its fields are not checked. Raises TruncatedBatch, and UnsupportedMagic for an old
+    message that is shorter than a header."""
     if len(buffer) - position < BATCH_HEADER_BYTES:
         raise _no_header(buffer, position)
     return BatchHeader(*BATCH_HEADER.unpack_from(buffer, position))
 
 
 def _no_header(buffer: Buffer, position: int) -> TruncatedBatch | UnsupportedMagic:
-    """Messages of magic 0 and 1 may be shorter than our header, and their magic lies where ours does."""
+    """Messages of magic 0 and 1 may be shorter than a batch header; they have their magic at the same position."""
     available_bytes = len(buffer) - position
     if available_bytes > _MAGIC_AT and buffer[position + _MAGIC_AT] != MAGIC:
         return _unsupported(buffer[position + _MAGIC_AT])
-    return TruncatedBatch(f"{available_bytes} bytes hold no batch header of {BATCH_HEADER_BYTES}")
+    return TruncatedBatch(f"{available_bytes} bytes are too few for a batch header of {BATCH_HEADER_BYTES}")
 
 
 def _unsupported(magic: int) -> UnsupportedMagic:
@@ -155,35 +157,37 @@ def _unsupported(magic: int) -> UnsupportedMagic:
 
 
 def refuse_wrong_length(header: BatchHeader, available_bytes: int) -> None:
-    """Raises UnsupportedMagic (whose header means something else), BatchLengthWrong, TruncatedBatch."""
+    """Checks the length in the header. Raises UnsupportedMagic, since an older format has other fields there,
+    BatchLengthWrong and TruncatedBatch."""
     if header.magic != MAGIC:
         raise _unsupported(header.magic)
     if header.size_bytes < BATCH_HEADER_BYTES:
-        raise BatchLengthWrong(f"batch length {header.batch_length} is less than its header")
+        raise BatchLengthWrong(f"batch length {header.batch_length} is less than a batch header")
     if header.size_bytes > available_bytes:
-        raise TruncatedBatch(f"batch of {header.size_bytes} bytes, {available_bytes} there")
+        raise TruncatedBatch(f"batch of {header.size_bytes} bytes, only {available_bytes} are there")
 
 
 def checksum_of(buffer: Buffer) -> int:
-    """The CRC-32C that the header of this one batch should carry."""
+    """The CRC-32C that belongs into the header of the single batch in ``buffer``."""
     return crc32c([memoryview(buffer)[CHECKED_FROM:]])
 
 
 def patch_offset_and_epoch(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Gives the batch its place in the log, in place; its CRC stays right."""
+    """Writes the batch's base offset and leader epoch in place; its CRC stays valid."""
     _BASE_OFFSET.pack_into(buffer, 0, base_offset)
     _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, now_ms: int) -> None:
-    """Every record of this one batch was appended at ``now_ms``: in place, with a new CRC. Deltas stay, unused."""
+    """Sets log append time: ``now_ms`` becomes the timestamp of every record of the batch. Changes the header in place,
+    with a new CRC; the records keep their timestamp deltas, which readers then ignore."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, CHECKED_FROM)
     _ATTRIBUTES.pack_into(buffer, CHECKED_FROM, attributes | LOG_APPEND_TIME_BIT)
     patch_max_timestamp(buffer, now_ms)
 
 
 def patch_max_timestamp(buffer: bytearray | memoryview, max_timestamp_ms: int) -> None:
-    """For a producer that wrote another than its records have: in place, with a new CRC."""
+    """Corrects the max timestamp, in place and with a new CRC, for a producer that sent a wrong one."""
     _MAX_TIMESTAMP.pack_into(buffer, 35, max_timestamp_ms)
     patch_checksum(buffer)
 

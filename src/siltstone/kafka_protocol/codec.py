@@ -1,11 +1,11 @@
-"""Messages ⇄ bytes, for every API and version described in ``messages``.
+"""Decodes and encodes the body of every message that ``messages`` describes, in each of its versions.
 
-``decode`` and ``encode`` are the same for requests and responses, and know nothing of headers (``headers``).
+The functions are the same for requests and responses. Headers are separate (``headers``).
 
-Invariants: trailing bytes are ignored and unknown tagged fields skipped, as the protocol wants; anything else that
-does not fit is a MalformedMessage and never another exception; the memory taken is bounded by a multiple of the body's
-size and by MESSAGE_ELEMENTS_MAX, of a request by REQUEST_ELEMENTS_MAX. Fields that a version lacks are left out,
-whatever their value.
+Invariants: as the protocol demands, trailing bytes are ignored and unknown tagged fields are skipped; any other
+malformed input raises MalformedMessage and no other exception. The memory that decoding takes is bounded by a multiple
+of the body's size and by a number of array elements: REQUEST_ELEMENTS_MAX for requests, MESSAGE_ELEMENTS_MAX for
+responses. The encoder omits fields that the version lacks, whatever their value.
 
 Read next: ``notation`` and ``compiling``.
 """
@@ -22,8 +22,9 @@ M = TypeVar("M", bound=Message)
 
 
 def decode(message: type[M], version: int, body: Buffer) -> M:
-    """The message in ``body``, whose fields of bytes are slices of one copy of it: that makes the many small reads
-    cheaper and lets the receive buffer go. Raises MalformedMessage, UnknownVersion."""
+    """The message in ``body``. Fields of bytes are slices of one copy of ``body``: reading from bytes is faster than
+    from a memoryview, and the message does not keep the receive buffer alive. Raises MalformedMessage,
+    UnknownVersion."""
     decoder = decoder_of(message, version, False)
     try:
         return cast(M, decoder(bytes(body)))
@@ -32,7 +33,7 @@ def decode(message: type[M], version: int, body: Buffer) -> M:
 
 
 def decode_in_place(message: type[M], version: int, body: Buffer) -> M:
-    """The message in ``body``, whose fields of bytes are slices of ``body`` itself: for those that carry records.
+    """The message in ``body``. Fields of bytes are slices of ``body`` itself, so records are not copied.
 
     Raises MalformedMessage, UnknownVersion.
     """
@@ -44,12 +45,12 @@ def decode_in_place(message: type[M], version: int, body: Buffer) -> M:
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The body of ``message``. Raises UnencodableMessage, UnknownVersion."""
+    """Encodes ``message`` as the body of a request or response. Raises UnencodableMessage, UnknownVersion."""
     return b"".join(encode_pieces(message, version))
 
 
 def encode_pieces(message: Message, version: int) -> list[Buffer]:
-    """The body of ``message`` as buffers to be written one after another: record batches are not copied.
+    """Encodes ``message`` as buffers that are to be written one after another; record batches are not copied.
 
     Raises UnencodableMessage, UnknownVersion.
     """

@@ -1,7 +1,7 @@
 """Every error code of the protocol, under the name Kafka gives it.
 
-A code is written as an int16; the enum is an int, so it stands wherever a message has an ``error_code`` field.
-Which of our errors becomes which code is the broker's business, not this file's.
+A code is written as an int16; the enum is an int, so it can be the value of any ``error_code`` field. The broker
+decides which exception becomes which code.
 """
 
 from enum import IntEnum

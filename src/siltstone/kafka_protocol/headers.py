@@ -1,15 +1,15 @@
-"""What stands before a message: who it is for, and which answer belongs to which request.
-
-Neither holds the size of 4 bytes that goes before each frame when a request comes in; ``response_prefix`` writes it.
+"""The headers of requests and responses: they name the API and version, and match a response to its request.
 
 =================  ==========================================================================================
 request header     api key int16, api version int16, correlation id int32, client id (int16 length, or −1),
                    and tagged fields when the request is flexible
-response header    correlation id int32, and tagged fields when the response is flexible, save ApiVersions:
-                   a client that asks what we speak cannot know yet what the answer will look like
+response header    correlation id int32, and tagged fields when the response is flexible, except ApiVersions:
+                   its client does not know yet which versions the broker speaks
 =================  ==========================================================================================
 
-The client id keeps its int16 length in flexible requests for the same reason.
+The client id has an int16 length in flexible requests too, so that a broker can read it in versions that it does not
+know. The 4 bytes of a frame's size are not part of a header: the network has removed them from a request, and
+``response_prefix`` writes them before a response header.
 """
 
 from struct import Struct, error
@@ -27,7 +27,7 @@ _CORRELATION_ID = Struct(">i")
 _PLAIN_PREFIX = Struct(">ii")
 _FLEXIBLE_PREFIX = Struct(">iiB")
 NEVER = 1 << 15
-"""Above every version number, which is an int16."""
+"""A version above all others: version numbers are int16."""
 
 _FLEXIBLE_SINCE: dict[int, int] = {
     key: NEVER if request.flexible_since is None else request.flexible_since
@@ -45,7 +45,7 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]:
-    """The header of a request, and its body. The version may be one that is not spoken.
+    """The header of a request, and its body. The version may be one that is not supported.
 
     Raises MalformedMessage, UnknownApi.
     """
@@ -59,14 +59,17 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
     number, version, correlation_id, length = _REQUEST.unpack_from(frame)
     key = _KEYS.get(number)
     if key is None:
-        raise UnknownApi(f"api key {number}, version {version}: announce it, or describe it in messages")
+        raise UnknownApi(
+            f"api key {number}, version {version} is not supported: use an API that is announced"
+        )
     position = _REQUEST.size
     client_id = None
     if length >= 0:
         end = position + length
         if end > len(frame):
             raise ValueError(f"client id of {length} bytes, {len(frame) - position} left")
-        client_id = str(frame[position:end], "utf-8", "replace")  # as Java reads it; it is only shown
+        # As Java does: the client id is only displayed.
+        client_id = str(frame[position:end], "utf-8", "replace")
         position = end
     if version >= _FLEXIBLE_SINCE[key]:
         count, position = varint_at(frame, position)
@@ -75,7 +78,7 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """What a client writes before a body."""
+    """The header that a client writes before the body of its request."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     length = -1 if header.client_id is None else len(client_id)
     fixed = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length)
@@ -83,14 +86,14 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_prefix(api_key: int, api_version: int, correlation_id: int, body_bytes: int) -> bytes:
-    """Size and header of a response whose body has ``body_bytes``."""
+    """The frame size and the header of a response whose body has ``body_bytes``."""
     if api_version >= _FLEXIBLE_RESPONSE_SINCE[api_key]:
         return _FLEXIBLE_PREFIX.pack(5 + body_bytes, correlation_id, 0)
     return _PLAIN_PREFIX.pack(4 + body_bytes, correlation_id)
 
 
 def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tuple[int, memoryview]:
-    """The correlation id of a response, and its body. ``frame`` has no size. Raises MalformedMessage."""
+    """The correlation id of a response, and its body; ``frame`` comes without its size. Raises MalformedMessage."""
     view = memoryview(frame)
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)

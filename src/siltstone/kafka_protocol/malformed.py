@@ -1,19 +1,20 @@
-"""What can be wrong with bytes that should be a message, and with a message that should become bytes."""
+"""The errors of decoding and encoding messages, one class per cause."""
 
 from siltstone.model.errors import InvalidRequest
 
 
 class MalformedMessage(InvalidRequest):
-    """The bytes are no message of that class and version: close the connection they came from."""
+    """The bytes are not a message of the expected class and version: the reader closes the connection."""
 
 
 class UnknownVersion(InvalidRequest):
-    """The message has no such version: announce and ask for those it has."""
+    """The message is not described in that version: announce, and ask for, only the versions that are described."""
 
 
 class UnknownApi(InvalidRequest):
-    """A request for an API that is not described here: close the connection it came from."""
+    """The request names an API that ``messages`` does not describe: the broker closes the connection."""
 
 
 class UnencodableMessage(InvalidRequest):
-    """A value has no place in the version to be written: a number out of range, a null that may not be."""
+    """The message holds a value that the version cannot express: a number out of range, or null in a field that is not
+    nullable."""

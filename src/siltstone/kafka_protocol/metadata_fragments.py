@@ -1,7 +1,8 @@
-"""A Metadata response put together from topics that were written before.
+"""Builds a Metadata response from topics that were encoded earlier.
 
-Every client asks for all its topics every few minutes; a thousand of them take several milliseconds to write, and
-hardly ever differ from the last time. What is joined here is byte for byte what ``codec.encode`` makes.
+Every client requests the metadata of all its topics every few minutes. Encoding a thousand topics takes several
+milliseconds, and they have rarely changed since the last request, so the broker keeps each topic's bytes. The response
+equals, byte for byte, what ``codec.encode`` returns.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,15 @@ from siltstone.kafka_protocol.notation import Number
 
 
 def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
-    """The topic as it stands in a response of the version. Raises UnencodableMessage, UnknownVersion."""
+    """The bytes of the topic inside a response of that version. Raises UnencodableMessage, UnknownVersion."""
     alone = encode(MetadataResponse(topics=[topic]), version)
     before, after = _around(version)
     return alone[before + len(_count(1, version)) : len(alone) - after]
 
 
 def encode_with_topics(response: MetadataResponse, topics: Sequence[bytes], version: int) -> bytes:
-    """``response``, whose own topics do not count, with those that ``encode_topic`` wrote in the same version."""
+    """Encodes ``response`` with ``topics``, which ``encode_topic`` has encoded in the same version, instead of its own
+    topics."""
     rest = encode(replace(response, topics=[]), version)
     _, after = _around(version)
     end = len(rest) - after
@@ -34,14 +36,14 @@ def encode_with_topics(response: MetadataResponse, topics: Sequence[bytes], vers
 
 
 def _count(topics: int, version: int) -> bytes:
-    """Before an array stands its length; a compact one is a varint of one more."""
+    """The length that precedes the array of topics: an int32, or in flexible versions a varint of the length plus 1."""
     return varint(topics + 1) if is_flexible(MetadataResponse, version) else topics.to_bytes(4, "big")
 
 
 @cache
 def _around(version: int) -> tuple[int, int]:
-    """Bytes before the array of topics in an otherwise empty response, and after it in every one: what follows the
-    topics is of fixed size, and no tagged field is."""
+    """How many bytes precede the array of topics in an otherwise empty response, and how many follow it in every
+    response: all fields after the topics have a fixed size, and the message has no tagged fields."""
     flexible = is_flexible(MetadataResponse, version)
     fields = layout_of(MetadataResponse, version, flexible).group.fields
     names = [field.name for field in fields]

@@ -8,11 +8,12 @@
         topic_id: Annotated[Uuid, Versions(10)] = NO_UUID
         partitions: list[MetadataResponsePartition] = []
 
-A field stands in every version of its message unless ``Versions`` says otherwise; ``| None`` means nullable in
-every one of them unless ``NullableSince`` says otherwise; ``Tag`` makes it a tagged field. The order of the fields
-is that of the wire. What a version lacks has its default after decoding and is left out when encoding.
+Every version of the message has the field unless ``Versions`` limits it. ``| None`` makes the field nullable in every
+version, or from the version that ``NullableSince`` names. ``Tag`` makes it a tagged field. Fields are declared in the
+order in which they are written. A field that a version lacks has its default value after decoding and is not encoded.
 
-Read next: ``messages/metadata.py`` for an example, ``compiling.layout`` for what becomes of it.
+Read next: ``messages/metadata.py`` for an example, ``compiling.layout`` for how a description is resolved for one
+version.
 """
 
 from typing import Annotated, ClassVar, TypeAlias
@@ -23,22 +24,22 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model.buffers import Buffer
 
 NO_UUID = bytes(16)
-"""Kafka's "no id"."""
+"""The id that Kafka writes where there is none."""
 
 TEXT_BYTES_MAX = 32_767
-"""Of a string in every version, though only the older ones have no room for more: what came in a newer version is
-written in older ones too, and Java reads no longer ones in any."""
+"""The longest string in any version. Only older versions have an int16 length; but a string that was received in a
+newer version is also written in older ones, and Kafka's Java readers refuse longer strings in every version."""
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A field of fixed size: its code in the struct module, and its size."""
+    """A field of fixed size; ``code`` is its format character in the struct module."""
 
     code: str
     size_bytes: int
 
 
 class Versions(msgspec.Struct, frozen=True):
-    """The versions of the message in which the field stands; both ends belong to it."""
+    """The versions of the message that have the field, both ends included; ``until`` None: all later versions."""
 
     since: int
     until: int | None = None
@@ -51,13 +52,13 @@ class NullableSince(msgspec.Struct, frozen=True):
 
 
 class Tag(msgspec.Struct, frozen=True):
-    """The field is a tagged one: left out when it has its default value."""
+    """The field is tagged: it is written only when its value differs from its default."""
 
     number: int
 
 
 class Gathered(msgspec.Struct, frozen=True):
-    """The bytes are given as a list of buffers and never joined."""
+    """The value is a list of buffers, which are written one after another and never joined."""
 
 
 Int8: TypeAlias = Annotated[int, Number("b", 1)]
@@ -66,15 +67,16 @@ Int32: TypeAlias = Annotated[int, Number("i", 4)]
 Int64: TypeAlias = Annotated[int, Number("q", 8)]
 Uuid: TypeAlias = Annotated[bytes, Number("16s", 16)]
 Bytes: TypeAlias = Buffer
-"""After decoding, a memoryview slice."""
+"""The decoder returns a memoryview slice."""
 Records: TypeAlias = Buffer
-"""Record batches, one after another: as Bytes on the wire."""
+"""Record batches, one after another; encoded like Bytes."""
 RecordPieces: TypeAlias = Annotated[list[Buffer], Gathered()]
-"""The same from many places: what is encoded has each of them as a piece of its own."""
+"""Record batches as a list of buffers; the encoder returns each buffer as a piece of its own, without copying it."""
 
 
 class Structure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A group of fields inside a message. Messages hold no cycles, so the collector may leave them alone."""
+    """A named set of fields inside a message. Messages hold no reference cycles, so the garbage collector does not
+    track them."""
 
 
 class Message(Structure, frozen=True, kw_only=True):
@@ -82,6 +84,6 @@ class Message(Structure, frozen=True, kw_only=True):
 
     api_key: ClassVar[ApiKey]
     versions: ClassVar[tuple[int, int]]
-    """Lowest and highest, both spoken."""
+    """The lowest and the highest version that are described."""
     flexible_since: ClassVar[int | None]
     """The first version with compact lengths and tagged fields; None if there is none."""

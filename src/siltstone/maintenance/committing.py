@@ -1,8 +1,9 @@
-"""The one commit of a compaction, of whatever kind, and its three outcomes (rule 5).
+"""The one commit of a compaction, which all kinds share, and its three outcomes (rule 5).
 
-done      the new objects stand in the place of the old ones
-refused   nothing changed: what was uploaded may be deleted at once
-unknown   asked again; nothing is deleted, be the last answer a refusal: an attempt before it may have happened
+done      the new objects replace the old ones
+refused   nothing changed, so the uploaded objects are deleted at once
+unknown   the commit is retried; after an unknown outcome the uploaded objects are never deleted, even when a retry is
+          refused, because an earlier try may have been applied
 """
 
 import logging
@@ -31,11 +32,13 @@ AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
 
 
 class CompactionOutcomeUnknown(Unavailable):
-    """Whether the commit happened could not be found out. Both is safe: what was not committed is swept away."""
+    """The metadata store did not say whether the commit was applied. Either way no data is lost: the sweep deletes
+    objects that were not committed."""
 
 
 def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) -> None:
-    """Raises the Refusal, or CompactionOutcomeUnknown."""
+    """Commits the outputs of a compaction, and retries while the outcome is unknown. ``store`` holds the outputs.
+    Raises the Refusal, or CompactionOutcomeUnknown."""
     uncertain = False
     for attempt in range(ATTEMPTS_MAX):
         try:
@@ -54,20 +57,21 @@ def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) 
         else:
             return
     raise CompactionOutcomeUnknown(
-        f"the metadata log did not answer {ATTEMPTS_MAX} times; look at the next round, nothing is lost either way"
+        f"the metadata store did not answer {ATTEMPTS_MAX} tries to commit the compaction of objects"
+        f" {list(command.compacted[:10])}: it may have been applied; nothing is lost either way, the next plan shows it"
     )
 
 
 def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:
-    """Whether another driver replaced some of them since the plan was made. Raises CompactedObjectsNotFound."""
+    """Raises CompactedObjectsNotFound when another driver has replaced some of the objects since the plan was made."""
     gone = [object_id for object_id in compacted if committed_object(image, object_id) is None]
     if gone:
         raise CompactedObjectsNotFound(f"objects {gone[:10]} were compacted by another driver; plan again")
 
 
 def _check_coverage(context: MaintenanceContext, command: AnyCommit) -> None:
-    """The decision checks the same; finding it here spares the log a refusal. Raises CompactedObjectsNotFound,
-    CoverageNotMatched."""
+    """Checks what the commit's decision will check again, because a refusal here costs the metadata store nothing.
+    Raises CompactedObjectsNotFound, CoverageNotMatched."""
     image = context.metadata.refresh()
     check_sources(image, command.compacted)
     check_coverage(
@@ -84,7 +88,8 @@ def _new_objects(command: AnyCommit) -> list[NewObject]:
 
 
 def _delete_outputs(command: AnyCommit, store: ObjectStore) -> None:
-    """Best effort, so that the space is free before the time limit; what is left, the sweep finds."""
+    """Deletes the outputs, so that their space is free before their time limit. What cannot be deleted now is deleted
+    by the sweep."""
     keys = [object_key(new.object_id) for new in _new_objects(command)]
     try:
         for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):

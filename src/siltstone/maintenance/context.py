@@ -1,6 +1,8 @@
 """What every kind of maintenance works with: the metadata, the buckets, time and chance. No broker and no Spark (rule
 10)."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from siltstone.maintenance.pressure import Measured, measure
@@ -12,6 +14,9 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
 
+OnProgress = Callable[[int, int], None]
+"""Called from time to time by a long step, with (parts done, parts in all): tasks, indexes, objects."""
+
 
 class MaintenanceContext(msgspec.Struct, frozen=True):
     metadata: MetadataClient
@@ -19,11 +24,12 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     clock: Clock
     rng: Random
     quota_bytes: int = 0
-    """Most bytes that all objects together may have; 0 means no limit."""
+    """All objects together may have at most this many bytes; 0 means no limit."""
     disks: Disks = SystemDisks()
 
     def space(self) -> Measured:
-        """The space on the disks and in the quota that a copy would use, as of the newest image."""
+        """The space on the disks and in the quota from which a copy would take, by the newest image that this client
+        has read."""
         return measure(self.metadata.image, self.buckets.urls, self.disks, self.quota_bytes)
 
 

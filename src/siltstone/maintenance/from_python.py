@@ -1,5 +1,7 @@
-"""``siltstone.maintenance.plan(store)``: maintenance for notebooks and programs. What a store is, is a protocol here:
-the one that ``siltstone.open_store`` gives lives on a higher floor."""
+"""``siltstone.maintenance.plan(store)``: maintenance for notebooks and programs.
+
+``MaintainedStore`` is a protocol, because the store that ``siltstone.open_store`` returns lives on a higher floor.
+"""
 
 from collections.abc import Collection
 from typing import Any, Protocol
@@ -33,9 +35,10 @@ def plan(
     topics: Collection[str] | None = None,
     force: bool = False,
 ) -> "MaintenancePlan":
-    """What maintenance would do now, and why. Writes nothing, starts no Spark. ``kinds`` and ``topics``: only these.
-    ``force``: what waits for an interval or a threshold is done too. Raises InvalidRequest for a kind or a topic that
-    is none.
+    """Plans what maintenance would do now, and why. Writes nothing and starts no Spark.
+
+    ``kinds`` and ``topics`` limit the plan to these; ``force`` also plans what would otherwise wait for an interval
+    or a threshold. Raises InvalidRequest for an unknown kind or topic.
 
     >>> with siltstone.open_store("./siltstone-data") as store:
     ...     plan = siltstone.maintenance.plan(store)
@@ -51,7 +54,7 @@ def plan(
 
 
 class MaintenancePlan:
-    """A readable table in a terminal and in a notebook. ``kinds``: the same as values."""
+    """A plan that ``run`` carries out. It prints as a table, in a notebook too; ``kinds`` has the same as values."""
 
     def __init__(
         self, store: MaintainedStore, names: tuple[str, ...], scope: Scope, planned: Overview
@@ -66,7 +69,7 @@ class MaintenancePlan:
         return self._planned.kinds
 
     def __len__(self) -> int:
-        """Units."""
+        """The number of units."""
         return self._planned.unit_count
 
     def __bool__(self) -> bool:
@@ -81,10 +84,12 @@ class MaintenancePlan:
     def run(
         self, spark: Any = None, *, max_bytes: int | None = None, max_seconds: float | None = None
     ) -> "MaintenanceReport":
-        """Does it. ``spark``: a SparkSession, or a master such as ``"local[*]"``, which is started when something needs
-        it; None: in this process. Each kind is planned anew when its turn comes, since those before it change what
-        there is to do. What fails is in the report and set aside; raises Unavailable when the metadata cannot be
-        reached, and InvalidRequest for a Spark that cannot be."""
+        """Carries the plan out. Each kind is planned again when its turn comes, because the kinds before it change what
+        there is to do.
+
+        ``spark`` is a SparkSession, or a master such as ``"local[*]"`` that is started when the first task needs it, or
+        None to run tasks in this process. Units that fail are in the report and are set aside. Raises Unavailable when
+        the metadata cannot be reached, and InvalidRequest for a master that cannot be used."""
         runner = LateRunner(lambda: self._store.open_runner(spark))
         budget = Budget(bytes_max=max_bytes, seconds_max=max_seconds)
         driver = Driver(self._store.context, runner.start, self._scope, budget)
@@ -96,7 +101,7 @@ class MaintenancePlan:
 
 
 class MaintenanceReport(msgspec.Struct, frozen=True):
-    """``runs``: of each kind, in their order."""
+    """``runs`` are the reports of the runs, in the order in which they were done."""
 
     runs: tuple[RunReport, ...]
 

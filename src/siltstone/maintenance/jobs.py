@@ -1,8 +1,8 @@
-"""A maintenance job: at most one driver of a kind at work, under a lease that is renewed while it is.
+"""Maintenance jobs: a job lets at most one driver work on a kind, under a lease that the driver renews while it works.
 
-The lease only keeps drivers from working for nothing. What keeps two of them from doing harm is the commit, which is
-refused when its job does not run any more. A driver looks at its job between renewals too, so that it ends soon after
-somebody cancelled it or took it over.
+The lease only saves drivers from doing the same work twice. Harm is prevented by the commit, which is refused when its
+job does not run any more. Between renewals the driver also reads the job's state, so it ends soon after the job was
+cancelled or taken over.
 """
 
 import logging
@@ -23,14 +23,14 @@ from siltstone.model.limits import JOB_LOOKED_AT_MS
 log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
-"""So that one renewal may fail and the next still comes in time."""
+"""When one renewal fails, the next one still comes in time."""
 
 OnLost = Callable[[str], None]
 
 
 class RunningJob:
-    """``report`` is what people will find in the list of jobs. ``has_succeeded`` False: the job ended before its work
-    did, though nothing was raised."""
+    """``report`` is shown in the list of jobs. ``has_succeeded`` is False when the job ended before its work did,
+    though nothing was raised."""
 
     def __init__(self, job_id: int) -> None:
         self.job_id = job_id
@@ -42,14 +42,15 @@ class RunningJob:
 def running_job(
     context: MaintenanceContext, kind: str, lease_ms: int, description: str, on_lost: OnLost | None = None
 ) -> Iterator[RunningJob]:
-    """Starts the job, renews its lease, finishes it: failed when the body raises. Raises JobRunning. ``on_lost`` hears,
-    in a thread of its own, why the job is not ours any more."""
+    """Starts the job, renews its lease, and finishes it at the end: as failed when the body raises. ``on_lost`` is
+    called from the thread that renews the lease, with the reason, when the job was cancelled or taken over. Raises
+    JobRunning."""
     driver = f"{platform.node()} process {os.getpid()}"
     job = RunningJob(context.metadata.execute(StartJob(kind, driver, lease_ms, description)))
     ended = Event()
     keeper = Thread(
         target=_keep,
-        args=(context.metadata, job.job_id, lease_ms, ended, on_lost or _nobody),
+        args=(context.metadata, job.job_id, lease_ms, ended, on_lost or _ignored),
         name=f"lease-{job.job_id}",
         daemon=True,
     )
@@ -66,7 +67,7 @@ def running_job(
     _finish(context.metadata, FinishJob(job.job_id, job.has_succeeded, job.report))
 
 
-def _nobody(_reason: str) -> None:
+def _ignored(_reason: str) -> None:
     return None
 
 
@@ -78,18 +79,19 @@ def _keep(metadata: MetadataClient, job_id: int, lease_ms: int, ended: Event, on
             if ended.wait(renewal_ms / looks / 1000):
                 return
             if (reason := _why_lost(metadata, job_id)) is not None:
-                log.warning("job %d is not ours any more: %s", job_id, reason)
+                log.warning("job %d is lost, its run is cancelled: %s", job_id, reason)
                 on_lost(reason)
                 return
         _renew(metadata, job_id, lease_ms)
 
 
 def _why_lost(metadata: MetadataClient, job_id: int) -> str | None:
-    """None when it runs, and when that cannot be told now: renewals complain of it."""
+    """The reason why the job does not run any more. None when it runs, and when the metadata cannot be reached: the
+    next renewal logs that."""
     with suppress(SiltstoneError):
         job = metadata.refresh().jobs.get(job_id)
         if job is None or job.state is not JobState.RUNNING:
-            return f"job {job_id} {job.report if job and job.report else 'was ended by somebody else'}"
+            return f"job {job_id} {job.report if job and job.report else 'was ended by another process'}"
     return None
 
 
@@ -103,6 +105,7 @@ def _renew(metadata: MetadataClient, job_id: int, lease_ms: int) -> None:
 
 
 def _finish(metadata: MetadataClient, command: FinishJob) -> None:
-    """What the job did stands without it; unfinished, it is taken over when its lease has passed."""
+    """When this fails nothing is lost: what the job committed stands, and the job is taken over when its lease has
+    passed."""
     with suppress(SiltstoneError):
         metadata.execute(command)

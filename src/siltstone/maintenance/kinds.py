@@ -1,8 +1,8 @@
 """All kinds of maintenance, in the order that frees space first.
 
-The sweep deletes at once what is due. Retention makes bytes dead and reads little, so it comes before the deletion of
-dead objects, which reads nothing. Then what copies: few live bytes first, all stream set objects, keys, small stream
-objects, and last what is worth a rewrite only once a day.
+The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
+Then come the kinds that copy: minor collections (few live bytes), stream set object compaction, key compaction, stream
+object compaction, and last major collections, which are worth doing once a day.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,13 +52,14 @@ KIND_NAMES = (
 )
 
 FREEING = frozenset(KIND_NAMES) - COPYING
-"""Kinds that copy nothing. In a service they have a thread of their own: no long run keeps space from being freed
-(GC14)."""
+"""Kinds that copy nothing. In a service they run in a thread of their own, so that no long copy delays the freeing of
+space (GC14)."""
 
 
 def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[Kind]:
-    """Those named, or all, in their order. Raises InvalidRequest."""
+    """The kinds of these names, or all kinds when no name is given, in the order of ``KIND_NAMES``. Raises
+    InvalidRequest."""
     wanted = frozenset(names) or frozenset(KIND_NAMES)
     if unknown := sorted(wanted - frozenset(KIND_NAMES)):
-        raise InvalidRequest(f"there is no kind {unknown[0]}; there are {', '.join(KIND_NAMES)}")
+        raise InvalidRequest(f"there is no kind named {unknown[0]}; the kinds are {', '.join(KIND_NAMES)}")
     return [kind for kind in all_kinds(settings) if kind.name in wanted]

@@ -1,8 +1,8 @@
-"""Planned units as a table: for a terminal, for a notebook. Pure.
+"""The overview: what maintenance would do now, that is the plans of all kinds, as a value and as a table.
 
-What maintenance would do now: the plans of all kinds, as a value and as a table that one can read.
-
-``siltstone.maintenance.plan(store)`` makes it; ``siltstone maintain plan`` and ``explain`` show it.
+``overview`` plans every kind and writes nothing. ``siltstone.maintenance.plan(store)`` returns an overview, and
+``siltstone maintain plan`` and ``explain`` print one. ``table_of`` and ``html_of`` make tables for a terminal and for a
+notebook.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from siltstone.model.errors import SiltstoneError, Unavailable
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
 RIGHT = frozenset({"reads", "writes", "objects"})
 ROWS_SHOWN_MAX = 60
-"""Of thousands one reads the first, which are done first."""
+"""A table shows at most this many rows. They are the units that would be done first."""
 
 NOTHING = "Nothing to do."
 
@@ -44,7 +44,7 @@ def row_of(kind: str, unit: PlannedUnit) -> Row:
 
 
 def objects_words(unit: PlannedUnit) -> str:
-    """Before and after."""
+    """How many objects there are before and after the unit, such as ``12 → 1``."""
     if not unit.objects_before and not unit.objects_after:
         return ""
     return f"{unit.objects_before:,} → {unit.objects_after:,}"
@@ -90,7 +90,7 @@ def _size(size_bytes: int) -> str:
 
 
 WHOLE = "all"
-"""Stands where a unit's name would: what is said is said of the kind."""
+"""The name of a table row that is about the kind as a whole, not about one unit."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -103,8 +103,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class KindOverview(msgspec.Struct, frozen=True):
-    """``units`` would be done, in this order; ``waiting`` are set aside; ``unplanned`` stays as it is, with the reason.
-    ``trouble``: why no plan could be made."""
+    """What one kind would do: ``units`` in this order. ``waiting`` are units that are set aside; ``unplanned`` names
+    what the kind would not change, each with the reason. ``trouble`` says why no plan could be made."""
 
     kind: str
     units: tuple[PlannedUnit, ...] = ()
@@ -131,8 +131,8 @@ class Overview(msgspec.Struct, frozen=True):
 def overview(
     context: MaintenanceContext, kinds: Iterable[Kind], scope: Scope, on_told: OnTold | None = None
 ) -> Overview:
-    """Reads the metadata and objects' indexes; writes nothing. Raises Unavailable when the metadata cannot be
-    reached."""
+    """Plans the kinds one by one: reads the metadata and objects' indexes, writes nothing. Raises Unavailable when the
+    metadata cannot be reached."""
     context.metadata.refresh()
     return Overview(tuple(_of_kind(context, kind, scope, on_told) for kind in kinds))
 

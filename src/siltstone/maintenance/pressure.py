@@ -1,15 +1,16 @@
-"""Pressure: what stops when a disk or a quota fills up, and what goes on (BookKeeper, GC17, GC18).
+"""Pressure: which kinds of maintenance wait when a disk or the quota fills up (BookKeeper, GC17, GC18).
 
 =========  ===================  =====================================================================
 use        pressure             what it means
 =========  ===================  =====================================================================
 < 0.90     NONE                 everything runs
 >= 0.90    WARN                 major collections wait
->= 0.95    FULL                 whatever copies waits; what deletes and what only trims never does
+>= 0.95    FULL                 all kinds that copy wait; kinds that delete or trim never wait
 =========  ===================  =====================================================================
 
-It is judged anew each time, so whatever stopped goes on by itself once the use is below. A copy needs space before it
-frees any: a forced run may copy at FULL, as much as there is room for, the smallest live ratio first.
+The pressure is measured before every plan, so a kind that waited continues by itself once the use is lower. A copy
+needs space before it frees any: a forced run may copy at FULL, as much as there is room for, the smallest live ratio
+first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +32,7 @@ class Pressure(IntEnum):
 
 
 class Space(msgspec.Struct, frozen=True):
-    """``name``: of the disk or the quota, for people."""
+    """A disk or the quota. ``name`` is the one shown in reasons and in the status."""
 
     name: str
     used_bytes: int
@@ -53,7 +54,7 @@ class Space(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The spaces that a copy would take room of; none when nothing limits it."""
+    """The spaces from which a copy would take room; empty when nothing limits copies."""
 
     spaces: tuple[Space, ...] = ()
 
@@ -67,16 +68,16 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def room_bytes(self) -> int | None:
-        """What copies may take in all; None: nothing limits it."""
+        """The bytes that all copies together may take; None when nothing limits them."""
         return min((each.room_bytes for each in self.spaces), default=None)
 
     def why_waits(self, kind: str, *, is_forced: bool = False) -> str:
-        """Why the kind is not to run now; empty when it may. A forced run does what there is room for."""
+        """The reason why the kind has to wait; empty when it may run. A forced run never waits."""
         stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in STOPPED_BY_WARN)
         fullest = self.fullest
         if kind not in COPYING or is_forced or not stops or fullest is None:
             return ""
-        return f"{fullest.name} is {fullest.use:.1%} full: {kind} copies, and waits until there is more room"
+        return f"{fullest.name} is {fullest.use:.1%} full: {kind} copies data, so it waits until there is more room"
 
 
 COPYING = frozenset({"minor-gc", "sso-compaction", "key-compaction", "so-compaction", "major-gc"})
@@ -88,8 +89,9 @@ STOPPED_BY_WARN = frozenset({"major-gc"})
 def measure(
     image: MetadataImage, bucket_urls: Mapping[int, str], disks: Disks, quota_bytes: int = 0
 ) -> Measured:
-    """Disks of the buckets that are folders, each once, and the quota, if there is one (0: none) for all objects
-    together: destroyed ones count, they are not deleted yet. A folder that cannot be asked limits nothing."""
+    """Measures the disk of each bucket that is a folder, and the quota when there is one (0 means none). All objects
+    count towards the quota, destroyed ones too, since they are not deleted yet. A folder whose disk cannot be read
+    limits nothing."""
     spaces = [*_of_folders(bucket_urls.values(), disks)]
     if quota_bytes:
         held = sum(metadata.size_bytes for metadata in image.objects.values())

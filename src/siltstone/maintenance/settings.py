@@ -1,16 +1,11 @@
-"""What a compaction may use, as a value. Every default is a limit with its reason in ``model.limits``.
+"""The settings of all kinds of maintenance, as frozen values. Every default is a limit with its reason in
+``model.limits``.
 
-The settings of garbage collection, as a value. Every default is a limit with its reason in ``model.limits``.
-
-What a key compaction may use, as a value. Every default is a limit with its reason in ``model.limits``.
-
-What a stream object compaction may do, as a value. Every default is a limit with its reason in ``model.limits``.
-
-How often each kind runs in ``siltstone maintain serve``, and what it may do.
-
-Every default is a limit with its reason in ``model.limits``.
+A struct checks its values when it is made, and raises InvalidRequest with the setting's name, its value and what is
+allowed.
 """
 
+from collections.abc import Collection
 from enum import Enum
 
 import msgspec
@@ -19,8 +14,7 @@ from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
 PUT_BYTES_MAX = 4 * limits.GIB
-"""One iteration puts an object or a part whole; S3 and its compatibles take at most 5 GiB in one request."""
-
+"""An iteration puts an object or a part in one request, and S3 and compatible stores take at most 5 GiB in one."""
 
 _LARGEST = {
     "memory_bytes": PUT_BYTES_MAX,
@@ -28,11 +22,32 @@ _LARGEST = {
     "streams_max": limits.STREAMS_PER_OBJECT_MAX,
     "stream_objects_max": limits.COMPACTION_STREAM_OBJECTS_MAX,
 }
-"""What the stores take and the commit: with more, a round would do all its work and be refused at the end."""
+"""What a store accepts in one object and the metadata in one commit. With larger values a round would do all its work
+and then be refused."""
+
+
+def _refuse_below(
+    settings: msgspec.Struct, *, may_be_zero: Collection[str] = (), apart_from: Collection[str] = ()
+) -> None:
+    """Every setting but those ``apart_from`` has to be at least 1, or at least 0 where it ``may_be_zero``. Raises
+    InvalidRequest."""
+    for name in settings.__struct_fields__:
+        value, smallest = getattr(settings, name), 0 if name in may_be_zero else 1
+        if name not in apart_from and value < smallest:
+            raise InvalidRequest(f"{name} is {value}; it must be at least {smallest}")
+
+
+class Level(Enum):
+    """How thorough garbage collection and stream object compaction are. Minor: what gains much for little work, done
+    often. Major: what is worth doing once a day."""
+
+    MINOR = "minor"
+    MAJOR = "major"
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``memory_bytes`` is the most source bytes one iteration holds, so also the largest stream object made."""
+    """Settings of stream set object compaction. ``memory_bytes`` limits the source bytes that one iteration holds, and
+    with them the size of the stream objects that are made."""
 
     split_size_bytes: int = limits.SPLIT_SIZE_BYTES
     merged_block_bytes_max: int = limits.MERGED_BLOCK_SIZE_BYTES
@@ -49,28 +64,14 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int = limits.JOB_LEASE_MS
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            smallest = 0 if name in {"split_size_bytes", "small_object_bytes", "force_split_age_ms"} else 1
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
+        _refuse_below(self, may_be_zero=("split_size_bytes", "small_object_bytes", "force_split_age_ms"))
         for name, largest in _LARGEST.items():
             if getattr(self, name) > largest:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at most {largest}")
-
-
-_GC_MAY_BE_ZERO = {"copy_bytes_per_second", "quota_bytes"}
-
-
-class Level(Enum):
-    """How thorough garbage collection and stream object compaction are. Minor: what gains much for little, done often.
-    Major: what is worth doing once a day."""
-
-    MINOR = "minor"
-    MAJOR = "major"
+                raise InvalidRequest(f"{name} is {getattr(self, name)}; it must be at most {largest}")
 
 
 class GcSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The intervals of both levels are the scheduler's (``kinds.settings``)."""
+    """Settings of garbage collection. How often each level runs is in ``Intervals``."""
 
     minor_threshold: float = limits.MINOR_GC_THRESHOLD
     major_threshold: float = limits.MAJOR_GC_THRESHOLD
@@ -88,18 +89,20 @@ class GcSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"minor_threshold is {self.minor_threshold} and major_threshold {self.major_threshold}: they are shares"
                 " of live bytes above 0 and up to 1, and a minor collection has to take less than a major one"
             )
-        for name in self.__struct_fields__[2:]:
-            smallest = 0 if name in _GC_MAY_BE_ZERO else 1
-            if getattr(self, name) < smallest:
-                raise InvalidRequest(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
+        _refuse_below(
+            self,
+            may_be_zero=("copy_bytes_per_second", "quota_bytes"),
+            apart_from=("minor_threshold", "major_threshold"),
+        )
 
     def threshold(self, level: Level) -> float:
         return self.minor_threshold if level is Level.MINOR else self.major_threshold
 
 
 class KeyCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``map_bytes_max``, ``memory_bytes`` and ``object_bytes`` are those of one task; ``wave_*`` bound what is given to
-    the runner at once. ``allowance_ms``: how long after its start a commit may come."""
+    """Settings of key compaction. ``map_bytes_max``, ``memory_bytes`` and ``object_bytes`` are limits of one task;
+    ``wave_*`` limit how much is given to the runner at once. A stream has to be committed within ``allowance_ms`` after
+    its ids were prepared."""
 
     map_bytes_max: int = limits.KEY_COMPACTION_MAP_BYTES
     memory_bytes: int = limits.KEY_COMPACTION_MEMORY_BYTES
@@ -113,24 +116,21 @@ class KeyCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int = limits.JOB_LEASE_MS
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            smallest = 0 if name == "allowance_ms" else 1
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
-
-
-_SO_MAY_BE_ZERO = {"settled_ms", "small_object_bytes"}
+        _refuse_below(self, may_be_zero=("allowance_ms",))
 
 
 class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Minor: neighbours of less than ``small_object_bytes`` are joined until they have that much. Major: neighbours of
-    any size that were committed ``settled_ms`` ago, up to ``group_bytes_max``. In neither may the largest be more than
-    ``largest_share_max`` of the group: what is copied again becomes at least so many times as large, so a byte is
-    copied a number of times that grows with the logarithm of the sizes, however often somebody looks. (At a half, two
-    objects that differ by a byte could not be joined.)
+    """Settings of stream object compaction.
 
-    Objects have at most ``part_count_max`` parts: two for each of ``group_objects_max`` members (one copied, one read
-    that joins it to the one before), one for each further ``copy_bytes_max`` of a large member, and the last.
+    A minor merge group joins neighbours smaller than ``small_object_bytes`` until they have that many bytes together.
+    A major one joins neighbours of any size that were committed at least ``settled_ms`` ago, up to
+    ``group_bytes_max``. In both the largest member may be at most ``largest_share_max`` of the group: an object that
+    is copied again becomes larger by at least that factor, so the number of times that a byte is copied grows only
+    with the logarithm of the sizes, however often the kind runs. (At a half, two objects that differ by a byte could
+    not be joined.)
+
+    An object has at most ``part_count_max`` parts: two for each of ``group_objects_max`` members (one copied, one read
+    that joins it to the member before), one for each further ``copy_bytes_max`` of a large member, and the last.
     """
 
     small_object_bytes: int = limits.SMALL_STREAM_OBJECT_BYTES
@@ -148,19 +148,18 @@ class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int = limits.JOB_LEASE_MS
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            smallest = 0 if name in _SO_MAY_BE_ZERO else 1
-            if name != "largest_share_max" and getattr(self, name) < smallest:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {smallest}")
+        _refuse_below(
+            self, may_be_zero=("settled_ms", "small_object_bytes"), apart_from=("largest_share_max",)
+        )
         if not 0 < self.largest_share_max <= 1:
-            raise ValueError(f"largest_share_max is {self.largest_share_max}; it must be in (0, 1]")
+            raise InvalidRequest(f"largest_share_max is {self.largest_share_max}; it must be in (0, 1]")
         if not 2 * self.part_bytes_min <= self.copy_bytes_max <= PUT_BYTES_MAX:
-            raise ValueError(
+            raise InvalidRequest(
                 f"copy_bytes_max is {self.copy_bytes_max}; it must be at least two parts ({2 * self.part_bytes_min})"
                 f" and at most {PUT_BYTES_MAX}"
             )
         if self.part_count_max > limits.PART_COUNT_MAX or self._parts_of_largest > self.part_count_max:
-            raise ValueError(
+            raise InvalidRequest(
                 f"a group could take {self._parts_of_largest} parts, more than {limits.PART_COUNT_MAX} or than"
                 f" part_count_max, {self.part_count_max}; lower group_objects_max or group_bytes_max"
             )
@@ -171,12 +170,12 @@ class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forced(self) -> "StreamObjectCompactionSettings":
-        """Nothing waits: neither for age nor for neighbours that have grown."""
+        """The settings of a forced run: no object is too young, and no object too large beside its neighbours."""
         return msgspec.structs.replace(self, settled_ms=0, largest_share_max=1.0)
 
 
 class Intervals(msgspec.Struct, frozen=True, kw_only=True):
-    """From the end of one run to the beginning of the next. Shorter for what frees space first."""
+    """How long each kind waits from the end of one run to the start of the next. Kinds that free space wait less."""
 
     sweep_ms: int = limits.SWEEP_INTERVAL_MS
     retention_ms: int = limits.RETENTION_INTERVAL_MS
@@ -196,13 +195,13 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def of(self, kind: str) -> int:
-        """By the name of the kind: ``minor-gc``."""
+        """The interval of a kind, by the kind's name, such as ``minor-gc``."""
         interval_ms: int = getattr(self, f"{kind.replace('-', '_')}_ms")
         return interval_ms
 
 
 class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``run_ms_max``: for how long a run begins units before the other kinds have their turn."""
+    """After ``run_ms_max`` a run begins no further unit, so that the other kinds have their turn."""
 
     interval: Intervals = Intervals()
     run_ms_max: int = limits.MAINTENANCE_RUN_MS_MAX
@@ -212,7 +211,7 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kinds are made with."""
+    """All settings that the kinds are made with."""
 
     grace_period_ms: int = limits.GRACE_PERIOD_MS
     compaction: CompactionSettings = CompactionSettings()

@@ -1,4 +1,7 @@
-"""What the streams are, by the topics they belong to: maintenance knows it from the image, with no broker present."""
+"""Which topic and partition each stream belongs to, read from the image: maintenance needs no broker to know it.
+
+A partition has two streams: its data stream holds record batches, its meta stream holds snapshots of its state.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -11,7 +14,7 @@ from siltstone.metadata.image import ImageView
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
 TOPIC_DEFAULTS_KEY = "topic-defaults"
-"""Where a broker leaves what holds for topics that say nothing: a JSON object of texts by name."""
+"""The metadata key under which a broker writes its defaults of topic configurations: a JSON object, name to value."""
 
 
 class Role(Enum):
@@ -20,7 +23,7 @@ class Role(Enum):
 
 
 class TopicStream(msgspec.Struct, frozen=True):
-    """``config`` is the topic's as it is computed with, ``topic.configs`` as it is stored."""
+    """``config`` is the topic's configuration with the defaults filled in; ``topic.configs`` is the stored one."""
 
     stream_id: int
     topic: TopicMetadata
@@ -38,12 +41,12 @@ class TopicStream(msgspec.Struct, frozen=True):
 
 
 def topic_streams(image: ImageView) -> dict[int, TopicStream]:
-    """By stream id. Streams of no topic are not in it."""
+    """The streams of all topics by stream id. Streams that belong to no topic are missing."""
     return {each.stream_id: each for each in _all(image, topic_defaults(image))}
 
 
 def put_topic_defaults(image: ImageView, defaults: Mapping[str, str]) -> PutKey | None:
-    """What a broker with these says of them when it starts. None: they stand there already."""
+    """The command by which a starting broker stores its defaults; None when the same defaults are stored already."""
     if dict(topic_defaults(image)) == dict(defaults):
         return None
     return PutKey(TOPIC_DEFAULTS_KEY, msgspec.json.encode(dict(sorted(defaults.items()))), overwrite=True)

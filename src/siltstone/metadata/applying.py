@@ -1,7 +1,7 @@
-"""Records onto an image draft: one small function for each kind, in one table.
+"""Applies records to an image draft: one small function for each type of record, in one table.
 
-Applying knows no rules (those were kept when the record was decided), but two: offsets never move back, and a
-record that does not fit the image is corruption, not something to be guessed at.
+The rules were checked when a record was decided and are not checked again here, but for two: offsets never move back,
+and a record that does not fit the image is corrupt data, for which no repair is attempted. Next: ``streams``.
 """
 
 from collections import defaultdict
@@ -55,11 +55,11 @@ from siltstone.model.objects import ObjectState
 
 
 class RecordContradictsImage(CorruptData):
-    """The log cannot have been written by this program's decisions, or entries of it are missing."""
+    """A record does not fit the image: this program's decisions did not write the log, or entries are missing."""
 
 
 def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
-    """Raises RecordContradictsImage; the draft is worthless then."""
+    """Applies the records in order. Raises RecordContradictsImage; the draft must then be thrown away."""
     for record in records:
         try:
             _APPLIERS[type(record)](draft, record)
@@ -166,7 +166,7 @@ def _object_committed(draft: ImageDraft, record: ObjectCommitted) -> None:
 
 
 def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
-    """All at once, so that a stream with many ranges is walked over once and not once for each object."""
+    """All objects are removed together, so a stream with many ranges is scanned once, not once for each object."""
     leaving: defaultdict[int, set[int]] = defaultdict(set)
     for object_id in record.object_ids:
         metadata = draft.objects[object_id]

@@ -1,8 +1,9 @@
-"""MetadataClient: follows the log, decides, appends. Synchronous and safe for threads.
+"""MetadataClient follows the metadata log, decides commands and appends their records. Synchronous and thread-safe.
 
-An answer is given only by an image that was at the head of the log: when records were written, the compare-and-append
-proves it; when none were (a refusal, something that stands already), the head is looked up. Commands executed together
-are decided one after another on a draft and written by one append.
+A command is answered only from an image that was at the head of the log. When records were written, the
+compare-and-append proves that. When none were (a refusal, or a command that changes nothing), the client compares the
+image with the head of the log. Commands executed together are decided one after another on one draft and written by
+one append. Next: ``store.port`` (the log), ``service`` (the client for an event loop).
 """
 
 import logging
@@ -41,8 +42,8 @@ BACKOFF_MS_MAX = 2_000
 
 
 class CommitUnknown(Unavailable):
-    """Whether the commands were done could not be found out: execute them again, they are idempotent, and delete
-    nothing until then (rule 5)."""
+    """The outcome of an append is unknown. The caller executes the commands again (they are idempotent) and deletes
+    nothing until it has an answer (rule 5)."""
 
 
 class MetadataClient:
@@ -54,7 +55,7 @@ class MetadataClient:
         *,
         snapshot_interval_records: int = SNAPSHOT_INTERVAL_RECORDS,
     ) -> None:
-        """Loads the image. Owns the log from now on. Raises Unavailable, CorruptData."""
+        """Loads the image; from now on the client owns the log and closes it. Raises Unavailable, CorruptData."""
         self._log = log
         self._clock = clock
         self._rng = rng
@@ -69,36 +70,36 @@ class MetadataClient:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest one this client has seen."""
+        """The newest image that this client has read or written."""
         return self._image
 
     def refresh(self) -> MetadataImage:
-        """Reads on to the head of the log. Raises Unavailable, CorruptData."""
+        """Reads the log to its head and returns the image. Raises Unavailable, CorruptData."""
         with self._lock:
             while self._read_on():
                 pass
             return self._image
 
     def execute(self, command: Command[R]) -> R:
-        """The command's result. Raises its Refusal, CommitUnknown, LogUnavailable."""
+        """Returns the command's result. Raises its Refusal, CommitUnknown, LogUnavailable."""
         (answer,) = self.execute_all([command])
         if isinstance(answer, Refusal):
             raise answer
         return cast(R, answer)
 
     def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """For each command its result or its Refusal, in order. Raises CommitUnknown, LogUnavailable."""
+        """Returns for each command its result or its Refusal, in order. Raises CommitUnknown, LogUnavailable."""
         answers = self.append_all(commands)
         self.save_snapshot_if_due()
         return answers
 
     def append_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """Like ``execute_all``; the caller sees to ``save_snapshot_if_due``."""
+        """Like ``execute_all``, but saves no snapshot: the caller has to call ``save_snapshot_if_due``."""
         with self._lock:
             while True:
                 draft = ImageDraft(self._image)
                 answers, records = self._decide_all(draft, commands)
-                if self._stands(records):
+                if self._is_current(records):
                     if records:
                         self._took(draft.frozen(self._image.version + 1), len(records))
                     return answers
@@ -109,9 +110,10 @@ class MetadataClient:
         return self._records_since_snapshot >= self._snapshot_interval_records
 
     def save_snapshot_if_due(self) -> bool:
-        """Every ``snapshot_interval_records`` records, unless another process did. Whether one was saved.
+        """Saves a snapshot when ``snapshot_interval_records`` records were applied since the last one, unless another
+        process has saved it. Returns whether this call saved one.
 
-        Never fails for a log that cannot be written now: nothing depends on it, the next one is saved instead.
+        An unavailable log is logged, not raised: nothing depends on this snapshot, and the next one replaces it.
         """
         if not self.snapshot_is_due:
             return False
@@ -120,7 +122,7 @@ class MetadataClient:
         try:
             return self._save_snapshot()
         except Unavailable as error:
-            logger.warning("no snapshot of the metadata was saved: %s", error)
+            logger.warning("the snapshot of the metadata could not be saved: %s", error)
             return False
         finally:
             self._snapshot_lock.release()
@@ -144,16 +146,18 @@ class MetadataClient:
             answers.append(decision.result)
         return answers, records
 
-    def _stands(self, records: list[Record]) -> bool:
-        """Whether what was decided holds: written, or, with nothing to write, decided at the head of the log."""
+    def _is_current(self, records: list[Record]) -> bool:
+        """Appends the records; without records, looks up the head of the log. False when another process appended
+        after this image, so the commands have to be decided again."""
         if not records:
             return self._log.head_version() == self._image.version
         entry = LogEntry(random_token(self._rng), tuple(records))
         return self._append(entry)
 
     def _append(self, entry: LogEntry) -> bool:
-        """False when the version moved on without us. The same entry under the same version is tried until its
-        outcome is certain: of all the attempts at most one can succeed."""
+        """Returns False when another process appended first. The same entry is appended under the same expected
+        version until the outcome is known: of all these attempts at most one can succeed. Raises CommitUnknown,
+        LogUnavailable."""
         encoded = encode_entry(entry)
         uncertain = False
         for attempt in range(APPEND_ATTEMPTS_MAX):
@@ -170,16 +174,23 @@ class MetadataClient:
                 return True
         if uncertain:
             raise CommitUnknown(
-                "the metadata log does not tell whether the append happened; execute it again"
+                f"the outcome of an append after version {self._image.version} of the metadata log is still unknown "
+                f"after {APPEND_ATTEMPTS_MAX} attempts; execute the commands again"
             )
-        raise LogUnavailable(f"the metadata log took none of {APPEND_ATTEMPTS_MAX} attempts; try again later")
+        raise LogUnavailable(
+            f"all {APPEND_ATTEMPTS_MAX} attempts to append to the metadata log failed; try again later"
+        )
 
     def _is_next(self, append_id: str) -> bool:
-        """Whether the entry after the image is that append. Raises CommitUnknown when it was dropped already."""
+        """Whether the log's entry after the image has this append id. Raises CommitUnknown when that entry was
+        dropped already."""
         try:
             ((_, encoded),) = self._log.read_after(self._image.version, 1)
         except LogTruncated as error:
-            raise CommitUnknown("the log went on past an uncertain append; execute it again") from error
+            raise CommitUnknown(
+                f"entry {self._image.version + 1} of the metadata log, which would show the outcome of an append, was "
+                "dropped; execute the commands again"
+            ) from error
         return append_id_of(encoded) == append_id
 
     def _back_off(self, attempt: int) -> None:
@@ -187,13 +198,14 @@ class MetadataClient:
         self._clock.block_ms(ceiling_ms * (0.5 + self._rng.random() / 2))
 
     def _read_on(self) -> bool:
-        """One step towards the head: whether there may be more."""
+        """Reads up to ENTRIES_PER_READ entries, or the snapshot. Returns whether there may be more to read."""
         try:
             entries = self._log.read_after(self._image.version, ENTRIES_PER_READ)
         except LogTruncated:
             if not self._load():
                 raise LogEndsTooEarly(
-                    "entries were dropped but no snapshot holds them; restore from a backup"
+                    f"entries after version {self._image.version} of the metadata log were dropped and no snapshot "
+                    "contains them; restore the database from a backup"
                 ) from None
             return True
         if entries:
@@ -201,7 +213,8 @@ class MetadataClient:
         return len(entries) == ENTRIES_PER_READ
 
     def _apply(self, entries: Sequence[tuple[int, bytes]]) -> None:
-        """All on one draft: a start replays tens of thousands, and copies each shard once and not for each."""
+        """Applies all entries to one draft. A starting client replays tens of thousands of them; with one draft each
+        shard of the image is copied once, not once for each entry."""
         draft = ImageDraft(self._image)
         record_count = 0
         for _, encoded in entries:
@@ -211,7 +224,8 @@ class MetadataClient:
         self._took(draft.frozen(self._image.version + len(entries)), record_count)
 
     def _load(self) -> bool:
-        """The image of the snapshot, if it is newer. Again when another replaced it while it was being read."""
+        """Loads the snapshot if it is newer than the image; returns whether it was. Starts over when another process
+        replaces the snapshot while it is being read."""
         for _ in range(APPEND_ATTEMPTS_MAX):
             snapshot = self._log.load_snapshot()
             if snapshot is None or snapshot.version <= self._image.version:
@@ -223,7 +237,9 @@ class MetadataClient:
             self._snapshot_version = snapshot.version
             self._records_since_snapshot = 0
             return True
-        raise LogUnavailable("snapshots were replaced faster than they could be read; try again later")
+        raise LogUnavailable(
+            f"the metadata snapshot was replaced {APPEND_ATTEMPTS_MAX} times while it was being read; try again later"
+        )
 
     def _took(self, image: MetadataImage, record_count: int) -> None:
         self._image = image

@@ -1,7 +1,8 @@
-"""What can be asked of the metadata. Each command is a value; ``decisions`` answers it.
+"""The commands: every change that a node or a driver of maintenance may ask of the metadata. Each is a value.
 
-``node_epoch`` and ``stream_epoch`` fence: a lower one than registered is refused, always. Maintenance is no
-node: its fence is the job it runs under (``job_id``), which must be running when it commits.
+A docstring begins with → and the result. ``node_epoch`` and ``stream_epoch`` fence: a command with a lower epoch than
+the registered one is refused. Maintenance has no node; it is fenced by its job (``job_id``), which must be running when
+it commits. Next: ``refusals``, and ``decisions``, which decides each command.
 """
 
 from typing import Generic, TypeVar
@@ -21,14 +22,17 @@ class Command(msgspec.Struct, Generic[R], frozen=True):
 
 
 class RegisterNode(Command[NodeRegistration], frozen=True):
-    """Take (over) a node id: raises its epoch and so fences whoever had it. → NodeRegistration
+    """→ NodeRegistration. Registers a process under a node id. The node's epoch is raised, which fences the process
+    that was registered before.
 
-    ``incarnation`` is a random token of this start: repeating the command with it changes nothing, and two
-    starts at once cannot end with the same epoch. ``failover`` replays a dead node's WAL on its behalf.
+    ``incarnation`` is a random token of this start: repeating the command with the same token changes nothing, and two
+    processes that start at once cannot get the same epoch. ``failover``: the process replays a dead node's write-ahead
+    log on that node's behalf.
 
-    ``log_epoch`` is the node epoch that the log in hand was last used under, 0 for one never used: with streams still
-    open, one below NodeMetadata.log_epoch is refused, unless that is the ``lost_log_epoch`` that somebody has given
-    up. None: there is no log to look at.
+    ``log_epoch`` is the node epoch under which the write-ahead log of this start was last used; 0: never used. While
+    the node has open streams, a ``log_epoch`` below NodeMetadata.log_epoch is refused with NodeLogBehind, unless
+    NodeMetadata.log_epoch equals ``lost_log_epoch``, the epoch whose log an operator has declared lost. None: this
+    process has no log, and the check is left out.
     """
 
     node_id: int
@@ -40,7 +44,7 @@ class RegisterNode(Command[NodeRegistration], frozen=True):
 
 
 class CreateStream(Command[int], frozen=True):
-    """→ stream id (int). The stream starts closed, at epoch -1, empty."""
+    """→ stream id (int). The new stream is closed and empty; its epoch is -1."""
 
     node_id: int
     node_epoch: int
@@ -48,7 +52,8 @@ class CreateStream(Command[int], frozen=True):
 
 
 class OpenStream(Command[StreamMetadata], frozen=True):
-    """→ StreamMetadata. ``stream_epoch`` must be the current one (reopen by its owner) or higher (take over)."""
+    """→ StreamMetadata. ``stream_epoch`` must be the current epoch (the owner reopens the stream) or a higher one
+    (another node takes the closed stream over)."""
 
     node_id: int
     node_epoch: int
@@ -57,7 +62,7 @@ class OpenStream(Command[StreamMetadata], frozen=True):
 
 
 class CloseStream(Command[None], frozen=True):
-    """→ None. Idempotent."""
+    """→ None. The owner closes the stream. Idempotent."""
 
     node_id: int
     node_epoch: int
@@ -66,7 +71,7 @@ class CloseStream(Command[None], frozen=True):
 
 
 class TrimStream(Command[None], frozen=True):
-    """→ None. Moves the start offset forward, past the committed end if need be. Touches no object."""
+    """→ None. Moves the start offset forward, even past the committed end. Changes no object."""
 
     node_id: int
     node_epoch: int
@@ -76,11 +81,12 @@ class TrimStream(Command[None], frozen=True):
 
 
 class RollSegments(Command[None], frozen=True):
-    """→ None. Closes segments: each of ``rolled`` is a stream id and its segment. A node names streams that it owns,
-    and offsets that may not be committed yet; maintenance only committed ones. One that begins before the end of the
-    last closed one begins there; what is closed already, and streams that are gone, are passed over.
+    """→ None. Closes segments: each of ``rolled`` is a stream id and the segment to close. A node closes segments of
+    streams that it owns, and their offsets need not be committed yet; a job closes segments of committed offsets only.
+    The start offset of each segment is set to the end of the stream's last closed one. Segments that are closed
+    already, and deleted streams, are skipped.
 
-    Exactly one of node_id and job_id says who asks.
+    Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id`` is given.
     """
 
     rolled: tuple[tuple[int, ClosedSegment], ...]
@@ -90,7 +96,8 @@ class RollSegments(Command[None], frozen=True):
 
 
 class TopicTrims(msgspec.Struct, frozen=True):
-    """``trims``: pairs of stream id and new start offset. ``configs`` is the topic's configuration they follow from."""
+    """``trims``: pairs of stream id and new start offset. ``configs``: the topic configuration from which retention
+    derived them."""
 
     topic_id: str
     configs: dict[str, str]
@@ -98,17 +105,17 @@ class TopicTrims(msgspec.Struct, frozen=True):
 
 
 class TrimStreams(Command[tuple[int, ...]], frozen=True):
-    """→ ids of the streams that were trimmed. Retention, under a job: moves start offsets forward, within what is
-    committed, and touches no object. Streams that are gone or begin there already, and topics that are configured
-    otherwise meanwhile, are passed over: one of them costs the others nothing."""
+    """→ ids of the streams that were trimmed. Retention, under a job: moves start offsets forward, at most to the
+    committed end, and changes no object. Streams that already begin at or after that offset, and topics that were
+    deleted or whose configuration has changed since, are skipped; the others are trimmed all the same."""
 
     job_id: int
     topics: tuple[TopicTrims, ...]
 
 
 class DeleteStream(Command[None], frozen=True):
-    """→ None. The stream must be closed, and no topic's; any node may ask. Idempotent. Its stream objects are destroyed
-    at once, its blocks in stream set objects go with compaction and garbage collection."""
+    """→ None. The stream must be closed and belong to no topic; any node may delete it. Idempotent. Its stream objects
+    are destroyed at once; its blocks in stream set objects are removed by compaction and garbage collection."""
 
     node_id: int
     node_epoch: int
@@ -117,7 +124,8 @@ class DeleteStream(Command[None], frozen=True):
 
 
 class PrepareObjects(Command[int], frozen=True):
-    """→ first object id (int); ids are contiguous. Exactly one of node_id and job_id says who asks."""
+    """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
+    is given."""
 
     count: int
     time_limit_ms: int
@@ -128,7 +136,7 @@ class PrepareObjects(Command[int], frozen=True):
 
 
 class NewObject(msgspec.Struct, frozen=True):
-    """An object that was uploaded and is to be committed. ``ranges`` carry its own id; sorted by stream."""
+    """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id."""
 
     object_id: int
     size_bytes: int
@@ -136,14 +144,16 @@ class NewObject(msgspec.Struct, frozen=True):
 
 
 class CommitUpload(Command[None], frozen=True):
-    """→ None. The objects of one sealed cache block: at most one SSO and any number of SOs, atomically.
+    """→ None. Commits the objects of one sealed cache block atomically: at most one stream set object and any number
+    of stream objects.
 
-    Idempotent: ids that were committed already, and none that still waits, make the whole command a success with
-    no records. That is looked at before anything else, fences included: a refusal permits the caller to delete
-    what it uploaded, so a commit that was done must never be answered by one (AutoMQ #1055, #1056).
+    Idempotent: when some of the ids were committed and none is PREPARED, this commit was done before, and the command
+    succeeds with no records. That is checked before anything else, fences included: a refusal permits the caller to
+    delete what it uploaded, so a commit that was done must never be refused (AutoMQ #1055, #1056).
 
     Ranges of deleted streams and ranges wholly below a start offset are dead on arrival: the object is committed
-    without them, and destroyed in the same batch when none is left. ``data_time_ms`` 0 stands for now.
+    without them, and destroyed by the same append when no range is left. ``data_time_ms`` 0 means the time of the
+    decision.
     """
 
     node_id: int
@@ -154,12 +164,12 @@ class CommitUpload(Command[None], frozen=True):
 
 
 class CommitCompaction(Command[None], frozen=True):
-    """→ None. Replaces ``compacted`` by the new objects, atomically; moves no stream's start, end, epoch, owner.
+    """→ None. Replaces ``compacted`` by the new objects atomically; no stream's start, end, epoch or owner changes.
 
-    Refused unless, judged from the image, every live offset the compacted objects hold is covered by the new
-    ones exactly once, and the new ones hold nothing else. No new objects at all is right when nothing in the compacted
-    ones is live. New ranges of streams deleted meanwhile, and ranges trimmed meanwhile, are dead on arrival as in
-    CommitUpload, and CommitCompaction is idempotent like it.
+    Refused unless, according to the image, the new objects hold every live offset of the compacted ones exactly once
+    and no other offset. A command without new objects is accepted when the compacted objects hold nothing live. New
+    ranges of streams that were deleted or trimmed since are dead on arrival as in CommitUpload; the command is
+    idempotent in the same way.
     """
 
     job_id: int
@@ -169,11 +179,13 @@ class CommitCompaction(Command[None], frozen=True):
 
 
 class CommitKeyCompaction(Command[None], frozen=True):
-    """→ None. Replaces ``compacted``, contiguous stream objects of one stream, by new ones of the same offsets that
-    hold fewer records, and says how far it is clean; atomically. Where nothing could be removed both are empty.
+    """→ None. Replaces ``compacted`` (contiguous stream objects of one stream) by new stream objects of the same
+    offsets with fewer records, and sets the stream's cleaned offset, atomically. Both object lists are empty when key
+    compaction found nothing to remove.
 
-    Judged like CommitCompaction, and besides: ``topic_id`` must still have these ``configs``, and ``now`` be at most
-    ``latest_ms``, since tombstones get their time limits from it. ``released``: ids that were prepared and not needed.
+    Checked like CommitCompaction; besides, ``topic_id`` must still have these ``configs``, and the commit must happen
+    at ``latest_ms`` or before, since the delete horizons of tombstones were computed from that time. ``released``:
+    prepared ids that were not needed; they are destroyed.
     """
 
     job_id: int
@@ -188,21 +200,22 @@ class CommitKeyCompaction(Command[None], frozen=True):
 
 
 class ExpireObjects(Command[tuple[int, ...]], frozen=True):
-    """→ tuple of ids destroyed. Prepared objects past their deadline (at most ``count_max``) become DESTROYED."""
+    """→ tuple of the ids destroyed. PREPARED objects past their deadline (at most ``count_max``) become DESTROYED."""
 
     count_max: int
 
 
 class ForgetObjects(Command[None], frozen=True):
-    """→ None. The bytes are deleted from the bucket. Only ids DESTROYED at least ``grace_period_ms`` ago may be
-    named, or nothing is forgotten; ids that are gone are done. ``expiry.deletable_objects`` selects them."""
+    """→ None. Removes from the metadata objects whose bytes were deleted from the bucket. Refused as a whole unless
+    every one was DESTROYED at least ``grace_period_ms`` ago; ids that the metadata does not know are skipped.
+    ``lookup.deletable_objects`` selects the objects."""
 
     object_ids: tuple[int, ...]
     grace_period_ms: int = GRACE_PERIOD_MS
 
 
 class PutKey(Command[bytes], frozen=True):
-    """→ the value that stands afterwards (bytes). Without ``overwrite`` an existing value is kept and returned."""
+    """→ the value of the key after the command (bytes). Without ``overwrite`` an existing value is kept."""
 
     key: str
     value: bytes
@@ -210,14 +223,14 @@ class PutKey(Command[bytes], frozen=True):
 
 
 class RemoveKey(Command[None], frozen=True):
-    """→ None. Idempotent."""
+    """→ None. Removes the key if it exists. Idempotent."""
 
     key: str
 
 
 class StartJob(Command[int], frozen=True):
-    """→ job id (int). Refused while a job of the kind runs under a lease that has not passed; one whose lease
-    has passed is taken over: it becomes FAILED, and its late commit is refused."""
+    """→ job id (int). Refused while a job of the kind is RUNNING and its lease has not expired. A job whose lease has
+    expired is taken over: it becomes FAILED, and its later commits are refused."""
 
     kind: str
     driver: str
@@ -226,14 +239,14 @@ class StartJob(Command[int], frozen=True):
 
 
 class RenewJob(Command[None], frozen=True):
-    """→ None."""
+    """→ None. The lease of the running job lasts at least ``lease_ms`` from now."""
 
     job_id: int
     lease_ms: int
 
 
 class FinishJob(Command[None], frozen=True):
-    """→ None. Idempotent."""
+    """→ None. The running job becomes SUCCEEDED or FAILED. Idempotent."""
 
     job_id: int
     succeeded: bool
@@ -241,7 +254,7 @@ class FinishJob(Command[None], frozen=True):
 
 
 class CancelJob(Command[None], frozen=True):
-    """→ None. The job is FAILED with ``report``, whoever drives it: its commits are refused from here on."""
+    """→ None. The job becomes FAILED with ``report``, whichever driver runs it; its later commits are refused."""
 
     job_id: int
     report: str
@@ -251,8 +264,8 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. Creates two streams for each partition, with tags ``topic``, ``partition`` and ``kind``
     (``data`` or ``meta``).
 
-    ``topic_id`` is a random token of 32 hex digits: while the topic stands, repeating the command with it changes
-    nothing and answers what stands. Another id for a name that stands is TopicAlreadyExists.
+    ``topic_id`` is a random token of 32 hex digits: while the topic exists, repeating the command with the same id
+    changes nothing and returns the topic. Another id for an existing name is refused with TopicAlreadyExists.
     """
 
     node_id: int
@@ -266,8 +279,9 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
 
 
 class AddPartitions(Command[TopicMetadata], frozen=True):
-    """→ TopicMetadata. ``partition_count`` is how many there are to be in all, and more than there are: whoever asks
-    again because the outcome was unknown is refused when it was done, and finds the partitions in the image."""
+    """→ TopicMetadata. ``partition_count`` is the new total and must be larger than the current one. A caller that
+    repeats the command after an unknown outcome is therefore refused when the first attempt succeeded, and finds the
+    new partitions in the image."""
 
     node_id: int
     node_epoch: int
@@ -276,9 +290,10 @@ class AddPartitions(Command[TopicMetadata], frozen=True):
 
 
 class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
-    """→ TopicMetadata. Removes, then puts; with ``replace`` everything that stands is removed first. Idempotent. What
-    the keys mean, and which values they take, is not asked here. ``expected``: the configuration it follows from;
-    TopicConfiguredOtherwise when another stands, and this would change it."""
+    """→ TopicMetadata. Removes the keys in ``remove``, then sets those in ``put``; with ``replace`` every existing key
+    is removed first. Idempotent. Keys and values are not validated here. ``expected``: the configuration that the
+    caller's change is based on; refused with TopicConfiguredOtherwise when the topic has another one and the command
+    would change it."""
 
     topic_id: str
     put: dict[str, str] = {}
@@ -288,8 +303,9 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. The topic and all its streams, at once: those closed and those the asking node has open. What the node
-    uploads of them afterwards is dead on arrival. TopicNotExist when it is gone already."""
+    """→ None. Deletes the topic and all its streams atomically; each must be closed, or open at this node. What the
+    node uploads for them afterwards is dead on arrival. Refused with TopicNotExist when the topic was deleted
+    before."""
 
     node_id: int
     node_epoch: int
@@ -297,8 +313,8 @@ class DeleteTopic(Command[None], frozen=True):
 
 
 class TakeNumbers(Command[int], frozen=True):
-    """→ the first of ``count`` consecutive numbers (int) that nobody got before. A sequence is named and begins at 0.
-    Numbers that were taken and never used are not given out again."""
+    """→ the first of ``count`` consecutive numbers (int) of the named sequence. A sequence begins at 0, and each of its
+    numbers is given out at most once, also when the caller never uses it."""
 
     sequence: str
     count: int

@@ -1,7 +1,8 @@
-"""What the image is made of: streams, nodes, objects, jobs, topics. Frozen values, shared between images.
+"""The entities of the image: streams, objects, nodes, jobs, topics. They are frozen values, shared between images.
 
-Snapshots carry them as they are, as arrays: new fields go to the end and have a default. None can be part of a
-reference cycle, so the garbage collector leaves them alone (half a million of them would cost it seconds).
+Snapshots encode them as arrays: a new field is added at the end and has a default. No entity can be part of a
+reference cycle, so Python's garbage collector is told to skip them (half a million of them would cost it seconds).
+Next: ``image``, ``streams``.
 """
 
 from enum import IntEnum
@@ -16,10 +17,11 @@ NO_EPOCH = -1
 
 
 class StreamState(IntEnum):
-    """CLOSED ⇄ OPENED; CLOSED → DELETED → forgotten, when no object holds a range of it any more. Streams of a topic
-    are deleted with it, OPENED ones too.
+    """CLOSED ⇄ OPENED; CLOSED → DELETED → forgotten. The streams of a topic are deleted with the topic, OPENED ones
+    too.
 
-    A deleted stream stays in the image until then: only that record permits its data to be dropped."""
+    A DELETED stream is forgotten (removed from the image) when no object holds a range of it any more. It stays in the
+    image until then, because compaction may drop a stream's data only if the image says that the stream is DELETED."""
 
     CLOSED = 1
     OPENED = 2
@@ -27,7 +29,7 @@ class StreamState(IntEnum):
 
 
 class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Offsets a node appended under one stream epoch. The last one of an open stream ends at its end."""
+    """The offsets that a node appended under one stream epoch. A stream's last owner range ends at the stream's end."""
 
     node_id: int
     stream_epoch: int
@@ -36,11 +38,12 @@ class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """``ranges`` is sorted by offset and has no overlap: objects that hold [start_offset, end_offset), and
-    trimmed ones before it as long as their objects exist. ``owner`` is NO_NODE before the first opening.
+    """``ranges`` is sorted by offset and has no overlap: the ranges of objects that hold [start_offset, end_offset),
+    and ranges below ``start_offset`` as long as their objects exist. ``owner`` is NO_NODE before the first opening.
 
-    ``segments`` are the closed ones, each beginning where the one before it ends; the active one follows. Below
-    ``cleaned_offset`` every record is the newest of its key as far as that offset: key compaction has been there.
+    ``segments`` are the closed segments, each beginning where the one before it ends; the active one follows them.
+    Key compaction has cleaned the stream up to ``cleaned_offset``: of two records with one key below it, the older was
+    removed.
     """
 
     stream_id: int
@@ -57,15 +60,16 @@ class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def active_offset(self) -> int:
-        """Where the active segment begins."""
+        """The first offset of the active segment."""
         return self.segments[-1].end_offset if self.segments else self.start_offset
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """``kind`` is None until committed. Times in ms since 1970, 0 when not reached.
+    """``kind`` is None until the object is committed. Times are in ms since 1970; 0 means that it has not happened.
 
-    ``deadline_ms`` is the time limit while PREPARED. ``data_time_ms`` is the age of the oldest data in it,
-    kept over compactions. ``ranges`` is empty unless COMMITTED, and shared with the streams' lists.
+    ``deadline_ms``: a PREPARED object must be committed before it. ``data_time_ms``: when the oldest data in the
+    object was uploaded first; compaction keeps it. ``ranges`` is empty unless the object is COMMITTED; its values are
+    shared with ``StreamMetadata.ranges``.
     """
 
     object_id: int
@@ -81,8 +85,8 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """``log_epoch``: the node epoch under which it last opened a stream, and so may have acknowledged what only its
-    write-ahead log holds; 0 before the first."""
+    """``log_epoch``: the node epoch under which the node last opened a stream, so that its write-ahead log of that
+    epoch may hold the only copy of acknowledged records; 0 before the node opens its first stream."""
 
     node_id: int
     node_epoch: int
@@ -93,7 +97,7 @@ class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class JobState(IntEnum):
-    """RUNNING → SUCCEEDED | FAILED. A RUNNING job whose lease has passed may be taken over."""
+    """RUNNING → SUCCEEDED | FAILED. A RUNNING job whose lease has expired may be taken over by another driver."""
 
     RUNNING = 1
     SUCCEEDED = 2
@@ -113,15 +117,16 @@ class JobMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class PartitionMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The streams of one partition: its record batches, and what is kept about them."""
+    """The two streams of one partition: the data stream holds its record batches, the meta stream snapshots of what
+    the broker derived from them."""
 
     data_stream_id: int
     meta_stream_id: int
 
 
 class TopicMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """``topic_id`` is 32 hex digits, ``partitions`` is by partition number. The streams in it exist as long as it does,
-    and belong to no other topic. ``replication_factor`` is what was asked for: the store keeps it and heeds it not."""
+    """``topic_id`` is 32 hex digits; ``partitions`` is indexed by partition number. The topic's streams exist as long
+    as the topic and belong to no other. ``replication_factor`` is what the client requested; it has no effect."""
 
     topic_id: str
     name: str
@@ -133,7 +138,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class NodeRegistration(msgspec.Struct, frozen=True):
-    """What RegisterNode answers: the new epoch and the streams left open by the node's last life."""
+    """The result of RegisterNode: the new epoch, and the streams that the node left open under earlier epochs."""
 
     node_id: int
     node_epoch: int

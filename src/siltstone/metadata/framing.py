@@ -1,14 +1,15 @@
-"""A sealed frame: the header and checksum that log entries and snapshot chunks share.
+"""A sealed frame: a header with a checksum round the body of a log entry (``log_entry``) or snapshot chunk
+(``snapshot``).
 
 Little endian:
 
 ====== ==== =======================================================================
 offset size field
 ====== ==== =======================================================================
-0      4    magic, which tells the kind of frame
+0      4    magic: the kind of frame
 4      4    format version, 1
 8      8    body length in bytes
-16     16   label: what the kind of frame says beside its body
+16     16   label: the append id of a log entry; number and version of a snapshot chunk
 32     4    CRC-32C of bytes 0–31 and of the body
 36     n    body, msgpack
 ====== ==== =======================================================================
@@ -29,7 +30,7 @@ assert FRAME_HEADER_BYTES == 36
 
 
 class FrameTruncated(CorruptData):
-    """Fewer bytes than the header says."""
+    """The frame has fewer bytes than its header says."""
 
 
 class FrameOverlong(CorruptData):
@@ -41,7 +42,7 @@ class FrameDamaged(CorruptData):
 
 
 class FrameVersionUnknown(CorruptData):
-    """Written by another version of this program."""
+    """The frame was written by another version of this program."""
 
 
 def seal(magic: bytes, label: bytes, body: bytes) -> bytes:
@@ -51,14 +52,22 @@ def seal(magic: bytes, label: bytes, body: bytes) -> bytes:
 
 
 def unseal(magic: bytes, frame: bytes) -> tuple[bytes, memoryview]:
-    """(label, body). Raises FrameTruncated, FrameOverlong, FrameDamaged, FrameVersionUnknown."""
+    """Returns label and body. Raises FrameTruncated, FrameOverlong, FrameDamaged, FrameVersionUnknown."""
     if len(frame) < FRAME_HEADER_BYTES:
-        raise FrameTruncated(f"{len(frame)} bytes are no metadata frame; restore the database from a backup")
+        raise FrameTruncated(
+            f"a metadata frame has {len(frame)} bytes, less than its header of {FRAME_HEADER_BYTES}; "
+            "restore the database from a backup"
+        )
     found_magic, version, length, label = _CHECKED.unpack_from(frame)
     if found_magic != magic:
-        raise FrameDamaged(f"magic {found_magic!r} where {magic!r} was expected; restore from a backup")
+        raise FrameDamaged(
+            f"a metadata frame has magic {found_magic!r} instead of {magic!r}; restore the database from a backup"
+        )
     if version != FRAME_VERSION:
-        raise FrameVersionUnknown(f"metadata format {version}; this program reads {FRAME_VERSION}")
+        raise FrameVersionUnknown(
+            f"a metadata frame has format {version}, and this program reads format {FRAME_VERSION}; "
+            "use the version that wrote it"
+        )
     return label, _checked_body(frame, length)
 
 
@@ -66,11 +75,15 @@ def _checked_body(frame: bytes, length: int) -> memoryview:
     body = memoryview(frame)[FRAME_HEADER_BYTES:]
     if len(body) < length:
         raise FrameTruncated(
-            f"metadata frame of {length} bytes ends after {len(body)}; restore from a backup"
+            f"the body of a metadata frame has {len(body)} of {length} bytes; restore the database from a backup"
         )
     if len(body) > length:
-        raise FrameOverlong(f"{len(body) - length} bytes follow a metadata frame; restore from a backup")
+        raise FrameOverlong(
+            f"{len(body) - length} bytes follow the end of a metadata frame; restore the database from a backup"
+        )
     (stored,) = _CRC.unpack_from(frame, _CHECKED.size)
     if stored != crc32c([frame[: _CHECKED.size], body]):
-        raise FrameDamaged("checksum of a metadata frame does not match; restore from a backup")
+        raise FrameDamaged(
+            "the checksum of a metadata frame does not match; restore the database from a backup"
+        )
     return body

@@ -1,9 +1,8 @@
-"""What is: the metadata at one version of the log, and the draft that makes the next one.
+"""The image: the metadata at one version of the log; and the draft from which the next image is made.
 
-An image is immutable and any thread may read it. It is the fold of the log's records (``applying``), be it from the
-first record on or from a snapshot. ``prepared`` and ``destroyed`` are the ids that wait (for their commit or deadline,
-for the end of their grace period), so that looking for them does not walk over all objects; ``topic_ids`` finds a topic
-by its name.
+An image is immutable, and any thread may read it. It equals the log's records applied in order (``applying``), from the
+first record or from a snapshot. ``prepared`` and ``destroyed`` index the objects in those two states, so that expired
+and deletable objects are found without a scan of all objects; ``topic_ids`` is the index of topics by name.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from siltstone.metadata.entities import (
 
 
 class ImageView(Protocol):
-    """What decisions see: an image, or a draft with the decisions taken before in the same append."""
+    """What a decision reads: an image, or a draft that contains the earlier decisions of the same append."""
 
     @property
     def next_stream_id(self) -> int: ...
@@ -36,12 +35,12 @@ class ImageView(Protocol):
     def objects(self) -> Mapping[int, ObjectMetadata]: ...
     @property
     def prepared(self) -> Mapping[int, int]:
-        """Object id → deadline in ms, of those PREPARED."""
+        """Object id → deadline in ms, for each PREPARED object."""
         ...
 
     @property
     def destroyed(self) -> Mapping[int, int]:
-        """Object id → time of destruction in ms, of those DESTROYED."""
+        """Object id → time of destruction in ms, for each DESTROYED object."""
         ...
 
     @property
@@ -52,22 +51,23 @@ class ImageView(Protocol):
     def jobs(self) -> Mapping[int, JobMetadata]: ...
     @property
     def topics(self) -> Mapping[str, TopicMetadata]:
-        """By topic id."""
+        """Topic id → topic."""
         ...
 
     @property
     def topic_ids(self) -> Mapping[str, str]:
-        """Topic id by name."""
+        """Topic name → topic id."""
         ...
 
     @property
     def sequences(self) -> Mapping[str, int]:
-        """The next number of each sequence."""
+        """Sequence name → the next number that will be given out."""
         ...
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """``version`` is the number of log entries folded in; ids below the next ones were given out."""
+    """``version`` is the number of log entries applied. Ids below ``next_stream_id``, ``next_object_id`` and
+    ``next_job_id`` were given out and are never given out again."""
 
     version: int = 0
     next_stream_id: int = 0
@@ -86,7 +86,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
 
 class ImageDraft:
-    """The next image in the making. Costs what it changes, not what the image holds."""
+    """A mutable copy of an image, from which the next image is made. Its cost grows with what is changed, not with the
+    size of the image."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.next_stream_id = image.next_stream_id

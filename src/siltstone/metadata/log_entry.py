@@ -1,7 +1,8 @@
-"""The bytes of one log entry: the records of one append, and the append's identity.
+"""The bytes of one log entry: the records of one append, and the append's id.
 
-A sealed frame (``framing``) with magic "SLOG"; its label is the append id, a random token that tells whoever lost the
-answer to an append whether it happened; its body is a msgpack array of records.
+An entry is a sealed frame (``framing``) with magic "SLOG". Its label is the append id, a random token by which a client
+that lost the answer to an append finds out whether its entry is in the log. Its body is a msgpack array of
+``records``.
 """
 
 import msgspec
@@ -14,7 +15,7 @@ ENTRY_MAGIC = b"SLOG"
 
 
 class RecordUnknown(CorruptData):
-    """The entry is whole, but this program does not know a record in it: a newer one wrote it."""
+    """The entry is undamaged, but has a record that this program does not know: a newer version wrote it."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -33,14 +34,16 @@ def encode_entry(entry: LogEntry) -> bytes:
 
 
 def decode_entry(data: bytes) -> LogEntry:
-    """Raises the errors of ``framing.unseal``, RecordUnknown."""
+    """Decodes one entry. Raises the errors of ``framing.unseal``, RecordUnknown."""
     label, body = unseal(ENTRY_MAGIC, data)
     try:
         return LogEntry(label.hex(), _decoder.decode(body))
     except msgspec.MsgspecError as error:
-        raise RecordUnknown(f"log entry cannot be read ({error}); use the version that wrote it") from error
+        raise RecordUnknown(
+            f"an entry of the metadata log cannot be decoded ({error}); use the version that wrote it"
+        ) from error
 
 
 def append_id_of(data: bytes) -> str:
-    """Raises the errors of ``framing.unseal``."""
+    """Returns the append id of an encoded entry. Raises the errors of ``framing.unseal``."""
     return unseal(ENTRY_MAGIC, data)[0].hex()

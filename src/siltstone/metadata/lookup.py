@@ -1,8 +1,7 @@
-"""What the image says of an object, and which of them hold the offsets of a read: a binary search, no I/O.
+"""Pure selections from an image: the ranges that hold the offsets of a read, and the objects that are due.
 
-Which objects are due: prepared ones past their deadline, destroyed ones past their grace period (rule 6).
-
-Pure selections from an image; the sweep of ``maintenance`` acts on them.
+Due are PREPARED objects past their deadline and DESTROYED objects past their grace period (rule 6). The decisions about
+objects use these selections, the reader (``stream_engine.reading``) and the sweep (``maintenance.sweep``) too.
 """
 
 from heapq import nsmallest
@@ -20,7 +19,7 @@ class OffsetOutOfRange(InvalidRequest):
 
 
 def committed_object(image: ImageView, object_id: int) -> ObjectMetadata | None:
-    """None: it is not committed yet, or no more."""
+    """Returns the object if it is COMMITTED; None if it is in another state or unknown."""
     metadata = image.objects.get(object_id)
     return metadata if metadata is not None and metadata.state is ObjectState.COMMITTED else None
 
@@ -28,18 +27,19 @@ def committed_object(image: ImageView, object_id: int) -> ObjectMetadata | None:
 def find_ranges(
     image: ImageView, stream_id: int, start: int, end: int | None = None, limit: int | None = None
 ) -> list[ObjectRange]:
-    """The ranges that hold [start, end) in order, each beginning where the one before ends; at most ``limit``.
+    """Returns the ranges that hold [start, end) in order, each beginning where the one before ends; at most ``limit``.
 
-    The first may begin before ``start``, the last end after ``end`` (None: as far as there is anything). The answer
-    stops where the image covers no more: at the stream's end, or at a start that is only in a tail cache, when it is
-    empty. Raises StreamNotExist, OffsetOutOfRange.
+    The first range may begin before ``start``, the last may end after ``end``; without ``end`` the ranges reach to the
+    end of the stream. The list ends early where no committed object holds the next offset; it is empty when none
+    holds ``start``, because that offset is in the tail cache of a node only. Raises StreamNotExist, OffsetOutOfRange.
     """
     stream = image.streams.get(stream_id)
     if stream is None or stream.state is StreamState.DELETED:
         raise StreamNotExist(f"stream {stream_id} does not exist; look up its id again")
     if start < stream.start_offset or (end is not None and end < start):
         raise OffsetOutOfRange(
-            f"[{start}, {end}) of stream {stream_id}, which begins at {stream.start_offset}; read from there"
+            f"offsets {start} to {end} of stream {stream_id} cannot be read: it begins at {stream.start_offset}; "
+            "read from there"
         )
     found: list[ObjectRange] = []
     next_offset = start
@@ -54,7 +54,7 @@ def find_ranges(
 
 
 def expired_objects(image: ImageView, now_ms: int, count_max: int) -> list[int]:
-    """Ids of prepared objects whose deadline has passed, oldest first."""
+    """Returns at most ``count_max`` ids of PREPARED objects whose deadline has passed, oldest first."""
     due = (object_id for object_id, deadline_ms in image.prepared.items() if deadline_ms <= now_ms)
     return nsmallest(count_max, due)
 
@@ -66,8 +66,8 @@ def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:
 def deletable_objects(
     image: ImageView, now_ms: int, grace_period_ms: int, count_max: int
 ) -> list[ObjectMetadata]:
-    """Destroyed objects that no reader can still hold an image of, oldest first: delete their bytes from their
-    bucket, then forget them."""
+    """Returns at most ``count_max`` objects destroyed so long ago that no reader still has an image that names them,
+    oldest first. The caller deletes their bytes from their bucket and then forgets them (ForgetObjects)."""
     due = (
         object_id
         for object_id, destroyed_ms in image.destroyed.items()

@@ -1,8 +1,8 @@
-"""What happened: the records of the metadata log. ``applying`` folds them into the image.
+"""The records of the metadata log: the facts that commands have established. ``applying`` folds them into the image.
 
-A record states a fact that was decided, with all it needs to be applied: no clock, no rule, no look-up of a default.
-They are encoded as msgpack arrays ``[tag, field, …]``; tags and the order of fields never change, new fields go to the
-end and have a default. Next: ``log_entry`` (their bytes), ``image``.
+A record contains everything needed to apply it: applying reads no clock, checks no rule and looks up no default.
+Records are encoded as msgpack arrays ``[tag, field, …]``. Tags and the order of fields never change; a new field is
+added at the end and has a default. Next: ``log_entry`` (their bytes), ``image``.
 """
 
 from typing import TypeAlias
@@ -49,25 +49,25 @@ class StreamsAdvanced(msgspec.Struct, frozen=True, gc=False, array_like=True, ta
 
 
 class StreamDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=15):
-    """From here on the stream's data may be dropped."""
+    """The stream is deleted: from this record on compaction may drop its data."""
 
     stream_id: int
 
 
 class StreamForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=16):
-    """It was deleted and no object holds a range of it any more."""
+    """The stream, which was deleted before, leaves the image: no object holds a range of it any more."""
 
     stream_id: int
 
 
 class SegmentsRolled(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=17):
-    """``rolled``: pairs of stream id and the segment that was closed, at most one for each stream."""
+    """``rolled``: pairs of stream id and the segment that was closed, at most one segment for each stream."""
 
     rolled: tuple[tuple[int, ClosedSegment], ...]
 
 
 class StreamCleaned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=18):
-    """Key compaction has removed what newer records below the offset replace."""
+    """Key compaction has removed the records that newer ones below ``cleaned_offset`` replace."""
 
     stream_id: int
     cleaned_offset: int
@@ -81,7 +81,7 @@ class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, ta
 
 
 class ObjectCommitted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=21):
-    """``ranges`` are those that were alive when it was committed; the object may hold more."""
+    """``ranges`` are those that were live when the object was committed; its bytes may hold more."""
 
     object_id: int
     kind: ObjectKind
@@ -92,14 +92,14 @@ class ObjectCommitted(msgspec.Struct, frozen=True, gc=False, array_like=True, ta
 
 
 class ObjectsDestroyed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=22):
-    """Their ranges leave the streams at once; the bytes stay for the grace period."""
+    """The ranges of the objects are removed from the streams at once; their bytes stay for the grace period."""
 
     object_ids: tuple[int, ...]
     destroyed_ms: int
 
 
 class ObjectsForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=23):
-    """Their bytes are deleted."""
+    """The objects leave the image: their bytes were deleted from the bucket."""
 
     object_ids: tuple[int, ...]
 
@@ -139,7 +139,7 @@ class JobForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4
 
 
 class TopicCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=50):
-    """Its streams were created by the records before it."""
+    """A topic was created. The records before this one in the entry created its streams."""
 
     topic_id: str
     name: str
@@ -151,27 +151,27 @@ class TopicCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=5
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=51):
-    """After the topic's last; their streams were created by the records before it."""
+    """Partitions were added after the topic's last. The records before this one in the entry created their streams."""
 
     topic_id: str
     partitions: tuple[PartitionMetadata, ...]
 
 
 class TopicConfigured(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=52):
-    """``configs`` is all of the topic's configuration from here on."""
+    """``configs`` replaces the topic's whole configuration."""
 
     topic_id: str
     configs: dict[str, str]
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=53):
-    """The records after it delete its streams."""
+    """The topic is deleted. The records after this one in the entry delete its streams."""
 
     topic_id: str
 
 
 class NumbersTaken(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=60):
-    """All numbers of the sequence below ``next_number`` were given out."""
+    """All numbers of the sequence below ``next_number`` have been given out."""
 
     sequence: str
     next_number: int

@@ -1,4 +1,4 @@
-"""Why a command was refused: one class per cause. ``code`` is AutoMQ's name for it, where AutoMQ has one."""
+"""The refusals of commands: one class per cause. ``code`` is AutoMQ's name of the cause, where AutoMQ has one."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from siltstone.model.errors import Fenced, InvalidRequest, Stale, Unavailable
 
 
 class Refusal(Exception):
-    """Mixed into the classes below, so that ``except Refusal`` catches them all."""
+    """The base of every refusal, so that ``except Refusal`` catches them all."""
 
     code: ClassVar[str]
 
@@ -20,7 +20,7 @@ class StreamFenced(Refusal, Fenced):
 
 
 class StreamEpochUnknown(Refusal, InvalidRequest):
-    """The epoch is higher than the stream's (STREAM_INNER_ERROR in AutoMQ)."""
+    """The epoch in the command is higher than the stream's epoch."""
 
     code = "STREAM_INNER_ERROR"
 
@@ -46,19 +46,19 @@ class CompactedObjectsNotFound(Refusal, Stale):
 
 
 class CoverageNotMatched(Refusal, Stale):
-    """The new objects do not cover exactly what the compacted ones hold alive."""
+    """The new objects do not hold exactly the live offsets of the compacted ones."""
 
     code = "COVERAGE_NOT_MATCHED"
 
 
 class TopicConfiguredOtherwise(Refusal, Stale):
-    """A plan followed from a configuration that is over, or of a topic that is gone."""
+    """The command was based on a topic configuration that has changed since, or the topic was deleted."""
 
     code = "TOPIC_CONFIGURED_OTHERWISE"
 
 
 class CompactionTooLate(Refusal, Stale):
-    """The time limits of tombstones would begin before the commit that keeps them."""
+    """The commit of a key compaction comes after the time from which its delete horizons were computed."""
 
     code = "COMPACTION_TOO_LATE"
 
@@ -72,37 +72,37 @@ class NodeEpochExpired(Refusal, Fenced):
 
 
 class NodeFenced(Refusal, Fenced):
-    """The node is being failed over: only the replayer of its WAL may write for it."""
+    """The node is being failed over: only the process that replays its write-ahead log may write for it."""
 
     code = "NODE_FENCED"
 
 
 class JobNotRunning(Refusal, Fenced):
-    """The job was finished, or taken over after its lease had passed."""
+    """The job has finished, or another driver took it over after its lease had expired."""
 
     code = "JOB_NOT_RUNNING"
 
 
 class JobRunning(Refusal, Unavailable):
-    """Another driver runs a job of this kind."""
+    """Another driver is running a job of this kind."""
 
     code = "JOB_RUNNING"
 
 
 class CommandMalformed(Refusal, InvalidRequest):
-    """The command contradicts itself or passes a limit; it would be refused whatever the image is."""
+    """The command contradicts itself or exceeds a limit; it is refused whatever the image contains."""
 
     code = "INVALID_REQUEST"
 
 
 class ObjectNotDestroyed(Refusal, InvalidRequest):
-    """Only destroyed objects may be forgotten: committed metadata may name this one."""
+    """The object to forget is PREPARED or COMMITTED; only DESTROYED objects may be forgotten."""
 
     code = "OBJECT_NOT_DESTROYED"
 
 
 class GracePeriodRunning(Refusal, Unavailable):
-    """The object was destroyed too short a time ago: a reader with an older image may still read it."""
+    """The object was destroyed less than the grace period ago: a reader with an older image may still read it."""
 
     code = "GRACE_PERIOD_RUNNING"
 
@@ -120,32 +120,32 @@ class InvalidTopicName(Refusal, InvalidRequest):
 
 
 class TopicNameCollides(InvalidTopicName):
-    """It differs from another topic's name in nothing but ``.`` and ``_``, which are one in names of metrics."""
+    """The name equals another topic's name once ``.`` is replaced by ``_``, as it is in the names of metrics."""
 
     code = "TOPIC_NAME_COLLIDES"
 
 
 class TooManyPartitions(Refusal, InvalidRequest):
-    """More than one command may add."""
+    """The command adds more partitions than one command may add."""
 
     code = "TOO_MANY_PARTITIONS"
 
 
 class PartitionCountNotLarger(Refusal, InvalidRequest):
-    """Partitions are added, never taken away."""
+    """The new number of partitions is not larger than the current one: partitions are never removed."""
 
     code = "PARTITION_COUNT_NOT_LARGER"
 
 
 class StreamOfTopic(Refusal, InvalidRequest):
-    """The stream is a partition's: it is deleted with its topic, not by itself."""
+    """The stream belongs to a partition, so it is deleted with its topic, not by itself."""
 
     code = "STREAM_OF_TOPIC"
 
 
 class NodeLogBehind(Refusal, InvalidRequest):
-    """The write-ahead log that the node begins with is not the one its last life appended to, and streams are still
-    open: what only that one holds would be lost. ``log_epoch`` is that life's."""
+    """The node starts with another write-ahead log than the one it last appended to while it has open streams, so
+    records that only that log holds would be lost. ``log_epoch`` is the node epoch under which that log was used."""
 
     code = "NODE_LOG_BEHIND"
 

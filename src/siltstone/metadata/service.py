@@ -1,8 +1,8 @@
-"""MetadataService: the client for an event loop. Commands that wait together share one append.
+"""MetadataService: the metadata client for an event loop. Commands that wait at the same time share one append.
 
-One loop takes up to COMMANDS_PER_APPEND_MAX waiting commands, executes them off the event loop, and answers; while it
-does, the next ones gather. Another loop looks for what other processes wrote. Whoever stops waiting for an
-answer changes nothing for the others; his command is left out if its turn had not come, and done otherwise.
+One task takes up to COMMANDS_PER_APPEND_MAX waiting commands, executes them in a thread, and answers them; commands
+that arrive meanwhile wait for the next append. Another task reads what other processes have appended. A caller that
+is cancelled does not disturb the others: its command is dropped if it still waits, and executed otherwise.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ Listener = Callable[[MetadataImage], None]
 logger = logging.getLogger(__name__)
 
 FOLLOW_INTERVAL_MS = 100
-"""How soon what another process wrote is seen here."""
+"""How often the log is read for entries of other processes."""
 
 COMMANDS_WAITING_MAX = 10_000
-"""Ten appends' worth: more waiting would only make answers older."""
+"""Ten appends' worth of commands: a longer queue would only make every answer later."""
 
 
 class ServiceClosed(Unavailable):
-    """The service was closed, or failed, before the command was executed."""
+    """The service was closed or failed before the command was executed."""
 
 
 class ServiceStatistics(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class MetadataService:
         follow_interval_ms: float = FOLLOW_INTERVAL_MS,
         commands_waiting_max: int = COMMANDS_WAITING_MAX,
     ) -> None:
-        """Owns the client from now on."""
+        """From now on the service owns the client and closes it."""
         self._client = client
         self._calls = calls
         self._clock = clock
@@ -82,7 +82,7 @@ class MetadataService:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image the event loop has heard of."""
+        """The newest image that was published on the event loop."""
         return self._image
 
     async def start(self) -> None:
@@ -90,9 +90,9 @@ class MetadataService:
         self._background.start("follow", self._follow())
 
     async def close(self) -> None:
-        """Commands under way are answered; those still waiting get ServiceClosed."""
+        """Finishes the append that is under way and answers its commands; waiting commands fail with ServiceClosed."""
         self._closing = True
-        reason = ServiceClosed("the metadata service is closing; nothing was done")
+        reason = ServiceClosed("the metadata service is closing; the command was not executed")
         self._refuse_waiting(reason)
         self._arrived.set()
         await self._tasks.drain()
@@ -100,8 +100,9 @@ class MetadataService:
         await self._calls.run(self._client.close)
 
     async def execute(self, command: Command[R]) -> R:
-        """The command's result; when it returns, ``image`` shows it. Raises its Refusal, CommitUnknown,
-        LogUnavailable, ServiceClosed. Waits for room when many commands wait."""
+        """Returns the command's result; ``image`` then contains its effect. While ``commands_waiting_max`` commands
+        wait, the caller waits before its command is queued. Raises the command's Refusal, CommitUnknown,
+        LogUnavailable, ServiceClosed."""
         async with self._room:
             self._check_open()
             waiting = _Waiting(command, asyncio.get_running_loop().create_future())
@@ -110,22 +111,22 @@ class MetadataService:
             try:
                 result: R = await waiting.answer
             except asyncio.CancelledError:
-                with suppress(ValueError):  # its turn has come
-                    self._waiting.remove(
-                        waiting
-                    )  # or who gives up and asks again fills the memory of a log that hangs
+                # Else a caller that gives up and tries again, over and over, fills the memory while the log hangs.
+                with suppress(ValueError):  # the command is not waiting any more: its append is under way
+                    self._waiting.remove(waiting)
                 raise
             return result
 
     async def refresh(self) -> MetadataImage:
-        """The newest image there is, read now. Raises Unavailable, CorruptData."""
+        """Reads the log to its head and returns the image. Raises Unavailable, CorruptData."""
         self._check_open()
         await self._calls.run(self._client.refresh)
         self._publish()
         return self._image
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
-        """Called on the event loop with each new image. Returns what removes it, once or more often."""
+        """Calls ``listener`` on the event loop with each new image. Returns a function that removes the listener; that
+        function may be called more than once."""
         self._listeners.append(listener)
 
         def remove() -> None:
@@ -135,7 +136,7 @@ class MetadataService:
         return remove
 
     def add_failure_listener(self, listener: Callable[[BaseException], None]) -> None:
-        """Called once, with why the service closed itself; at once if it has."""
+        """Calls ``listener`` once, with the exception that ended the service; at once if the service has failed."""
         self._failure_listeners.append(listener)
         if self._failure is not None:
             listener(self._failure)
@@ -152,7 +153,7 @@ class MetadataService:
         if self._failure is not None:
             raise ServiceClosed(f"the metadata service failed: {self._failure!r}; restart the process")
         if self._closing:
-            raise ServiceClosed("the metadata service is closed")
+            raise ServiceClosed("the metadata service is closed; the command was not executed")
 
     async def _execute_waiting(self) -> None:
         while not self._closing:
@@ -163,7 +164,7 @@ class MetadataService:
                 self._save_snapshot_in_background()
 
     def _next_batch(self) -> list[_Waiting]:
-        """Those whose caller went away before their turn are left out."""
+        """Takes up to COMMANDS_PER_APPEND_MAX waiting commands, without those whose caller was cancelled."""
         batch: list[_Waiting] = []
         while self._waiting and len(batch) < COMMANDS_PER_APPEND_MAX:
             waiting = self._waiting.popleft()
@@ -178,8 +179,11 @@ class MetadataService:
         except Unavailable as error:
             answers = [error] * len(batch)
         except BaseException as error:
-            # A bug, damage, or the end of this task: the callers learn that they know nothing of the outcome.
-            unknown = CommitUnknown(f"the metadata service failed while it executed the command: {error!r}")
+            # A bug, corrupt data, or the cancellation of this task: the outcome of these commands is unknown.
+            unknown = CommitUnknown(
+                f"the metadata service failed while it executed the command ({error!r}); its outcome is unknown: "
+                "restart the process and execute it again"
+            )
             _answer(batch, [unknown] * len(batch))
             raise
         self._batches += 1
@@ -188,7 +192,7 @@ class MetadataService:
         _answer(batch, answers)
 
     def _save_snapshot_in_background(self) -> None:
-        """Apart from the batches: encoding a large image takes a second or two."""
+        """Saves a due snapshot in a task of its own, since encoding a large image takes a second or two."""
         if self._client.snapshot_is_due and not self._snapshot_running:
             self._snapshot_running = True
             self._background.start("snapshot", self._save_snapshot())
@@ -205,7 +209,7 @@ class MetadataService:
             try:
                 await self._calls.run(self._client.refresh)
             except Unavailable as error:
-                logger.warning("the metadata log cannot be followed now: %s", error)
+                logger.warning("the metadata log cannot be read, another attempt follows: %s", error)
             self._publish()
 
     def _publish(self) -> None:

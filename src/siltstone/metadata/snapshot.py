@@ -1,9 +1,9 @@
-"""Image ⇄ bytes, in chunks, so that no single value grows with the image.
+"""A snapshot: an image as bytes, in chunks, so that no single value of the database grows with the image.
 
-A chunk is a sealed frame (``framing``) with magic "SIMG"; its label is the chunk's number and the image's version, 8
-bytes each, little endian; its body is one part: first the ``Contents``, then rows of one kind, cut by their weight.
-Rows stand in the order of their ids, so equal images give equal bytes. A stream's ranges are not written: they are
-those of the objects, and the image shares them.
+A chunk is a sealed frame (``framing``) with magic "SIMG". Its label is the chunk's number and the image's version, 8
+bytes each, little endian. Its body is one part: the ``Contents`` in the first chunk, then rows of one table of the
+image in each chunk, split by their weight. Rows are sorted by id, so equal images give equal bytes. The ranges of a
+stream are not written, because they are the ranges of its objects; decoding puts them back.
 """
 
 from collections import defaultdict
@@ -29,8 +29,8 @@ from siltstone.model.objects import ObjectRange, ObjectState
 
 CHUNK_MAGIC = b"SIMG"
 CHUNK_WEIGHT = 10_000
-"""A row, and each range of an object, weighs 1, each partition of a topic and each 32 bytes of a value too: chunks stay
-below about a megabyte, however the ranges are spread over objects."""
+"""The most weight in one chunk, which keeps chunks below about a megabyte however the ranges are spread over objects.
+A row weighs 1; so does each range of an object, each partition of a topic, and every 32 bytes of a value."""
 
 _LABEL = Struct("<QQ")
 K = TypeVar("K", int, str)
@@ -38,15 +38,15 @@ T = TypeVar("T")
 
 
 class SnapshotIncomplete(CorruptData):
-    """Chunks are missing, doubled, of another snapshot, or hold other rows than the first one says."""
+    """Chunks are missing, repeated or from another snapshot, or their rows do not match the first chunk."""
 
 
 class SnapshotPartUnknown(CorruptData):
-    """A whole chunk this program cannot read: a newer one wrote it."""
+    """The chunk is undamaged, but this program cannot decode it: a newer version wrote it."""
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The first part: counters, and how many rows follow in all."""
+    """The first part: the image's counters, and the number of rows in all other parts."""
 
     next_stream_id: int
     next_object_id: int
@@ -79,7 +79,7 @@ class Topics(msgspec.Struct, frozen=True, array_like=True, tag=7):
 
 
 class Sequences(msgspec.Struct, frozen=True, array_like=True, tag=8):
-    """Name, next number."""
+    """Each row is a sequence's name and its next number."""
 
     rows: tuple[tuple[str, int], ...]
 
@@ -90,7 +90,7 @@ _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
 
 
 def encode_snapshot(image: MetadataImage) -> Iterator[bytes]:
-    """The chunks, made as they are asked for."""
+    """Yields the chunks; each is encoded when the caller asks for it."""
     for number, part in enumerate(_parts(image)):
         yield seal(CHUNK_MAGIC, _LABEL.pack(number, image.version), _encoder.encode(part))
 
@@ -140,31 +140,44 @@ def _parts_of(
 
 
 def decode_snapshot(version: int, chunks: Iterable[bytes]) -> MetadataImage:
-    """Raises the errors of ``framing.unseal``, SnapshotIncomplete, SnapshotPartUnknown."""
+    """Decodes the chunks of the snapshot at ``version``. Raises the errors of ``framing.unseal``, SnapshotIncomplete,
+    SnapshotPartUnknown."""
     parts = (_decode_part(version, number, chunk) for number, chunk in enumerate(chunks))
     contents = next(parts, None)
     if not isinstance(contents, Contents):
-        raise SnapshotIncomplete("the snapshot has no beginning; restore the database from a backup")
+        raise SnapshotIncomplete(
+            f"the first chunk of the metadata snapshot at version {version} is missing; "
+            "restore the database from a backup"
+        )
     rows: dict[type[Part], list[Any]] = defaultdict(list)
     for part in parts:
         if isinstance(part, Contents):
-            raise SnapshotIncomplete("the snapshot begins twice; restore the database from a backup")
+            raise SnapshotIncomplete(
+                f"the metadata snapshot at version {version} has two first chunks; restore the database from a backup"
+            )
         rows[type(part)].extend(part.rows)
     found = sum(map(len, rows.values()))
     if found != contents.row_count:
-        raise SnapshotIncomplete(f"{found} of {contents.row_count} rows; restore the database from a backup")
+        raise SnapshotIncomplete(
+            f"the metadata snapshot at version {version} has {found} of {contents.row_count} rows; "
+            "restore the database from a backup"
+        )
     return _image(version, contents, rows)
 
 
 def _decode_part(version: int, number: int, chunk: bytes) -> Part:
     label, body = unseal(CHUNK_MAGIC, chunk)
     if _LABEL.unpack(label) != (number, version):
-        raise SnapshotIncomplete(f"chunk {number} of version {version} is missing; restore from a backup")
+        raise SnapshotIncomplete(
+            f"chunk {number} of the metadata snapshot at version {version} is missing; "
+            "restore the database from a backup"
+        )
     try:
         return _decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise SnapshotPartUnknown(
-            f"snapshot cannot be read ({error}); use the version that wrote it"
+            f"chunk {number} of the metadata snapshot at version {version} cannot be decoded ({error}); "
+            "use the version of this program that wrote it"
         ) from error
 
 
@@ -195,7 +208,7 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
 def _streams_with_ranges(
     streams: Iterable[StreamMetadata], objects: Iterable[ObjectMetadata]
 ) -> Iterator[tuple[int, StreamMetadata]]:
-    """The objects' own ranges, sorted into the streams' lists."""
+    """Yields stream id and stream, each with the ranges that the objects hold of it. Raises SnapshotIncomplete."""
     held: defaultdict[int, list[ObjectRange]] = defaultdict(list)
     for row in objects:
         for one in row.ranges:
@@ -208,4 +221,7 @@ def _streams_with_ranges(
             ranges.sort(key=lambda one: one.start_offset)
             yield stream.stream_id, replace(stream, ranges=tuple(ranges))
     if held:
-        raise SnapshotIncomplete(f"objects hold ranges of streams {sorted(held)[:10]}, which are not there")
+        raise SnapshotIncomplete(
+            f"objects of the metadata snapshot hold ranges of streams {sorted(held)[:10]}, which it does not contain; "
+            "restore the database from a backup"
+        )

@@ -1,4 +1,5 @@
-"""The store's own id: random, put into the metadata once, and from there into what belongs to the store."""
+"""The id of a store: a random token. It is put into the metadata once and never changes; starting nodes copy it into
+the write-ahead log's folder and into the buckets (``object_formats.identity``), to recognise those of another store."""
 
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.image import ImageView
@@ -8,11 +9,11 @@ STORE_ID_KEY = "store/id"
 
 
 def store_id_of(image: ImageView) -> str | None:
-    """None in metadata that no node has opened since there are such ids."""
+    """Returns the store's id; None before the first start of a node puts it."""
     stored = image.keys.get(STORE_ID_KEY)
     return None if stored is None else stored.decode()
 
 
 def put_store_id(rng: Random) -> PutKey:
-    """Its result is the id that stands, encoded: this one, or the one that was there."""
+    """A command that puts a new id unless there is one. Its result is the store's id, encoded."""
     return PutKey(STORE_ID_KEY, random_token(rng).encode())

@@ -1,6 +1,7 @@
-"""How a stream changes: pure steps from one StreamMetadata to the next. Offsets never move back.
+"""Pure functions on the metadata of one stream: steps from one StreamMetadata to the next, and its ranges.
 
-A stream's ranges: one tuple, sorted by offset, without overlap. What is done to it, and what is found in it.
+Invariants: start, end and cleaned offset never move back; the ranges of a stream are one tuple, sorted by offset,
+without overlap. The decisions and ``applying`` use these functions.
 """
 
 from bisect import bisect_right
@@ -29,7 +30,7 @@ def created(stream_id: int, tags: dict[str, str]) -> StreamMetadata:
 
 
 def opened(stream: StreamMetadata, epoch: int, node_id: int) -> StreamMetadata:
-    """A new owner or epoch begins a new owner range at the end; owner ranges that stayed empty go."""
+    """Opens the stream. A new owner or epoch begins a new owner range at the stream's end; empty ones are removed."""
     owners = stream.owner_ranges
     if (epoch, node_id) != (stream.epoch, stream.owner):
         new = OwnerRange(node_id, epoch, stream.end_offset, stream.end_offset)
@@ -54,7 +55,7 @@ def trimmed(stream: StreamMetadata, start_offset: int) -> StreamMetadata:
 
 
 def _trimmed_owners(owners: tuple[OwnerRange, ...], start: int) -> tuple[OwnerRange, ...]:
-    """Those wholly below the start go, except the last, which says who owns what comes."""
+    """Removes the owner ranges wholly below the start, but not the last: it names the owner of the next offsets."""
     kept = (held for held in owners if held.end_offset > start or held is owners[-1])
     return tuple(
         replace(held, start_offset=max(held.start_offset, start), end_offset=max(held.end_offset, start))
@@ -86,7 +87,7 @@ _start_offset = attrgetter("start_offset")
 
 
 def inserted(ranges: Ranges, new: ObjectRange) -> Ranges:
-    """With one more. Nearly always it goes to the end."""
+    """Returns the ranges with one more, which nearly always belongs at the end."""
     if not ranges or ranges[-1].end_offset <= new.start_offset:
         return (*ranges, new)
     at = bisect_right(ranges, new.start_offset, key=_start_offset)
@@ -100,13 +101,13 @@ def without_objects(ranges: Ranges, object_ids: Container[int]) -> Ranges:
 
 
 def first_holding(ranges: Sequence[ObjectRange], offset: int) -> int:
-    """Index of the range that holds the offset, or the number of ranges when none does."""
+    """Returns the index of the range that holds the offset, or the number of ranges when none does."""
     at = bisect_right(ranges, offset, key=_start_offset) - 1
     return at if at >= 0 and offset < ranges[at].end_offset else len(ranges)
 
 
 def is_live(stream: StreamMetadata | None, held: ObjectRange) -> bool:
-    """Whether a reader may still ask for an offset of the range. No stream: it was deleted and forgotten."""
+    """Whether a reader may still read an offset of the range. ``stream`` is None when it was deleted and forgotten."""
     return (
         stream is not None
         and stream.state is not StreamState.DELETED
@@ -115,11 +116,11 @@ def is_live(stream: StreamMetadata | None, held: ObjectRange) -> bool:
 
 
 def joined(ranges: Iterable[ObjectRange]) -> list[tuple[int, int]]:
-    """The runs [start, end) that sorted ranges of one stream make when those that touch are joined."""
-    runs: list[tuple[int, int]] = []
+    """Returns the extents [start, end) of sorted ranges of one stream: ranges that touch or overlap are joined."""
+    extents: list[tuple[int, int]] = []
     for held in ranges:
-        if runs and runs[-1][1] >= held.start_offset:
-            runs[-1] = (runs[-1][0], max(runs[-1][1], held.end_offset))
+        if extents and extents[-1][1] >= held.start_offset:
+            extents[-1] = (extents[-1][0], max(extents[-1][1], held.end_offset))
         else:
-            runs.append((held.start_offset, held.end_offset))
-    return runs
+            extents.append((held.start_offset, held.end_offset))
+    return extents

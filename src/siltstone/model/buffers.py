@@ -1,15 +1,15 @@
-"""What the store passes around instead of copying: anything with a contiguous buffer."""
+"""Contiguous buffers, which the store passes around instead of copying them."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Buffers: TypeAlias = Sequence[Buffer]
-"""A gather list: the bytes of its members one after another, never joined before the last call."""
+"""A gather list: buffers whose bytes belong one after another. They are not joined before they are written or sent."""
 
 
 def is_buffer(value: object) -> bool:
-    """Whether it is one, and its length is its number of bytes: that of a view of numbers is less."""
+    """Whether ``value`` is a Buffer whose ``len`` is its number of bytes. A view of larger numbers is not one."""
     if isinstance(value, memoryview):
         return value.c_contiguous and value.ndim == 1 and value.itemsize == 1
     return isinstance(value, bytes | bytearray)

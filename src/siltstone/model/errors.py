@@ -1,34 +1,34 @@
 """Every error the store raises on purpose, classed by what the caller does next.
 
-====================  ===========================================================================
+====================  =============================================================================
 class                 the caller
-====================  ===========================================================================
+====================  =============================================================================
 Unavailable           tries again later, with backoff; nothing is known to be wrong with the request
-Stale                 refreshes what it knows (image, listing) and decides again
-Fenced                stops: somebody with a higher epoch has taken over
+Stale                 refreshes its view (metadata image, listing) and decides again
+Fenced                stops: a node or job with a higher epoch has taken over
 InvalidRequest        corrects the request
-CorruptData           stops and tells a person; the bytes are not what was written
-====================  ===========================================================================
+CorruptData           stops and reports it to an operator; the bytes are not those that were written
+====================  =============================================================================
 
-Each package defines its own causes as subclasses, carrying the ids concerned. A broken assertion is a bug
-and is none of these.
+Each package defines its causes as subclasses that carry the ids concerned. A failed assertion is a bug and none of
+these. ``broker`` maps the classes to Kafka's error codes.
 """
 
 
 class SiltstoneError(Exception):
-    """The root. Its text is one line that says what to do."""
+    """The root of the store's errors. The text is one line that says what happened and what to do."""
 
 
 class Unavailable(SiltstoneError):
-    """Try again later."""
+    """The request failed for now; the caller tries again later."""
 
 
 class Stale(SiltstoneError):
-    """Refresh and decide again."""
+    """The request rests on an outdated view; the caller refreshes it and decides again."""
 
 
 class Fenced(SiltstoneError):
-    """Stop: a higher epoch exists."""
+    """A higher epoch exists; the caller stops."""
 
 
 class InvalidRequest(SiltstoneError):

@@ -1,7 +1,10 @@
-"""Every limit and default of the store, with its reason. One table; a test asserts it against the docs.
+"""The defaults of settings, and limits, each with its reason. One table, so that they can be compared.
 
-Sources in brackets: [AutoMQ] is a default in AutoMQ's source, [AutoMQ's documents] a figure of its articles on
-S3Stream and on compaction, which wins where the two differ; [Kafka: name] and the like are settings of that name.
+A text stands below its constant, or below the last of several that it describes. Where a constant is the default of a
+setting, docs/reference.md shows the text; a test compares the two. Limits of one format or adapter are in its module.
+
+Sources in brackets: [AutoMQ] is a default in AutoMQ's source, [AutoMQ's documents] a figure of its articles on S3Stream
+and on compaction, which wins where the two differ; [Kafka: name] and the like are settings of that name.
 """
 
 KIB = 1024
@@ -11,490 +14,486 @@ GIB = 1024 * MIB
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 # -- objects ---------------------------------------------------------------------------------------------
 
 SPLIT_SIZE_BYTES = 16 * MIB
-"""A stream's contiguous bytes above this leave the stream set object for stream objects [AutoMQ's documents]."""
+"""Contiguous bytes of a stream above this leave the stream set object for a stream object [AutoMQ's documents]."""
 
 BLOCK_SIZE_BYTES = 512 * KIB
-"""A block is closed when its frames reach this. Small enough that a reader of a slow stream fetches little
-it does not need, large enough that an index stays near 0.02 % of its object [AutoMQ]."""
+"""A block is closed when its frames reach this size. It is small enough that the reader of a slow stream fetches little
+it does not need, and large enough that an index stays near 0.02 % of its object [AutoMQ]."""
 
 MERGED_BLOCK_SIZE_BYTES = 1 * MIB
-"""Compaction joins neighbouring blocks of a stream into one index entry up to this [AutoMQ]."""
+"""Compaction joins neighbouring blocks of a stream into one index entry up to this size [AutoMQ]."""
 
 READ_REQUEST_BYTES_MAX = 16 * MIB
-"""Adjacent blocks are joined into one ranged GET up to this [AutoMQ's documents]."""
+"""Adjacent blocks are fetched by one ranged GET up to this size [AutoMQ's documents]."""
 
 PART_SIZE_BYTES_MIN = 5 * MIB
-"""The smallest part of a multipart upload but the last: the rule of S3 and all its compatibles."""
+"""The smallest part of a multipart upload, except the last one: a rule of S3 and all its compatibles."""
 
 PART_COUNT_MAX = 10_000
-"""The most parts of one multipart upload: the same."""
+"""The most parts of one multipart upload: a rule of S3 and all its compatibles."""
 
 DELETE_BATCH_KEYS_MAX = 1_000
-"""The most keys of one batched delete: the same."""
+"""The most keys of one batched delete: a rule of S3 and all its compatibles."""
 
 INDEX_BYTES_MAX = 256 * MIB
-"""An object that claims a larger index is damaged: it would have 3.7 million blocks, and a reader holds it whole."""
+"""An object that claims a larger index is damaged: it would have 3.7 million blocks, and readers hold it whole."""
 
 TAIL_READ_BYTES = 64 * KIB
-"""How much of an object's end one read takes in the hope that the index lies inside: about 900 entries."""
+"""The size of the first read of an object's end. It contains an index of up to about 900 entries."""
 
 STORE_ATTEMPTS_MAX = 10
-"""How often one request to a store is made before its failure is reported: with the backoff below it waits at most
-33 s, half of that on average."""
+"""How often one request to a bucket is attempted before its failure is reported. With the backoff below, the waits add
+up to 33 s at most, and to half of that on average."""
 
 STORE_BACKOFF_MS_MIN = 50
 STORE_BACKOFF_MS_MAX = 10 * SECOND_MS
-"""The wait before attempt n + 1 is random in [0, min(maximum, minimum * 2^n)]: full jitter, so that many
-clients refused together do not come back together."""
+"""The wait before attempt n + 1 is random in [0, min(maximum, minimum * 2^n)] (full jitter), so that many clients that
+are refused together do not retry together."""
 
 STORE_DEADLINE_MS = 2 * MINUTE_MS
-"""No attempt begins later than this after the first: a caller that waits longer has a lease to lose."""
+"""No attempt of a request begins later than this after the first one: a job that waits longer may lose its lease."""
 
 STORE_REQUESTS_IN_FLIGHT_MAX = 64
-"""Requests to one bucket side by side from one process; enough to fill a 10 Gbit/s link with 1 MiB requests
-of 50 ms each."""
+"""The most requests of a process to one bucket at a time: 1 MiB each in 50 ms fill a 10 Gbit/s link."""
 
 TEMPORARY_FILE_AGE_MS_MAX = 24 * HOUR_MS
-"""A folder's temporary file older than this belongs to a put that was killed: no put takes that long."""
+"""A temporary file in a folder store that is older than this was left by a killed put: no put takes that long."""
 
 # -- upload ----------------------------------------------------------------------------------------------
 
 CACHE_BLOCK_BYTES_MAX = 100 * MIB
-"""A cache block is sealed at this size: the tail cache holds several, so that appends go on
-while they are uploaded [AutoMQ class default]."""
+"""A cache block is sealed for upload at this size. The tail cache holds several cache blocks, so that appends continue
+while some are uploaded [AutoMQ class default]."""
 
 CACHE_BLOCK_AGE_MS_MAX = 60 * SECOND_MS
-"""A cache block with data in it is sealed at this age, so that the WAL of a quiet node stays short [AutoMQ]."""
+"""A cache block with data is sealed at this age, so that the write-ahead log of a quiet node stays short [AutoMQ]."""
 
 STREAMS_PER_OBJECT_MAX = 20_000
-"""The most streams in one stream set object: its index and its commit record stay small [AutoMQ]."""
+"""The most streams in one stream set object, so that its index and its commit record stay small [AutoMQ]."""
 
 TAIL_CACHE_BYTES_MAX = 512 * MIB
-"""Appends not yet committed plus recently committed ones. An append waits when the former fill it."""
+"""The memory for uncommitted and recently committed appends. Appends wait when uncommitted ones fill it."""
 
 TAIL_CACHE_RECORD_OVERHEAD_BYTES = 1_024
-"""What a cached batch is charged besides its payload, so that tiny batches cannot pass the limit [AutoMQ]."""
+"""The bytes that a cached batch counts besides its payload, so that tiny batches cannot exceed the limit [AutoMQ]."""
 
 WAITING_APPENDS_BYTES_MAX = 256 * MIB
-"""Appends that wait for room in the tail cache or the WAL; beyond this they are refused, to be tried again."""
+"""The most bytes of appends that wait for tail cache or write-ahead log. Producers have to retry further ones."""
 
 UPLOADS_IN_FLIGHT_MAX = 4
-"""Sealed blocks uploading side by side."""
+"""The most sealed cache blocks that are uploaded at the same time."""
 
 COMMIT_AT_CLOSE_STALLED_MS_MAX = 15 * SECOND_MS
-"""How long a closing node goes on while nothing more is uploaded or committed; the next start recovers what is left.
-With CLOSE_TIME_LIMIT_MS it is less than the 30 s after which Kubernetes kills."""
+"""A closing node stops waiting when nothing was uploaded or committed for this long; the next start recovers the rest
+from the write-ahead log. With CLOSE_TIME_LIMIT_MS it is less than the 30 s after which Kubernetes kills."""
 
 UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
-"""A prepared object that is not committed by then is collected [AutoMQ]."""
+"""A prepared object that is not committed within this time is deleted [AutoMQ]."""
 
 # -- write-ahead log -------------------------------------------------------------------------------------
 
 WAL_SEGMENT_BYTES = 64 * MIB
-"""One segment file: large enough that rolling is rare, small enough that trimming frees space soon."""
+"""The size of one log file: large enough that few are begun, small enough that trimming frees space soon."""
 
 WAL_CAPACITY_BYTES = 2 * GIB
-"""An append waits when the log holds this much untrimmed data [AutoMQ]."""
+"""Appends wait while the write-ahead log holds this much data that is not trimmed [AutoMQ]."""
 
 WAL_GROUP_BYTES_MAX = 8 * MIB
-"""The most one group commit writes before its fdatasync; past about this, a longer group gains nothing."""
+"""The most bytes that one group commit writes before its fdatasync. Longer groups are hardly faster."""
 
 APPEND_BYTES_MAX = WAL_SEGMENT_BYTES - 4 * KIB
-"""The largest payload of one append: it has to fit a WAL segment with the headers of segment, record and frame."""
+"""The largest payload of one append: it must fit a log file together with the headers of file, record and frame."""
 
 # -- reading ---------------------------------------------------------------------------------------------
 
 BLOCK_CACHE_BYTES_MAX = 256 * MIB
 READ_AHEAD_BYTES_MIN = 512 * KIB
 READ_AHEAD_BYTES_MAX = 32 * MIB
-"""Read-ahead starts at the minimum and doubles while it is used [AutoMQ grows by misses]."""
+"""Read-ahead begins at READ_AHEAD_BYTES_MIN and doubles while its blocks are read [AutoMQ grows by misses]."""
 
 INDEX_CACHE_BYTES_MAX = 100 * MIB
-"""Object indexes kept for reads [AutoMQ]."""
+"""The memory for object indexes that are kept for further reads [AutoMQ]."""
 
 READS_UNDER_WAY_BYTES_MAX = 128 * MIB
-"""What ranged GETs under way hold, answer and blocks cut from it: four of the largest requests side by side."""
+"""The memory of ranged GETs under way, for answers and the blocks cut from them: four of the largest at a time."""
 
 READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
-"""How long a reader does without read-ahead after blocks fetched for it were evicted unread [AutoMQ]."""
+"""Read-ahead for a reader pauses for this long after blocks that it fetched were evicted unread [AutoMQ]."""
 
 SEQUENTIAL_READERS_MAX = 10_000
-"""Readers whose read-ahead is remembered; the one idle for longest is forgotten and starts small again."""
+"""The most readers whose read-ahead is remembered. The one idle for longest is forgotten and begins at the minimum."""
 
 DECOMPRESSED_BATCH_BYTES_MAX = 128 * MIB
-"""Records of one batch that decompress to more are refused: a hundred times Kafka's usual batch of 1 MiB, and twice the
-largest append. Without a limit a few KiB from a stranger fill the memory."""
+"""A batch whose records decompress to more is refused, because a few KiB could otherwise fill the memory. It is about a
+hundred times Kafka's usual batch of 1 MiB, and twice the largest append."""
 
-# -- compaction ------------------------------------------------------------------------------------------
+KEYED_VIEW_ENTRY_BYTES = 300
+"""The bytes that a key in a KeyedView counts besides key and value: its entry in the dict, two bytes objects."""
+
+# -- maintenance -----------------------------------------------------------------------------------------
 
 COMPACTION_MEMORY_BYTES = 500 * MIB
-"""The most source bytes one iteration holds [AutoMQ's documents]."""
+"""The most source bytes that one iteration holds in memory [AutoMQ's documents]."""
 
 COMPACTION_SOURCES_MAX = 500
-"""The most stream set objects one round takes, oldest first [AutoMQ takes the newest, which starves old ones]."""
+"""The most stream set objects of one round, oldest first [AutoMQ takes the newest, which starves old ones]."""
 
 COMPACTION_STREAM_OBJECTS_MAX = 10_000
-"""The most stream objects one commit adds [AutoMQ]."""
+"""The most stream objects that one commit adds [AutoMQ]."""
 
 COMPACTION_TIME_LIMIT_MS = 24 * HOUR_MS
-"""Time limit of objects prepared by a compaction: longer than any round [AutoMQ]."""
+"""A compaction's prepared object that is not committed by then is deleted: longer than any round [AutoMQ]."""
 
 SMALL_OBJECT_BYTES = 1 * MIB
-"""A stream with less than this in a stream set object stays there, be it kept for another time than its neighbours: an
-object of its own would cost more requests than the space it may hold is worth."""
+"""A stream with fewer bytes in a stream set object stays there, even if its retention differs from that of its
+neighbours: the requests for an object of its own would cost more than the space that is freed later."""
 
 FORCE_SPLIT_AGE_MS = 120 * MINUTE_MS
-"""Stream set objects older than this are split into stream objects whatever their neighbours [AutoMQ]."""
+"""Stream set objects older than this are split into stream objects, even without a neighbour [AutoMQ]."""
 
 SMALL_STREAM_OBJECT_BYTES = SPLIT_SIZE_BYTES
-"""Stream objects below this are joined with such neighbours at every look: they cost as many requests as large ones."""
+"""Smaller stream objects are merged with small neighbours in every run: they cost as many requests as large ones."""
 
 STREAM_OBJECT_SETTLED_MS = 1 * HOUR_MS
-"""Larger ones are joined when they were committed this long ago: by then more of them have come [AutoMQ]."""
+"""Larger stream objects are merged only this long after their commit: by then there are more neighbours [AutoMQ]."""
 
 STREAM_OBJECT_LARGEST_SHARE_MAX = 0.6
-"""The most of a group that one object may be: from 16 MiB to 10 GiB a byte is copied 7 times, at worst 13."""
+"""The largest object's share of a merge group: from 16 MiB to 10 GiB a byte is copied 7 times, at worst 13."""
 
 STREAM_OBJECT_GROUP_BYTES_MAX = 10 * GIB
-"""The largest stream object that is made of others [AutoMQ]."""
+"""The largest stream object that a merge makes [AutoMQ]."""
 
 STREAM_OBJECT_GROUP_OBJECTS_MAX = 4_000
-"""The most stream objects that become one: two parts for each keep below PART_COUNT_MAX."""
+"""The most stream objects of one merge group: with two parts for each, the upload stays below PART_COUNT_MAX."""
 
 STREAM_OBJECT_GROUPS_MAX = 10_000
-"""The most groups one plan holds: some 20 MB, with the objects that give the most for the fewest bytes."""
+"""The most merge groups of one plan: some 20 MB. Those that remove most objects per byte copied are chosen."""
 
 COPY_REQUEST_BYTES_MAX = 512 * MIB
-"""One range copied inside a store, which answers when it is done: the client waits a minute at most [S3: 5 GiB]."""
+"""The largest range copied inside a bucket by one request: its answer must come within a minute [S3: 5 GiB]."""
 
 OPEN_STREAM_LEFT_ALONE_MS = 2 * MINUTE_MS
-"""Retention closes the active segment of a stream that a broker has open when nothing was committed for this long: a
-broker that lives has done it after SEGMENT_REST_MS."""
+"""Retention closes the active segment of a stream that a broker has open only if nothing was committed for this long: a
+live broker closes it itself after SEGMENT_REST_MS."""
 
 JOB_LEASE_MS = 2 * MINUTE_MS
-"""How long a maintenance job stays its driver's without being renewed."""
+"""A maintenance job belongs to its driver for this long after the last renewal; then another driver may take it."""
 
 JOB_LOOKED_AT_MS = 3_000
-"""How often a driver looks whether its job was cancelled or taken over: soon for people, nothing for the metadata."""
+"""How often a driver checks whether its job was cancelled or taken over: soon for people, cheap for the metadata."""
 
 KEY_COMPACTION_MAP_BYTES = 128 * MIB
-"""The map from keys to newest offsets of one task: some five million keys; beyond them the next pass goes on
-[Kafka: log.cleaner.dedupe.buffer.size]."""
+"""The memory of one task for the map from keys to newest offsets, enough for some five million keys. Keys beyond that
+are left to the next pass [Kafka: log.cleaner.dedupe.buffer.size]."""
 
 KEY_COMPACTION_MEMORY_BYTES = 256 * MIB
-"""What one task holds besides: blocks being read, records of a batch, an object being written."""
+"""The memory of one task besides the map: blocks being read, the records of a batch, the object being written."""
 
 KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
-"""A compacted stream object is closed when it reaches this: a task holds it whole, and joining makes larger ones."""
+"""A compacted stream object is closed at this size: a task holds it in memory whole. Merging makes larger ones."""
 
 KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
-"""How long after its start a key compaction may commit: the time limits of tombstones begin that much later, so that
-no reader loses time to see one (G20)."""
+"""A key compaction must commit within this time after its start. The time limits of tombstones begin that much later,
+so that every reader has the full delete.retention.ms to see them (G20)."""
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
-"""Streams whose tasks run together and are then committed: enough to keep some dozen executors busy for minutes, few
-enough that little is lost when a driver is."""
+"""The most source bytes and streams whose tasks run together before their results are committed: enough to keep some
+dozen executors busy for minutes, few enough that little work is lost when the driver fails."""
 
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
-"""A unit of maintenance that failed is tried again after the first, then after twice as long, up to the last."""
+"""A unit that failed is retried after the minimum, then after twice as long each time, up to the maximum."""
 
 SWEEP_INTERVAL_MS = 1 * MINUTE_MS
-"""How often what is due is deleted: it frees space, and costs nothing when there is none."""
+"""How often destroyed objects whose grace period is over are deleted. A run without any costs nothing."""
 
 RETENTION_INTERVAL_MS = 5 * MINUTE_MS
-"""How often retention looks at every topic [Kafka: log.retention.check.interval.ms]."""
+"""How often retention checks every topic [Kafka: log.retention.check.interval.ms]."""
 
 DEAD_OBJECTS_INTERVAL_MS = 1 * MINUTE_MS
-"""How often objects without a live byte are given up: the image tells them, nothing is read."""
+"""How often objects without a live byte are destroyed. The image names them, so no bucket is read."""
 
 MINOR_GC_INTERVAL_MS = 1 * HOUR_MS
 MAJOR_GC_INTERVAL_MS = 24 * HOUR_MS
-"""How often objects with few live bytes, and with fewer than most, are rewritten [BookKeeper]. A major collection does
-what a minor one would, and so puts the next of these off."""
+"""How often objects with few live bytes are rewritten (minor), and those with less than most of them live (major)
+[BookKeeper]. A major collection includes the work of a minor one and postpones the next of these."""
 
 SSO_COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
 """How often stream set objects are compacted [AutoMQ]."""
 
 SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
-"""How often small stream objects of a stream are joined: they come from compaction, and not more often."""
+"""How often small stream objects are merged. They are made by compaction, so a shorter interval would find no more."""
 
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
-"""How often compacted topics are looked at; what is done is decided by how dirty they are, and for how long."""
+"""How often compacted topics are checked. How dirty a partition is, and for how long, decides if it is compacted."""
 
 MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
-"""A run in ``siltstone maintain serve`` begins nothing new after this long: the other kinds have their turn, then it
-goes on."""
+"""A run in ``siltstone maintain serve`` begins no unit after this long, so that other kinds run; the next continues."""
 
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
-"""When a kind last ran is written down this often at most: a restart repeats no more than that."""
+"""A kind's last run is stored at most this often, so a restarted service repeats the runs of this time at most."""
 
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
-"""Maintenance that cannot reach the metadata asks again after a second, then after twice as long, up to this."""
+"""Maintenance that cannot reach the metadata retries after a second, then after twice as long each time, up to this."""
 
 MINOR_GC_THRESHOLD = 0.2
 MAJOR_GC_THRESHOLD = 0.8
-"""An object of which less than this is live is rewritten, strictly [BookKeeper]. Freeing a byte costs u/(1-u) bytes
-written at a live ratio of u: 0.25 at 0.2, 1 at 0.5, 4 at 0.8."""
+"""An object is rewritten if a smaller share than this of its bytes is live [BookKeeper]. At a live share of u, freeing
+a byte costs u/(1-u) bytes written: 0.25 at 0.2, 1 at 0.5, 4 at 0.8."""
 
 GC_TARGET_SIZE_BYTES = 256 * MIB
-"""Stream set objects count as at least this large when their live ratio is taken, so that small ones are put together;
-without it they gather for ever [BookKeeper #3631]."""
+"""Stream set objects count as at least this large when their live share is computed, so that small ones are put
+together; otherwise they accumulate for ever [BookKeeper #3631]."""
 
 GC_ROUND_BYTES = 1 * GIB
-"""The most live bytes one commit of a collection rewrites: a few seconds of work, which is all that is lost when it
-fails, and the space it needs besides."""
+"""The most live bytes that one round of a collection rewrites: a few seconds of work, lost if the round fails,
+and the most additional space that a round needs."""
 
 GC_OBJECTS_MAX = 2_000
-"""The most objects one run of a collection looks into, those with the smallest share of live bytes first; the next run
-has the others. Their indexes are in memory together: some 40 MB for objects of 100 MiB."""
+"""The most objects whose indexes one run of a collection reads, those with the smallest live share first; the next run
+reads others. The indexes are in memory together: some 40 MB for objects of 100 MiB."""
 
 GC_COPY_BYTES_PER_SECOND = 0
-"""How fast collections copy; 0: as fast as they can. Readers share the bucket's bandwidth."""
+"""The highest rate at which collections copy, because readers share the bucket's bandwidth. 0: no limit."""
 
 STORE_QUOTA_BYTES = 0
-"""What all objects together may take; 0: whatever they do. Like a disk, it stops copying before it is reached."""
+"""The most bytes of all objects together; 0: no limit. Like a full disk, it stops maintenance that copies."""
 
 PRESSURE_WARN_SHARE = 0.90
 PRESSURE_FULL_SHARE = 0.95
-"""From the first on major collections wait, from the second on whatever copies; nothing that deletes ever does
-[BookKeeper]."""
+"""When this share of a disk or of the quota is used, major collections wait (warn), or everything that copies waits
+(full). Deletions never wait [BookKeeper]."""
 
 REPAIR_DELETIONS_MAX = 1_000
-"""The most objects one repair deletes: whoever deletes by comparing lists has lost data by it [BookKeeper #870], and
-looks before he goes on."""
+"""The most objects that one repair deletes. Deletions that result from comparing lists have lost data elsewhere
+[BookKeeper #870], so an operator should look at the result before the next repair."""
 
 GRACE_PERIOD_MS = 10 * MINUTE_MS
-"""A destroyed object is deleted from its bucket after this: longer than the longest fetch or scan by a
-reader that still holds an older image [AutoMQ's documents]."""
+"""A destroyed object is deleted from its bucket after this time. It is longer than the longest fetch or scan by a
+reader that still uses an older image [AutoMQ's documents]."""
 
 # -- metadata --------------------------------------------------------------------------------------------
 
 COMMANDS_PER_APPEND_MAX = 1_000
-"""The most waiting commands one metadata append carries."""
+"""The most waiting commands that one append to the metadata log carries."""
 
 SNAPSHOT_INTERVAL_RECORDS = 50_000
-"""A snapshot of the image is written after this many records, and the log before it is dropped."""
+"""After this many records a snapshot of the metadata image is written, and the log before it is deleted."""
 
 PARTITIONS_PER_COMMAND_MAX = 10_000
-"""The most partitions one command adds to a topic: with two streams each they are 1.3 MB of one log entry and 30 ms
-to decide and apply [Kafka's controller draws the line here too]."""
+"""The most partitions that one command adds to a topic. With two streams each they are 1.3 MB of one log entry and take
+30 ms to decide and apply [Kafka's controller has the same limit]."""
 
 TOPIC_NAME_CHARACTERS_MAX = 249
-"""Kafka's: clients refuse longer names themselves."""
+"""The longest topic name [Kafka]; clients refuse longer ones themselves."""
 
 TOPIC_CONFIGS_BYTES_MAX = 64 * KIB
-"""Keys and values of one topic's configuration: every image and every snapshot holds them."""
+"""The most bytes of keys and values in one topic's configuration, which every image and every snapshot holds."""
 
 # -- broker ----------------------------------------------------------------------------------------------
 
-DAY_MS = 24 * HOUR_MS
-
 OFFSETS_TOPIC_PARTITIONS = 8
-"""Partitions of ``__consumer_offsets``: enough that one busy group does not hold up all others. Kafka has 50, for its
-brokers to share; a store of ours opens each of them at start."""
+"""Partitions of ``__consumer_offsets``: enough that one busy group does not delay all others. Kafka has 50, to spread
+them over brokers; here one node opens each of them at its start."""
 
 FETCH_BYTES_MAX = 55 * MIB
-"""The most one fetch answers, whatever the client asks for [Kafka: fetch.max.bytes]."""
+"""The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""
 
 FETCH_SESSIONS_MAX = 1_000
-"""Incremental fetch sessions remembered [Kafka: max.incremental.fetch.session.cache.slots]."""
+"""The most incremental fetch sessions that are kept [Kafka: max.incremental.fetch.session.cache.slots]."""
 
 PRODUCER_ID_EXPIRATION_MS = 1 * DAY_MS
-"""Idempotent producers idle for this long are forgotten [Kafka: producer.id.expiration.ms]."""
+"""The state of an idempotent producer that is idle for this long is deleted [Kafka: producer.id.expiration.ms]."""
 
 PRODUCERS_PER_PARTITION_MAX = 100_000
-"""Idempotent producers remembered for one partition: about 40 MB; the one idle for longest goes first."""
+"""The most idempotent producers that a partition remembers, about 40 MB. It forgets the one idle for longest first."""
 
 PRODUCER_BATCHES_KEPT = 5
-"""Batches of a producer whose repetition is recognised: as many as it may have in flight [KIP-98, KIP-185]."""
+"""The number of a producer's last batches whose repetition is recognised: its most in flight [KIP-98, KIP-185]."""
 
 PARTITION_SNAPSHOT_BYTES = 64 * MIB
-"""A partition's producers and time index are written down after this many bytes: what a restart after a crash reads
-again of one partition."""
+"""A partition's producers and time index are stored after this many bytes: what a restart after a crash rereads."""
 
 SEGMENT_CHECK_INTERVAL_MS = 1 * SECOND_MS
 SEGMENTS_CHECKED_AT_ONCE_MAX = 1_000
-"""So many open partitions are looked at each time, in turns, for segments to be closed though nothing is appended: ten
-thousand created together are closed by ten commands in ten seconds."""
+"""How often the broker checks open partitions for segments that are too old, and how many it checks each time, in
+turns. Ten thousand partitions created together are thus closed by ten commands in ten seconds."""
 
 SEGMENTS_PER_COMMAND_MAX = 1_000
-"""Segments that one command closes: 60 KB of one log entry."""
+"""The most segments that one command closes: 60 KB of one log entry."""
 
 SEGMENTS_UNWRITTEN_MAX = 64
-"""Of one partition, while the metadata cannot be reached; then the newest become one, and what was meant to be two is
-dropped together."""
+"""The most closed segments of a partition that wait for unreachable metadata. Beyond this the newest are joined."""
 
 SEGMENT_REST_MS = 5 * SECOND_MS
-"""A segment that retention waits for is closed when nothing came for this long: who writes old records all day gets no
-segment a second."""
+"""A segment whose closing retention waits for is closed when nothing was appended for this long: a producer that writes
+old records all day does not get a new segment every second."""
 
 TIME_INDEX_INTERVAL_BYTES = 1 * MIB
-"""One entry of a partition's time index for this many bytes: a look-up by time scans at most that."""
+"""A partition's time index has one entry for this many bytes: a look-up by time scans no more than that."""
 
 TIME_INDEX_ENTRIES_MAX = 65_536
-"""Then every second entry goes and the interval doubles: 1 MiB of memory for a partition at most."""
+"""At this many entries every second one is deleted and the interval doubles: at most 1 MiB for a partition."""
 
 GROUP_PROGRESS_INTERVAL_MS = 5 * SECOND_MS
-"""How often what registered groups have committed is written into the metadata, where it changed: retention, which
-reads it, runs every few minutes."""
+"""How often changed offsets of registered groups are written to the metadata, where retention reads them."""
 
 MIRROR_AT_CLOSE_STALLED_MS_MAX = 2 * SECOND_MS
-"""How long a closing broker waits for the same: the next start does it, and more is kept until then."""
+"""How long a closing broker waits for that write. The next start repeats it, and retention keeps more until then."""
 
 BACKLOG_QUOTA_CHECK_INTERVAL_MS = 1 * MINUTE_MS
-"""How often backlogs are compared with their quotas, which producers may pass by what they send in between
-[Pulsar: backlogQuotaCheckIntervalInSeconds]."""
+"""How often backlogs are compared with their quotas. Producers may exceed a quota by what they send in between [Pulsar:
+backlogQuotaCheckIntervalInSeconds]."""
 
 MESSAGE_TTL_CHECK_INTERVAL_MS = 5 * MINUTE_MS
-"""How often groups without members are moved past what is older than the time to live
-[Pulsar: messageExpiryCheckIntervalInMinutes]."""
+"""How often the offsets of groups without members are moved past records older than the time to live [Pulsar:
+messageExpiryCheckIntervalInMinutes]."""
 
 PRODUCE_HOLD_MS_MAX = 5 * SECOND_MS
-"""How long a produce request waits for a partition over its backlog quota before it is told to come again: well below
-the time limits of clients (30 s), and of a node that closes."""
+"""How long a produce request for a partition over its backlog quota is held before it is answered with an error that
+the client retries: well below the time limits of clients (30 s), and of a closing node."""
 
 HELD_PRODUCE_BYTES_MAX = 64 * MIB
-"""Requests that wait so: a quarter of what all requests may have, or consumers could not ask for what is to be read.
-Beyond this they are told to come again at once."""
+"""The most bytes of produce requests that are held. It is a quarter of the memory of all requests, so that consumers
+can still send fetches. Beyond this, produce requests are answered at once with an error that the client retries."""
 
 PRODUCE_TIMEOUT_SWEEP_MS = 1 * SECOND_MS
-"""How often produce requests are looked at whose time limit has passed."""
+"""How often the broker checks for produce requests whose time limit has passed."""
 
 FETCH_READS_SIDE_BY_SIDE = 8
-"""Partitions of one fetch that are read from objects side by side: what one fetch may make the reader do at once."""
+"""The most partitions of one fetch that are read from objects at the same time."""
 
 FETCH_SESSION_PARTITIONS_MAX = 200_000
-"""Partitions in all fetch sessions together: about 60 MB."""
+"""The most partitions in all fetch sessions together: about 60 MB."""
 
 FETCH_SESSION_IDLE_MS_MIN = 2 * MINUTE_MS
-"""A session used less than this ago is not given up for a new one
-[Kafka: min.incremental.fetch.session.eviction.ms]."""
+"""A session that was used less than this ago is not closed in favour of a new one [Kafka:
+min.incremental.fetch.session.eviction.ms]."""
 
 RECORDS_PER_BATCH_MAX = 1_000_000
-"""Records of one batch: what librdkafka puts into one at most (batch.num.messages). A few KiB from a stranger may claim
-twenty million that are all alike, and whoever reads them has nothing else to do for half a minute."""
+"""The most records of one batch: the most that librdkafka puts into one (batch.num.messages). A few KiB may claim
+twenty million equal records, and decoding those takes half a minute."""
 
 RECORDS_READ_AT_ONCE_MAX = 2_000
-"""Records that are read on the event loop: about a millisecond. Of a batch with more, or of a compressed one, which may
-become 128 MiB, they are read in a thread."""
+"""The most records that are decoded on the event loop, in about a millisecond. Larger batches, and compressed ones,
+which may become 128 MiB, are decoded in a thread."""
 
 # -- network ---------------------------------------------------------------------------------------------
 
 SOCKET_REQUEST_BYTES_MAX = 100 * MIB
-"""A frame that claims to be larger is refused before anything is allocated [Kafka: socket.request.max.bytes]."""
+"""A frame that claims to be larger is refused before memory is allocated for it [Kafka: socket.request.max.bytes]."""
 
 MESSAGE_ELEMENTS_MAX = 1_000_000
-"""Elements of all arrays in one message of Kafka's protocol: an element of a few bytes becomes an object of fifty and
-more, so what a message costs is not its bytes. At this it is 300 MB and a second at worst; five times the partitions
-of the largest clusters fit."""
+"""The most elements of all arrays in one Kafka message. An element of a few bytes becomes an object of fifty or more:
+at the limit a message costs 300 MB and a second at worst. Five times the largest clusters' partitions fit."""
 
 REQUEST_ELEMENTS_MAX = 100_000
-"""The same of a request: it is read, worked off and answered on the one event loop, at some 10 µs an element, and
-anybody may send it. Ten times what the largest consumers fetch."""
+"""The most elements of all arrays in one request. Requests are decoded, handled and answered on the one event loop, at
+some 10 µs per element, and any client may send one. It is ten times what the largest consumers fetch."""
 
 QUEUED_REQUEST_BYTES_MAX = 256 * MIB
-"""Requests received and not yet answered, of all connections: beyond this nobody's next bytes are read. With twice the
-largest frame, one such frame cannot stop everybody [Kafka: queued.max.request.bytes, unlimited there]."""
+"""The most bytes of requests of all connections that are received and not yet answered; beyond this no connection is
+read. It is more than twice the largest frame, so one such frame cannot block all clients [Kafka:
+queued.max.request.bytes, unlimited there]."""
 
 CONNECTION_REQUEST_BYTES_MAX = 32 * MIB
-"""The same of one connection: six times the five requests of 1 MiB that a Java producer keeps in flight, and an eighth
-of what all may have."""
+"""The most bytes of requests of one connection that are received and not yet answered: six times the five requests of 1
+MiB that a Java producer keeps in flight, and an eighth of the limit for all connections."""
 
 CONNECTION_REQUESTS_MAX = 1_000
-"""Requests of one connection received and not yet answered: what many tiny requests cost is not their bytes."""
+"""The most requests of one connection received and not yet answered: many tiny ones cost more than their bytes."""
 
 CONNECTION_ANSWER_BYTES_MAX = 64 * KIB
-"""A connection that leaves more of its answers unread than this has no further request begun. asyncio's own default:
-the kernel holds some MiB before that."""
+"""While a client leaves more bytes of its answers unread than this, no further request of its connection is handled. It
+is asyncio's own default; the kernel buffers some MiB before."""
 
 ANSWER_BYTES_MAX = 512 * MIB
-"""Answers unread by all such connections: ten of the largest fetches. From half of this on who fetches waits; at the
-limit the connection that leaves most unread is closed."""
+"""The most bytes of unread answers of all such connections: ten of the largest fetches. From half of this on fetches
+wait; at the limit the connection with the most unread bytes is closed."""
 
 ANSWER_STALLED_MS_MAX = 2 * MINUTE_MS
-"""A peer that takes less than 64 KiB of a waiting answer in this time is closed. Twice the longest time limit of the
-clients for a request (librdkafka 60 s, Java 30 s), after which they close the connection themselves."""
+"""A connection is closed if its client reads less than 64 KiB of a waiting answer in this time. It is twice the longest
+time limit of clients for a request (librdkafka 60 s, Java 30 s), after which they close the connection themselves."""
 
 ANSWER_PROGRESS_BYTES_MIN = 64 * KIB
-"""See above: what 4 kbit/s move in that time. A single byte now and then is no progress."""
+"""A client that reads less of a waiting answer in ANSWER_STALLED_MS_MAX makes no progress: it is 4 kbit/s."""
 
 REQUEST_STALLED_MS_MAX = 30 * SECOND_MS
-"""While others wait for memory, a frame that is not whole after this is given up: its sender's own time limit has
-passed [Java: request.timeout.ms]."""
+"""While other connections wait for memory, a connection whose frame is not received whole within this time is closed:
+its client's own time limit has passed [Java: request.timeout.ms]."""
 
 MAX_CONNECTIONS = 10_000
-"""Connections at a time, each some KiB when idle; the inspection of all of them once a second takes a few ms."""
+"""The most connections at a time. An idle one takes some KiB; inspecting all of them each second takes a few ms."""
 
 MAX_CONNECTIONS_PER_IP = 5_000
-"""Connections of one host at a time: a host gone wild leaves room for the others, and a proxy is not in the way."""
+"""The most connections of one host at a time: a faulty host leaves room for others, and a proxy is not restricted."""
 
 CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 """A connection without a whole request for this long is closed [Kafka: connections.max.idle.ms]."""
 
 CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
-"""How long a closing node waits for the requests it has begun."""
-
-KEYED_VIEW_ENTRY_BYTES = 300
-"""What a key in a KeyedView is charged besides its bytes: its entry, its place in the dict, two objects of bytes."""
+"""How long a closing node waits for the requests that it has begun to handle."""
 
 # -- consumer groups -------------------------------------------------------------------------------------
 
 GROUP_INITIAL_REBALANCE_DELAY_MS = 3 * SECOND_MS
-"""How long a group that starts waits for more members [Kafka: group.initial.rebalance.delay.ms]."""
+"""How long the first rebalance of an empty group waits for more members [Kafka: group.initial.rebalance.delay.ms]."""
 
 GROUP_SESSION_TIMEOUT_MS_MIN = 6 * SECOND_MS
 GROUP_SESSION_TIMEOUT_MS_MAX = 30 * MINUTE_MS
-"""What a member may choose [Kafka: group.min.session.timeout.ms, group.max.session.timeout.ms]."""
+"""The session timeouts a member may choose [Kafka: group.min.session.timeout.ms, group.max.session.timeout.ms]."""
 
 GROUP_MEMBERS_MAX = 2**31 - 1
-"""Members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
+"""The most members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
 
 GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
-"""A member that has never heard the end of a join phase is given up after this: its client may be gone [Kafka]."""
+"""A new member is removed if no join phase has ended for it within this time: its client may be gone [Kafka]."""
 
 GROUP_BYTES_MAX = 8 * MIB
-"""Subscriptions and assignments of one group: they are written down as one record. 1,000 members of 8 KiB each."""
+"""The most bytes of subscriptions and assignments of one group, stored as one record: 1,000 members of 8 KiB each."""
 
 GROUPS_BYTES_MAX = 256 * MIB
-"""All groups and offsets in memory, about a million offsets; beyond this newcomers and new offsets are refused."""
+"""The memory of all groups and offsets, about a million offsets. Beyond this new members and offsets are refused."""
 
 OFFSET_METADATA_BYTES_MAX = 4 * KIB
-"""The text a client may commit with an offset [Kafka: offset.metadata.max.bytes]."""
+"""The longest text that a client may commit with an offset [Kafka: offset.metadata.max.bytes]."""
 
 OFFSETS_RETENTION_MINUTES = 7 * 24 * 60
-"""How long offsets that nobody uses are kept [Kafka: offsets.retention.minutes]."""
+"""How long offsets that no group uses are kept [Kafka: offsets.retention.minutes]."""
 
 OFFSETS_RETENTION_CHECK_INTERVAL_MS = 10 * MINUTE_MS
-"""How often they are looked for [Kafka: offsets.retention.check.interval.ms]."""
+"""How often offsets are checked for expiration [Kafka: offsets.retention.check.interval.ms]."""
 
 OFFSETS_LOOKED_AT_PER_TURN = 1_000
-"""Of the event loop, when expired ones are looked for: about a millisecond."""
+"""The most offsets that are checked for expiration in one turn of the event loop: about a millisecond."""
 
 GROUP_APPEND_BYTES_MAX = 1 * MIB
-"""Keys and values that go into ``__consumer_offsets`` together, where several records wait; a larger one goes alone."""
+"""The most bytes of waiting records in one append to ``__consumer_offsets``. A larger record is appended alone."""
 
 GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
-"""Records of one partition of ``__consumer_offsets`` that wait for its log: a second of a slow disk. Beyond this
-groups are told to ask again later."""
+"""The most bytes of records that wait to be appended to one partition of ``__consumer_offsets``: a second of a slow
+disk. Beyond this, requests of its groups are answered with an error that clients retry."""
 
 GROUP_LOAD_WAIT_MS = 500
-"""How long a request waits for its group to be loaded before it is told to come again: mostly that is a matter of
-milliseconds, and a client comes again after a hundred at the earliest."""
+"""How long a request waits until its group is loaded before it is answered with an error that the client retries.
+Loading mostly takes milliseconds, and a client retries after a hundred at the earliest."""
 
 GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
-"""How long a closing coordinator waits for records that are under way; who asked is then told to ask again."""
+"""How long a closing coordinator waits for records being appended; then their clients are told to retry."""
 
 GROUP_CHECKPOINT_RECORDS_MIN = 10_000
 GROUP_CHECKPOINT_LIVE_FACTOR = 8
-"""A partition of ``__consumer_offsets`` is written anew when it holds more records than the first and so many times the
-live ones: it is loaded in a second, and what is written anew is an eighth of what was written before."""
+"""A partition of ``__consumer_offsets`` is rewritten when it holds more than GROUP_CHECKPOINT_RECORDS_MIN records and
+more than GROUP_CHECKPOINT_LIVE_FACTOR times its live ones: it loads in a second, and a rewrite costs an eighth of the
+appends."""
 
 GROUP_LOAD_BACKOFF_MS_MIN = 100
 GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
-"""The wait before a partition of ``__consumer_offsets`` that could not be loaded is tried again; doubled each time."""
+"""After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
+maximum."""

@@ -1,8 +1,8 @@
-"""Objects: what the store keeps in a bucket, and where.
+"""Objects in a bucket: their kinds, states, ranges and keys.
 
-A *stream set object* (SSO) holds blocks of many streams, at most one contiguous range of each. A
-*stream object* (SO) holds one contiguous range of one stream. Both have the same bytes layout; what
-differs is the metadata. An object's bucket id is part of its metadata from the day it is prepared.
+A *stream set object* (SSO) holds blocks of many streams, at most one contiguous range of each. A *stream object* (SO)
+holds one contiguous range of one stream. Both have the same layout (``object_formats``) and differ only in their
+metadata. An object's bucket id is part of its metadata from the moment it is prepared.
 """
 
 from enum import IntEnum
@@ -23,8 +23,10 @@ class ObjectKind(IntEnum):
 
 
 class ObjectState(IntEnum):
-    """PREPARED → COMMITTED → DESTROYED → gone (T27). A prepared object whose time limit
-    passes goes straight to DESTROYED."""
+    """PREPARED → COMMITTED → DESTROYED → deleted from bucket and metadata (T27).
+
+    An object is prepared (its id is registered) before it is put, and committed once the metadata name its ranges.
+    A prepared object whose time limit passes becomes DESTROYED without having been committed."""
 
     PREPARED = 1
     COMMITTED = 2
@@ -32,9 +34,9 @@ class ObjectState(IntEnum):
 
 
 class ObjectRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """[start_offset, end_offset) of a stream as it lies in one object.
+    """The offsets [start_offset, end_offset) of a stream that one object holds.
 
-    ``size_bytes`` is what its blocks take in the object, so live bytes can be computed from the image.
+    ``size_bytes`` is the size of their blocks, so that live bytes can be computed from the metadata image.
     ``largest_timestamp_ms`` lets retention by time decide from the image as well.
     """
 
@@ -47,17 +49,17 @@ class ObjectRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def object_key(object_id: int) -> str:
-    """Where an object lies in its bucket: ``<2 hex of a hash>/objects/<id, 20 digits>``.
+    """The key of an object in its bucket: ``<2 hex digits of a hash>/objects/<id, 20 digits>``.
 
-    The hash spreads sequential ids over key prefixes, as object stores limit the request rate by prefix
-    (GC22; AutoMQ reverses the hex digits of the id for the same end).
+    The hash spreads sequential ids over key prefixes, because object stores limit the request rate per prefix
+    (GC22; AutoMQ reverses the hex digits of the id for the same reason).
     """
     spread = blake2b(object_id.to_bytes(8, "big"), digest_size=1).hexdigest()
     return f"{spread}/objects/{object_id:020d}"
 
 
 def object_id_of_key(key: str) -> int | None:
-    """The id whose key this is, or None when the store did not name it."""
+    """The id of the object with this key, or None when the key is not one that ``object_key`` returns."""
     digits = key.rpartition("/")[2]
     if not (len(digits) == 20 and digits.isascii() and digits.isdigit()):
         return None

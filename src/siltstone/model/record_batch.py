@@ -1,10 +1,9 @@
-"""A record batch: the unit a producer appends, opaque to the store below the broker.
+"""Record batches, and the index entries of the blocks that hold them.
 
-A block: the smallest piece of an object that is read, checked and moved.
-
-A block is nothing but record batch frames of one stream, one after another; all about it stands in its
-index entry. So joining neighbouring blocks of a stream is concatenation, and compaction moves blocks
-without looking inside.
+A *record batch* is what a producer appends; below the broker its payload is opaque. A *block* is the smallest piece of
+an object that is read, checked and moved: frames of record batches of one stream, one after another, without a header.
+Everything known of a block is in its index entry. Joining neighbouring blocks of a stream is therefore concatenation,
+and compaction moves blocks without decoding them. The bytes are defined in ``object_formats``.
 """
 
 import msgspec
@@ -12,14 +11,14 @@ import msgspec
 from siltstone.model.buffers import Buffer
 
 NO_TIMESTAMP = -1
-"""Kafka's "no timestamp": the records of the batch carry none."""
+"""Kafka's value for "no timestamp": no record of the batch carries one."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True):
-    """Records [base_offset, end_offset) of one stream, with their payload untouched.
+    """Records of one stream with offsets in [base_offset, end_offset). The store never changes the payload.
 
-    ``end_offset - base_offset`` may exceed ``record_count``: key compaction removes records and keeps
-    offsets. Timestamps are milliseconds since 1970, the smallest and largest among the records.
+    ``end_offset - base_offset`` may exceed ``record_count``: key compaction removes records and keeps offsets. The
+    timestamps are the smallest and the largest of the records, in milliseconds since 1970.
     """
 
     stream_id: int
@@ -36,7 +35,8 @@ class RecordBatch(msgspec.Struct, frozen=True):
 
 
 class BlockEntry(msgspec.Struct, frozen=True, gc=False):
-    """One line of an object's index. Positions and sizes are bytes from the start of the object."""
+    """One entry of an object's index, which describes one block. ``position`` and ``size_bytes`` are in bytes;
+    ``position`` counts from the start of the object."""
 
     stream_id: int
     start_offset: int

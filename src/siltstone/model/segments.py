@@ -1,7 +1,8 @@
-"""Segments: the units by which retention drops what is old, and the newest of which key compaction leaves alone.
+"""Segments: the roll-over units of a partition. Retention deletes whole segments; key compaction skips the newest one.
 
-A segment is offsets between two roll points, recorded with the stream; it says nothing of objects. The one that grows
-is *active*: from the end of the last closed one on.
+A segment is a range of offsets, recorded with the stream. It is independent of objects, which may hold parts of many
+segments. The *active* segment begins at the end of the last closed one and grows with every append.
+``topic_configs.rolling`` decides when it is closed.
 """
 
 import msgspec
@@ -10,8 +11,11 @@ from siltstone.model.record_batch import NO_TIMESTAMP
 
 
 class ClosedSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """[start_offset, end_offset) of a stream. ``size_bytes`` and ``batch_count`` are those of its batches as they were
-    appended; ``largest_timestamp_ms`` is -1 without any. ``opened_ms`` is when its first batch came."""
+    """The offsets [start_offset, end_offset) of a stream, which no longer grow.
+
+    ``size_bytes`` and ``batch_count`` count the batches as they were appended, before any compaction.
+    ``largest_timestamp_ms`` is -1 when no record carries a timestamp. ``opened_ms`` is when the first batch was
+    appended."""
 
     start_offset: int
     end_offset: int
@@ -22,7 +26,7 @@ class ClosedSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
     closed_ms: int
 
     def joined(self, later: "ClosedSegment") -> "ClosedSegment":
-        """One in the place of this and the one that follows it."""
+        """One segment that replaces this one and ``later``, which follows it."""
         return ClosedSegment(
             self.start_offset,
             later.end_offset,
@@ -34,7 +38,8 @@ class ClosedSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
     def beginning_at(self, offset: int) -> "ClosedSegment":
-        """What is left of it when what lies before ``offset``, within it, is gone: in proportion."""
+        """The segment after the records before ``offset``, an offset inside it, were deleted. Bytes and batches are
+        reduced in proportion to the offsets."""
         size_bytes, batch_count = _left(self, offset)
         return msgspec.structs.replace(
             self, start_offset=offset, size_bytes=size_bytes, batch_count=batch_count
@@ -42,7 +47,8 @@ class ClosedSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """As ClosedSegment, growing; each batch makes the next value of it. Empty, it has no ``opened_ms``."""
+    """The segment that grows: the fields mean the same as in ClosedSegment, and each batch makes a new value.
+    ``opened_ms`` of an empty segment is 0."""
 
     start_offset: int
     end_offset: int
@@ -58,7 +64,7 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def appended(
         self, end_offset: int, size_bytes: int, largest_timestamp_ms: int, now_ms: int
     ) -> "ActiveSegment":
-        """With one more batch."""
+        """The segment after one more batch was appended, which ends at ``end_offset``."""
         return ActiveSegment(
             self.start_offset,
             end_offset,
@@ -81,8 +87,9 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
     def beginning_at(self, offset: int) -> "ActiveSegment":
-        """What is left of it when what lies before ``offset`` is another's, or gone: in proportion, as nobody counts by
-        the offset. ``offset`` is not before its start."""
+        """The segment without the records before ``offset``, which belong to another segment or were deleted. Bytes and
+        batches are reduced in proportion, because they are not counted per offset. ``offset`` must not be before the
+        segment's start."""
         if offset >= self.end_offset:
             return ActiveSegment(offset, offset)
         size_bytes, batch_count = _left(self, offset)
@@ -92,6 +99,6 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def _left(segment: ClosedSegment | ActiveSegment, offset: int) -> tuple[int, int]:
-    """Bytes and batches from ``offset`` on."""
+    """The estimated number of bytes and batches from ``offset`` on."""
     left, all_of_it = segment.end_offset - offset, segment.end_offset - segment.start_offset
     return segment.size_bytes * left // all_of_it, max(1, segment.batch_count * left // all_of_it)

@@ -1,3 +1,3 @@
-"""The version of the package, as pyproject.toml has it."""
+"""The version of the package; pyproject.toml has the same one."""
 
 VERSION = "0.1.0"

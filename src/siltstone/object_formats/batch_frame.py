@@ -1,4 +1,4 @@
-"""Batch frame, version 1: one record batch as it lies in the WAL and in a block, the same bytes in both.
+"""Batch frame, version 1: one record batch, in the same bytes in the write-ahead log (WAL) and in a block.
 
 Little endian.
 
@@ -18,9 +18,9 @@ offset size field
 72     n    payload, opaque
 ====== ==== =======================================================================
 
-A frame carries no checksum of its own: in the WAL the record around it has one, in an object its block has.
-The header is built once, at the append, and the pair (header, payload) goes to the WAL and to the object
-without being joined. Decoding yields payloads as views into the bytes given.
+A frame carries no checksum of its own: in the WAL the record around it has one, in an object its block has one. The
+header is built once, at the append, and the pair (header, payload) is written to the WAL and to the object without
+being joined. Decoded payloads are views of the given bytes.
 """
 
 from collections.abc import Iterator
@@ -38,16 +38,16 @@ assert FRAME_HEADER_BYTES == _END_AND_LENGTH.size == 72
 
 
 class DamagedFrame(CorruptData):
-    """Bytes that should be batch frames are not."""
+    """Bytes that should be batch frames are damaged or something else."""
 
 
 class ImpossibleBatch(InvalidRequest):
-    """A batch that no frame can hold, or that no reader would accept: refused before it is written, because
-    counts and timestamps come from producers and one such frame would stop recovery for good."""
+    """A batch cannot be encoded as a frame, or no reader would accept its frame. It is refused before it is written:
+    counts and timestamps come from producers, and one such frame would make every recovery fail."""
 
 
 def encode_frame_header(batch: RecordBatch) -> bytes:
-    """The 72 bytes that go before the payload. Raises ImpossibleBatch."""
+    """The 72 bytes of a frame before its payload. Raises ImpossibleBatch."""
     refuse_impossible(batch)
     try:
         return FRAME_HEADER.pack(
@@ -59,18 +59,19 @@ def encode_frame_header(batch: RecordBatch) -> bytes:
 
 
 def refuse_impossible(batch: RecordBatch) -> None:
-    """The check of ``decode_frame``, made while it can still be answered. Raises ImpossibleBatch."""
+    """Makes the checks of ``decode_frame`` at the append, when the producer can still be answered; refuses a batch
+    without records as well. Raises ImpossibleBatch."""
     if not 0 < batch.record_count <= batch.end_offset - batch.base_offset:
         raise ImpossibleBatch(
-            f"{batch.record_count} records in [{batch.base_offset}, {batch.end_offset}) of stream"
-            f" {batch.stream_id}: a batch holds at least one, and no more than it has offsets"
+            f"a batch of stream {batch.stream_id} has {batch.record_count} records for the offsets"
+            f" [{batch.base_offset}, {batch.end_offset}): it must have at least one, and at most one for each offset"
         )
 
 
 def not_encodable(batch: RecordBatch) -> ImpossibleBatch:
     return ImpossibleBatch(
-        f"batch at {batch.base_offset} of stream {batch.stream_id}: an id, offset, count or timestamp is no"
-        " 64-bit integer of its kind"
+        f"the batch at offset {batch.base_offset} of stream {batch.stream_id} cannot be encoded: an id, offset, count"
+        " or timestamp does not fit its 64-bit field"
     )
 
 
@@ -79,7 +80,7 @@ def frame_bytes(batch: RecordBatch) -> int:
 
 
 def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]:
-    """The batch at ``position`` and the position after it. Raises DamagedFrame."""
+    """The batch whose frame begins at ``position``, and the position after the frame. Raises DamagedFrame."""
     body = position + FRAME_HEADER_BYTES
     if body > len(data):
         raise DamagedFrame(f"truncated frame header at {position} of {len(data)} bytes")
@@ -89,7 +90,7 @@ def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]
     if magic != FRAME_MAGIC or zero != 0:
         raise DamagedFrame(f"no batch frame at {position}")
     if length > len(data) - body:
-        raise DamagedFrame(f"truncated payload at {body}: {length} bytes, {len(data) - body} left")
+        raise DamagedFrame(f"truncated payload at {body}: {length} bytes expected, {len(data) - body} left")
     if not (base < end and 0 <= count <= end - base):
         raise DamagedFrame(f"impossible offsets at {position}: [{base}, {end}), {count} records")
     payload = data[body : body + length]
@@ -98,8 +99,9 @@ def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]
 
 
 def position_of_offset(data: memoryview, offset: int, position: int = 0) -> int:
-    """Where the first frame that ends after ``offset`` begins, from the frame at ``position`` on; the length of the
-    data when there is none. Reads three fields of a frame, so skipping costs little. Raises DamagedFrame."""
+    """The position of the first frame whose end offset is greater than ``offset``, or the length of the data if there
+    is none. The search begins at the frame at ``position`` and reads three fields of each frame, so skipping frames
+    is cheap. Raises DamagedFrame."""
     size = len(data)
     while position < size:
         body = position + FRAME_HEADER_BYTES
@@ -115,7 +117,7 @@ def position_of_offset(data: memoryview, offset: int, position: int = 0) -> int:
 
 
 def decode_frames(block: Buffer) -> Iterator[RecordBatch]:
-    """All batches of a block, in order. Raises DamagedFrame at the first that is not one."""
+    """All batches of a block, in order. Raises DamagedFrame at the first frame that is damaged."""
     data = memoryview(block)
     position = 0
     while position < len(data):

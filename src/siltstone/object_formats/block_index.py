@@ -1,6 +1,6 @@
 """Block index, version 1: the table of an object's blocks, sorted by (stream id, start offset).
 
-N entries of 72 bytes, little endian; its own CRC-32C stands in the footer.
+The index consists of N entries of 72 bytes, little endian. Its own CRC-32C is in the footer.
 
 ====== ==== =======================================================================
 offset size field
@@ -17,10 +17,10 @@ offset size field
 68     4    zero
 ====== ==== =======================================================================
 
-The decoded index keeps the raw bytes: a search reads only the entries it compares, and planning looks at a
-million entries as columns (``siltstone.maintenance.planning``) without making a million values.
+A decoded index keeps the raw bytes: a search decodes only the entries it compares, and planners read a million
+entries as numpy columns (``siltstone.maintenance.blocks.columns``) without making a million values.
 
-Checking that a block is what its index entry says: done once, whenever a block has been read.
+``verify_block`` checks a block against its entry. Readers call it once for every block they have read (rule 8).
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,14 +34,15 @@ from siltstone.model.record_batch import BlockEntry
 INDEX_ENTRY = Struct("<QQQQQQqqII")
 INDEX_ENTRY_BYTES = INDEX_ENTRY.size
 assert INDEX_ENTRY_BYTES == 72
+_KEY = Struct("<QQQ")
 
 
 class DamagedIndex(CorruptData):
-    """The index block of an object is damaged, truncated or out of order."""
+    """The index of an object is damaged, truncated or out of order."""
 
 
 def encode_index(entries: Iterable[BlockEntry]) -> bytes:
-    """The index block. The entries must be sorted and must not overlap; a writer's error is a bug."""
+    """The bytes of the index. Asserts that the entries are sorted and do not overlap."""
     raw = bytearray()
     previous: BlockEntry | None = None
     for entry in entries:
@@ -74,14 +75,16 @@ def _in_order(first: BlockEntry, second: BlockEntry) -> bool:
 
 
 class BlockIndex:
-    """A decoded, verified index. ``index[i]`` is an entry; ``raw`` its bytes for those who want columns."""
+    """A decoded index whose order was verified. ``index[i]`` is an entry; ``raw`` is the index's bytes, from which
+    planners make columns."""
 
     __slots__ = ("_count", "raw")
 
     def __init__(self, raw: Buffer) -> None:
-        """``raw`` is the index block; its CRC has been checked against the footer. Raises DamagedIndex."""
+        """``raw`` is the index of an object, whose CRC the caller has checked against the footer. Raises
+        DamagedIndex."""
         if len(raw) % INDEX_ENTRY_BYTES:
-            raise DamagedIndex(f"index of {len(raw)} bytes is no whole number of entries")
+            raise DamagedIndex(f"the index has {len(raw)} bytes, which is no multiple of {INDEX_ENTRY_BYTES}")
         self.raw = bytes(raw)
         self._count = len(raw) // INDEX_ENTRY_BYTES
         self._verify_order()
@@ -100,9 +103,9 @@ class BlockIndex:
             yield BlockEntry(*fields[:9])
 
     def first_at_or_after(self, stream_id: int, offset: int) -> int:
-        """Number of the first entry whose range ends after ``offset`` of the stream, by binary search.
+        """The number of the first entry of the stream whose end offset is greater than ``offset``, by binary search.
 
-        That entry belongs to a later stream, or is ``len(index)``, when the stream has no such block.
+        When the stream has no such entry, it is the number of the first entry of a later stream, or ``len(index)``.
         """
         low, high = 0, self._count
         while low < high:
@@ -115,7 +118,7 @@ class BlockIndex:
         return low
 
     def blocks_of(self, stream_id: int, start: int, end: int) -> Iterator[BlockEntry]:
-        """The entries of the stream that meet [start, end), in offset order."""
+        """The entries of the stream that overlap [start, end), in offset order."""
         if start >= end:
             return
         for position in range(self.first_at_or_after(stream_id, start), self._count):
@@ -133,19 +136,16 @@ class BlockIndex:
         for fields in INDEX_ENTRY.iter_unpack(self.raw):
             stream, start, end = fields[0], fields[1], fields[2]
             if start >= end or stream < last_stream or (stream == last_stream and start < last_end):
-                raise DamagedIndex(f"entry of stream {stream} [{start}, {end}) is out of order")
+                raise DamagedIndex(f"the index entry of stream {stream} [{start}, {end}) is out of order")
             last_stream, last_end = stream, end
 
 
-_KEY = Struct("<QQQ")
-
-
 class DamagedBlock(CorruptData):
-    """The bytes of a block are not what was written. Carries the object id and the block's index entry."""
+    """The bytes of a block are not those that were written. Carries the object id and the block's index entry."""
 
     def __init__(self, entry: BlockEntry, object_id: int, what_is_wrong: str) -> None:
         super().__init__(
-            f"block at {entry.position} of object {object_id}, stream {entry.stream_id}"
+            f"the block at {entry.position} of object {object_id}, stream {entry.stream_id}"
             f" [{entry.start_offset}, {entry.end_offset}), {what_is_wrong}"
         )
         self.entry = entry
@@ -153,8 +153,8 @@ class DamagedBlock(CorruptData):
 
 
 def verify_block(raw: Buffer, entry: BlockEntry, object_id: int) -> None:
-    """Raises DamagedBlock."""
+    """Checks the bytes of a block against its index entry. Raises DamagedBlock."""
     if len(raw) != entry.size_bytes:
-        raise DamagedBlock(entry, object_id, f"has {entry.size_bytes} bytes, {len(raw)} were read")
+        raise DamagedBlock(entry, object_id, f"has {entry.size_bytes} bytes, but {len(raw)} were read")
     if crc32c([raw]) != entry.crc32c:
         raise DamagedBlock(entry, object_id, "is damaged: its checksum does not match")

@@ -1,6 +1,6 @@
 """Object footer, version 1: the last 64 bytes of every stream set object and stream object.
 
-Little endian. Whole object: ``blocks … | index | footer``.
+Little endian. The whole object is ``blocks … | index | footer``.
 
 ====== ==== =======================================================================
 offset size field
@@ -15,8 +15,8 @@ offset size field
 56     8    magic "SILTSOBJ"
 ====== ==== =======================================================================
 
-The magic comes last so that a truncated object cannot look whole, and the object's own size is written down
-so that one with bytes added or lost in front is recognised as well.
+The magic comes last, so that a truncated object is recognised. The footer holds the object's size, so that an object
+with bytes added or lost before the footer is recognised as well. ``object_layout`` finds the index by the footer.
 """
 
 from struct import Struct
@@ -36,7 +36,7 @@ assert FOOTER_BYTES == 64
 
 
 class DamagedFooter(CorruptData):
-    """The last bytes of an object are not a footer of a version this program reads."""
+    """The last bytes of an object are no footer, or a footer of a version that this program does not read."""
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -59,20 +59,20 @@ def encode_footer(footer: Footer) -> bytes:
 
 
 def decode_footer(tail: Buffer, object_bytes: int) -> Footer:
-    """The footer from the last bytes of an object that is ``object_bytes`` long. Raises DamagedFooter."""
+    """The footer of an object of ``object_bytes`` bytes; ``tail`` is the end of the object. Raises DamagedFooter."""
     if len(tail) < FOOTER_BYTES:
-        raise DamagedFooter(f"object of {object_bytes} bytes is too short to have a footer")
+        raise DamagedFooter(f"the object has {object_bytes} bytes, too few for a footer")
     raw = bytes(tail[-FOOTER_BYTES:])
     stored_crc, magic = _SEAL.unpack_from(raw, _CHECKED.size)
     if magic != FOOTER_MAGIC:
-        raise DamagedFooter("no footer magic: truncated, or not an object of this store")
+        raise DamagedFooter("the object has no footer: it is truncated, or Siltstone did not write it")
     if crc32c([raw[: _CHECKED.size]]) != stored_crc:
-        raise DamagedFooter("footer checksum does not match")
+        raise DamagedFooter("the checksum of the footer does not match")
     index_position, index_bytes, written_bytes, index_crc, version, _ = _CHECKED.unpack_from(raw)
     if version != FORMAT_VERSION:
-        raise DamagedFooter(f"format version {version}; this program reads {FORMAT_VERSION}")
+        raise DamagedFooter(f"the object has format version {version}; this program reads {FORMAT_VERSION}")
     if written_bytes != object_bytes:
-        raise DamagedFooter(f"object has {object_bytes} bytes, was written with {written_bytes}")
+        raise DamagedFooter(f"the object has {object_bytes} bytes, but was written with {written_bytes}")
     if index_position + index_bytes + FOOTER_BYTES != object_bytes:
-        raise DamagedFooter("index does not end where the footer begins")
+        raise DamagedFooter("the footer is inconsistent: the index does not end where the footer begins")
     return Footer(index_position, index_bytes, written_bytes, index_crc)

@@ -1,14 +1,15 @@
-"""Who owns a place: the small files that tie a write-ahead log folder and a bucket to their store.
+"""Identities: the small files that bind a write-ahead log folder and a bucket to their store.
 
-One line of JSON, for people to read as well. ``crc32c``, 8 hex digits, is that of the line without it, up to ``}``:
+Each file is one line of JSON, which people can read as well. ``crc32c``, 8 hex digits, is the checksum of the JSON
+object without that field:
 
     {"kind":"log","format":2,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,"crc32c":"0a1b2c3d"}
     {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}    read, not written
     {"kind":"store","format":1,"store_id":"<32 hex>","crc32c":"0a1b2c3d"}
 
-The first lies in the log's folder as ``identity.json``; ``node_epoch`` is that of the life of the node that last began
-to append there, ``metadata_version`` that of the metadata when it began, or ended well. The second lies in each bucket
-as ``siltstone-store.json``.
+A log's identity is the file ``identity.json`` in the log's folder. Its ``node_epoch`` is the epoch with which the node
+last began to append there; its ``metadata_version`` is the version of the metadata at that moment, or at the node's
+last clean close. A store's identity is the object ``siltstone-store.json`` in each of its buckets.
 """
 
 import re
@@ -19,7 +20,7 @@ from siltstone.foundation.crc32c import crc32c
 from siltstone.model.errors import CorruptData
 
 IDENTITY_BYTES_MAX = 4_096
-"""Nobody need read more of a file to see that it is none of these."""
+"""A longer file is not an identity. Readers need not read more than this."""
 
 LOG_FORMAT = 2
 STORE_FORMAT = 1
@@ -27,7 +28,7 @@ _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
 
 class DamagedIdentity(CorruptData):
-    """The file is none of these, is damaged, or was written by another version of this program."""
+    """The file is no identity of the expected kind, is damaged, or was written by a newer version of this program."""
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ def decode_log_identity(data: bytes) -> LogIdentity:
     """Raises DamagedIdentity."""
     line = _unsealed(data)
     if not isinstance(line, _LogLine):
-        raise DamagedIdentity("a bucket's identity where a log's was expected")
+        raise DamagedIdentity("it is the identity of a bucket, not of a write-ahead log")
     return LogIdentity(line.store_id, line.node_id, line.node_epoch, line.metadata_version)
 
 
@@ -78,7 +79,7 @@ def decode_store_identity(data: bytes) -> StoreIdentity:
     """Raises DamagedIdentity."""
     line = _unsealed(data)
     if not isinstance(line, _StoreLine):
-        raise DamagedIdentity("a log's identity where a bucket's was expected")
+        raise DamagedIdentity("it is the identity of a write-ahead log, not of a bucket")
     return StoreIdentity(line.store_id)
 
 
@@ -90,15 +91,15 @@ def _sealed(line: _LogLine | _StoreLine) -> bytes:
 def _unsealed(data: bytes) -> _LogLine | _StoreLine:
     match = _LINE.fullmatch(data)
     if match is None:
-        raise DamagedIdentity(f"{data[:100]!r} is no line of an identity")
+        raise DamagedIdentity(f"it is no identity: {data[:100]!r}")
     body = match[1] + b"}"
     if int(match[2], 16) != crc32c([body]):
-        raise DamagedIdentity("the checksum of an identity does not match")
+        raise DamagedIdentity("the checksum of the identity does not match")
     try:
         line = msgspec.json.decode(body, type=_LogLine | _StoreLine)
     except msgspec.MsgspecError as error:
-        raise DamagedIdentity(f"an identity that cannot be read: {error}") from error
+        raise DamagedIdentity(f"the identity cannot be decoded: {error}") from error
     newest = LOG_FORMAT if isinstance(line, _LogLine) else STORE_FORMAT
     if not 1 <= line.format <= newest:
-        raise DamagedIdentity(f"identity format {line.format}; this program reads 1 to {newest}")
+        raise DamagedIdentity(f"the identity has format {line.format}; this program reads 1 to {newest}")
     return line

@@ -1,8 +1,8 @@
-"""Write-ahead log segment, version 1: one file of the log of one node registration.
+"""Log file, version 1: one file of a node's write-ahead log (WAL).
 
-Little endian. Whole segment: ``segment header | record | record | … | (zeros or stale bytes)``.
+Little endian. The whole file is ``file header | record | record | … | (zeros or stale bytes)``.
 
-Segment header, 64 bytes:
+File header, 64 bytes:
 
 ====== ==== =======================================================================
 offset size field
@@ -12,7 +12,7 @@ offset size field
 12     4    zero
 16     8    node id
 24     8    node epoch
-32     8    log position of the first record of this segment
+32     8    log position of the first record of this file
 40     20   zero
 60     4    CRC-32C of bytes 0–59
 ====== ==== =======================================================================
@@ -24,16 +24,16 @@ offset size field
 ====== ==== =======================================================================
 0      4    magic "SWR1"
 4      4    CRC-32C of bytes 8–31 and of the frame
-8      8    log position of this record: bytes of records before it since the log began
+8      8    log position of this record: bytes of all records before it since the log began
 16     8    confirmed position: the log below it was durable when this record was written
 24     8    frame length in bytes
 32     n    batch frame
 ====== ==== =======================================================================
 
-A *log position* never repeats, over segments and node epochs alike, so the stale records in a segment file
-that is used again are told from live ones by position alone. A torn tail is a record that does not check.
-It is a *damaged* log, not a torn one, when any later record confirms a position beyond the tear: what lies
-below a confirmed position was acknowledged and must be whole.
+A *log position* never repeats, neither over files nor over node epochs, so in a file that is used again the stale
+records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check:
+a crash leaves one at the end of the log. If a later record confirms a position beyond the tear, the log is *damaged*,
+not torn, because everything below a confirmed position was acknowledged and must be whole.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ assert _RECORD_AND_FRAME.size == RECORD_OVERHEAD_BYTES
 
 
 class DamagedWal(CorruptData):
-    """Acknowledged bytes of the write-ahead log are not what was written."""
+    """Acknowledged bytes of the write-ahead log are not those that were written."""
 
 
 class LogFileHeader(msgspec.Struct, frozen=True):
@@ -101,22 +101,22 @@ def encode_log_file_header(header: LogFileHeader) -> bytes:
 
 
 def decode_log_file_header(data: Buffer) -> LogFileHeader:
-    """Raises DamagedWal."""
+    """The header from the first bytes of a log file. Raises DamagedWal."""
     if len(data) < SEGMENT_HEADER_BYTES:
-        raise DamagedWal(f"segment of {len(data)} bytes has no header")
+        raise DamagedWal(f"the log file has {len(data)} bytes, too few for a header")
     checked = bytes(data[: _SEGMENT_HEADER.size])
     magic, version, _, node_id, node_epoch, first_position, _ = _SEGMENT_HEADER.unpack(checked)
     if magic != SEGMENT_MAGIC or _CRC.unpack_from(data, _SEGMENT_HEADER.size)[0] != crc32c([checked]):
-        raise DamagedWal("segment header is damaged, or this is no write-ahead log")
+        raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
     if version != SEGMENT_VERSION:
-        raise DamagedWal(f"segment version {version}; this program reads {SEGMENT_VERSION}")
+        raise DamagedWal(f"the log file has version {version}; this program reads {SEGMENT_VERSION}")
     return LogFileHeader(node_id, node_epoch, first_position)
 
 
 def encode_record_header(batch: RecordBatch, position: int, confirmed_position: int) -> bytearray:
-    """Record header and frame header together, 104 bytes; the payload follows them in the file.
+    """The record header and the frame header together, 104 bytes; the payload follows them in the file.
 
-    The frame header is the last 72 bytes, so ``memoryview(header)[32:]`` serves the upload later.
+    The last 72 bytes are the frame header, so the upload uses ``memoryview(header)[32:]`` later.
     Raises ImpossibleBatch.
     """
     refuse_impossible(batch)
@@ -135,9 +135,9 @@ def encode_record_header(batch: RecordBatch, position: int, confirmed_position: 
 
 
 def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecord | None:
-    """The record at byte ``at`` if it is whole and stands at the expected log position, else None.
+    """The record at byte ``at`` of ``data``, or None if it is not whole or has another log position than expected.
 
-    Raises DamagedWal when its checksum holds and its frame is none all the same: not what a crash leaves.
+    Raises DamagedWal when the record's checksum matches but its bytes are no frame, which no crash can cause.
     """
     body = at + RECORD_HEADER_BYTES
     if body > len(data):
@@ -150,16 +150,16 @@ def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecor
     try:
         batch, end = decode_frame(data[: body + length], body)
     except DamagedFrame as cause:
-        raise DamagedWal(f"record at log position {position} holds no batch frame: {cause}") from cause
+        raise DamagedWal(f"the record at log position {position} holds no batch frame: {cause}") from cause
     if end != body + length:
-        raise DamagedWal(f"record at log position {position} is longer than its batch frame")
+        raise DamagedWal(f"the record at log position {position} is longer than its batch frame")
     return WalRecord(position, confirmed, position + RECORD_HEADER_BYTES + length, batch)
 
 
 def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]:
-    """The whole records of a segment's bytes (header left out), up to the tear.
+    """The whole records of a log file up to the tear; ``data`` is the file without its header.
 
-    Raises DamagedWal when a record behind the tear confirms a position beyond it.
+    Raises DamagedWal when a record after the tear confirms a position beyond the tear.
     """
     at = 0
     position = first_position
@@ -168,14 +168,14 @@ def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]
         at += record.end_position - record.position
         position = record.end_position
     if confirms_beyond(data, at, position, first_position):
-        raise DamagedWal(f"acknowledged record at log position {position} is damaged")
+        raise DamagedWal(f"the acknowledged record at log position {position} is damaged")
 
 
 def confirms_beyond(data: memoryview, at: int, position: int, first_position: int) -> bool:
-    """Whether some whole record from byte ``at`` on confirms more than ``position``.
+    """Whether any whole record from byte ``at`` on confirms a position greater than ``position``.
 
-    A record stands at its own log position: ``first_position``, that of ``data[0]``, and the bytes before it.
-    What only looks like one, in a payload or left over from an earlier use of the file, claims another.
+    A record at byte i must have the log position ``first_position + i``. Bytes that only look like a record, in a
+    payload or left over from an earlier use of the file, have another one.
     """
     magic = RECORD_MAGIC.to_bytes(4, "little")
     haystack = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)

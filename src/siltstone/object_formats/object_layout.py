@@ -1,11 +1,11 @@
-"""Putting an object together, and finding its index again.
+"""The layout of a whole object: building one, finding its index, and the ranges it holds.
 
     blocks (one stream each, streams ascending, offsets ascending) | index | footer
 
-``ObjectBuilder`` turns record batches into the gather list of an object; ``trailer_bytes`` makes index and
-footer for blocks that lie elsewhere already (compaction); ``index_of_tail`` finds the index in the last bytes.
-
-The ranges an object holds, from its index entries: what its commit tells the metadata.
+``ObjectBuilder`` makes the gather list of an object from record batches. ``trailer_bytes`` makes only index and footer,
+for compaction, which writes existing blocks. ``index_of_tail`` finds the index in the last bytes of an object.
+``ranges_of_entries`` returns the ranges that a commit registers in the metadata. The parts are in ``block_index`` and
+``footer``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from siltstone.object_formats.footer import FOOTER_BYTES, Footer, decode_footer,
 
 
 class EncodedObject(msgspec.Struct, frozen=True):
-    """A whole object, ready to be put: a gather list, its size, its index entries."""
+    """A whole object, ready to be put into a bucket: its gather list, its size and its index entries."""
 
     buffers: list[Buffer]
     size_bytes: int
@@ -31,7 +31,8 @@ class EncodedObject(msgspec.Struct, frozen=True):
 
 
 class IndexLiesBefore(msgspec.Struct, frozen=True):
-    """The tail given did not hold the whole index: read [position, end) of the object, once."""
+    """The given tail of an object does not hold the whole index: the caller reads [position, end) of the object and
+    calls ``verified_index``."""
 
     position: int
     end: int
@@ -39,9 +40,9 @@ class IndexLiesBefore(msgspec.Struct, frozen=True):
 
 
 class ObjectBuilder:
-    """Collects batches in (stream id, offset) order and closes blocks at ``block_size_bytes``.
+    """Collects batches in (stream id, offset) order, and closes a block when it reaches ``block_size_bytes``.
 
-    A batch larger than that makes a block of its own size: readers must not assume a maximum.
+    A block is larger than that by up to one batch, and batches may be large: readers must not assume a maximum.
     """
 
     def __init__(self, block_size_bytes: int = BLOCK_SIZE_BYTES) -> None:
@@ -54,7 +55,7 @@ class ObjectBuilder:
         self._open_bytes = 0
 
     def append(self, batch: RecordBatch, frame_header: Buffer) -> None:
-        """Raises ValueError when the batch is out of order: the caller's bug, found before it is written."""
+        """Adds a batch. Raises ValueError when the batch is out of order, which is a bug of the caller."""
         self._refuse_disorder(batch)
         if self._open and not self._continues_block(batch):
             self._close_block()
@@ -71,9 +72,13 @@ class ObjectBuilder:
     def _refuse_disorder(self, batch: RecordBatch) -> None:
         last_stream, last_end = self._last_key()
         if batch.stream_id < last_stream:
-            raise ValueError(f"stream {batch.stream_id} after stream {last_stream}")
+            raise ValueError(
+                f"batches out of order: one of stream {batch.stream_id} after one of stream {last_stream}"
+            )
         if batch.stream_id == last_stream and batch.base_offset < last_end:
-            raise ValueError(f"offset {batch.base_offset} after {last_end} of stream {last_stream}")
+            raise ValueError(
+                f"batches of stream {last_stream} out of order: {batch.base_offset} begins before {last_end}"
+            )
 
     def _last_key(self) -> tuple[int, int]:
         if self._open:
@@ -110,17 +115,17 @@ class ObjectBuilder:
 
 
 def smallest_timestamp(timestamps: Iterable[int]) -> int:
-    """The smallest of those that are timestamps at all."""
+    """The smallest timestamp; NO_TIMESTAMP is passed over, and returned when there is no other."""
     return min((t for t in timestamps if t != NO_TIMESTAMP), default=NO_TIMESTAMP)
 
 
 def trailer_bytes(entries: Sequence[BlockEntry], data_bytes: int) -> bytes:
-    """Index and footer of an object whose blocks take ``data_bytes``."""
+    """The index and the footer of an object whose blocks take ``data_bytes``."""
     return trailer_of_index(encode_index(entries), data_bytes)
 
 
 def trailer_of_index(index: bytes, data_bytes: int) -> bytes:
-    """The index given, and the footer of an object whose blocks take ``data_bytes``."""
+    """The encoded index followed by the footer of an object whose blocks take ``data_bytes``."""
     footer = Footer(
         index_position=data_bytes,
         index_bytes=len(index),
@@ -131,7 +136,7 @@ def trailer_of_index(index: bytes, data_bytes: int) -> bytes:
 
 
 def index_of_tail(tail: Buffer, object_bytes: int) -> BlockIndex | IndexLiesBefore:
-    """The index from the last ``len(tail)`` bytes of an object, or what to read to have it.
+    """The index from the last bytes of an object, or the range that the caller has to read for it.
 
     Raises DamagedFooter or DamagedIndex.
     """
@@ -144,39 +149,39 @@ def index_of_tail(tail: Buffer, object_bytes: int) -> BlockIndex | IndexLiesBefo
 
 
 def verified_index(raw: Buffer, footer: Footer) -> BlockIndex:
-    """The index from its own bytes. Raises DamagedIndex."""
+    """The index from its bytes, checked against the footer. Raises DamagedIndex."""
     if len(raw) != footer.index_bytes:
-        raise DamagedIndex(f"index of {footer.index_bytes} bytes, {len(raw)} read")
+        raise DamagedIndex(f"the index has {footer.index_bytes} bytes, but {len(raw)} were read")
     if crc32c([raw]) != footer.index_crc32c:
-        raise DamagedIndex("index checksum does not match")
+        raise DamagedIndex("the checksum of the index does not match")
     return BlockIndex(raw)
 
 
 def ranges_of_entries(entries: Iterable[BlockEntry], object_id: int) -> tuple[ObjectRange, ...]:
-    """One range for each contiguous run of a stream's blocks, in index order."""
+    """One range for each extent, that is, each series of contiguous blocks of one stream, in index order."""
     return tuple(
-        _range_of_run(run, object_id)
+        _range_of_extent(extent, object_id)
         for _, blocks in groupby(entries, key=lambda entry: entry.stream_id)
-        for run in _contiguous_runs(blocks)
+        for extent in _extents(blocks)
     )
 
 
-def _contiguous_runs(blocks: Iterable[BlockEntry]) -> Iterable[list[BlockEntry]]:
-    run: list[BlockEntry] = []
+def _extents(blocks: Iterable[BlockEntry]) -> Iterable[list[BlockEntry]]:
+    extent: list[BlockEntry] = []
     for block in blocks:
-        if run and run[-1].end_offset != block.start_offset:
-            yield run
-            run = []
-        run.append(block)
-    yield run
+        if extent and extent[-1].end_offset != block.start_offset:
+            yield extent
+            extent = []
+        extent.append(block)
+    yield extent
 
 
-def _range_of_run(run: list[BlockEntry], object_id: int) -> ObjectRange:
+def _range_of_extent(extent: list[BlockEntry], object_id: int) -> ObjectRange:
     return ObjectRange(
-        stream_id=run[0].stream_id,
+        stream_id=extent[0].stream_id,
         object_id=object_id,
-        start_offset=run[0].start_offset,
-        end_offset=run[-1].end_offset,
-        size_bytes=sum(block.size_bytes for block in run),
-        largest_timestamp_ms=max(block.largest_timestamp_ms for block in run),
+        start_offset=extent[0].start_offset,
+        end_offset=extent[-1].end_offset,
+        size_bytes=sum(block.size_bytes for block in extent),
+        largest_timestamp_ms=max(block.largest_timestamp_ms for block in extent),
     )

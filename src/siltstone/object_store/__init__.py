@@ -1,1 +1,19 @@
-"""Floor 4: buckets. ``port`` says what a store does and how it fails; the adapters are memory, folder and S3."""
+"""Floor 4: buckets. ``port`` defines what a bucket does and how its requests fail; adapters carry it out.
+
+An *object store* here is one bucket, or one prefix of a bucket. A caller opens it by URL and gets the adapter for the
+URL inside a ``RetryingStore``, which retries transient failures, limits the requests in flight and counts them.
+
+===================  ===========================================================================
+``port``             the interface of a bucket, its values and its errors
+``opening``          opens the store that a URL names
+``buckets``          the buckets of an installation by id; reads the index of an object
+``bucket_identity``  the marker object that binds a bucket to its store
+``retrying``         retries, limits and counts the requests of any adapter
+``backoff``          when a failed request is retried
+``statistics``       counts of requests and bytes
+``keys``             the checks of keys and of multipart uploads that all adapters share
+``memory``           adapter: the memory of this process
+``folder``           adapter: a local folder
+``s3``               adapter: S3 and compatible stores, with the optional dependency botocore
+===================  ===========================================================================
+"""

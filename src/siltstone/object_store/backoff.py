@@ -1,4 +1,4 @@
-"""When a transient failure is tried again: exponential backoff with full jitter, between two limits."""
+"""Backoff: how often and when a request is retried after a transient failure. Exponential, with full jitter."""
 
 import msgspec
 
@@ -22,13 +22,13 @@ class RetrySettings(msgspec.Struct, frozen=True):
     requests_in_flight_max: int = STORE_REQUESTS_IN_FLIGHT_MAX
 
     def backoff_ms(self, failures: int, rng: Random) -> float:
-        """The wait after the failure of that number, counted from 1."""
-        doublings = min(failures, 30)  # far past any maximum, and a float all the same
+        """The random wait after the n-th failure of a request, counted from 1."""
+        doublings = min(failures, 30)  # beyond any maximum; 2**30 still converts to a float
         return rng.uniform(0, min(self.backoff_ms_max, self.backoff_ms_min * 2**doublings))
 
 
 class Attempts:
-    """The failures of one call so far."""
+    """Counts the failures of one call, and waits between its attempts."""
 
     def __init__(self, action: str, settings: RetrySettings, clock: Clock, rng: Random) -> None:
         self._action = action
@@ -38,27 +38,27 @@ class Attempts:
         self._failures = 0
         self._began_ms = clock.monotonic_ms()
         self.uncertain = False
-        """An attempt may have taken effect."""
+        """Whether an attempt that failed may have taken effect in the store."""
 
     @property
     def failures(self) -> int:
         return self._failures
 
     def wait_after(self, failure: StoreTransient) -> None:
-        """Until the next attempt may begin. Raises StoreTransient when there is to be none; ``uncertain`` when any
-        attempt was."""
+        """Blocks until the next attempt may begin. Raises StoreTransient when the attempts or the time are used up; the
+        error is ``uncertain`` when any attempt was."""
         self._failures += 1
         self.uncertain |= failure.uncertain
         pause_ms = self._settings.backoff_ms(self._failures, self._rng)
         spent_ms = self._clock.monotonic_ms() - self._began_ms
         if self._failures >= self._settings.attempts_max or spent_ms + pause_ms > self._settings.deadline_ms:
             raise StoreTransient(
-                f"{self._action} failed {self._failures} times in {spent_ms:.0f} ms, the last time: {failure}",
+                f"{self._action} failed {self._failures} times in {spent_ms:.0f} ms; the last failure: {failure}",
                 uncertain=self.uncertain,
             ) from failure
         self._clock.block_ms(pause_ms)
 
     def restart(self) -> None:
-        """The call has come further: a long listing may meet many failures, with progress in between."""
+        """Forgets the failures so far, because the call made progress. A long listing may survive many failures."""
         self._failures = 0
         self._began_ms = self._clock.monotonic_ms()

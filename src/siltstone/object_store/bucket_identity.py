@@ -1,5 +1,8 @@
-"""The marker in a bucket that says whose it is. Of two stores that begin in one bucket one is turned away: ids count
-from 0 in each, and their objects would take each other's place."""
+"""The marker object in a bucket that names the store whose objects the bucket holds.
+
+When two stores are given the same bucket, one of them is refused: each counts its object ids from 0, so their objects
+would overwrite each other. The marker's bytes are in ``object_formats.identity``.
+"""
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_formats.identity import (
@@ -15,11 +18,11 @@ MARKER_KEY = "siltstone-store.json"
 
 
 class BucketOfAnotherStore(InvalidRequest):
-    """The bucket holds another store's objects: new ones would take the place of those."""
+    """The bucket holds the objects of another store, which new objects would overwrite."""
 
 
 def marked_store_id(store: ObjectStore) -> str | None:
-    """None when nobody has marked it. Raises DamagedIdentity, and what the store raises."""
+    """The id of the store that marked the bucket, or None. Raises DamagedIdentity, and what the bucket raises."""
     try:
         size_bytes = store.head(MARKER_KEY).size_bytes
         data = store.get_range(MARKER_KEY, 0, min(size_bytes, IDENTITY_BYTES_MAX))
@@ -29,23 +32,24 @@ def marked_store_id(store: ObjectStore) -> str | None:
         return decode_store_identity(data).store_id
     except DamagedIdentity as damage:
         raise DamagedIdentity(
-            f"{MARKER_KEY} in {store.url}: {damage}; delete it if the bucket is this store's"
+            f"{MARKER_KEY} in {store.url}: {damage}; delete that object if the bucket belongs to this store"
         ) from damage
 
 
 def refuse_if_marked_by_another(store: ObjectStore, store_id: str) -> bool:
-    """Whether this store has marked it. Raises BucketOfAnotherStore."""
+    """Returns whether this store has marked the bucket. Raises BucketOfAnotherStore, and what ``marked_store_id``
+    raises."""
     found = marked_store_id(store)
     if found is not None and found != store_id:
         raise BucketOfAnotherStore(
-            f"{store.url} belongs to store {found}, this is store {store_id}: restore the metadata that belongs to it, "
+            f"{store.url} belongs to store {found}, this is store {store_id}: restore the metadata of store {found}, "
             "or give this store a bucket or a prefix of its own"
         )
     return found is not None
 
 
 def mark(store: ObjectStore, store_id: str) -> None:
-    """Idempotent. Raises BucketOfAnotherStore when another store was first."""
+    """Marks the bucket as this store's. Idempotent. Raises BucketOfAnotherStore when another store was first."""
     try:
         store.put_if_absent(MARKER_KEY, [encode_store_identity(StoreIdentity(store_id))])
     except ObjectAlreadyExists:

@@ -1,7 +1,7 @@
-"""The buckets of one installation by id. An object's bucket id is part of its metadata: reads and deletions
-follow it, never a guess.
+"""The buckets of one installation by id, and reading an object's index from its bucket.
 
-Fetching the index of a stream set object or stream object: one read of its tail, at most one more.
+An object's bucket id is part of its metadata, and every read and deletion uses that id. ``read_index`` takes one ranged
+read of the object's tail, and a second one only when the index begins before that tail.
 """
 
 from collections.abc import Mapping
@@ -21,15 +21,17 @@ from siltstone.object_store.statistics import StoreStatistics
 
 
 class UnknownBucket(InvalidRequest):
-    """Metadata names a bucket that the settings do not."""
+    """The metadata name a bucket that is missing from the settings."""
 
     def __init__(self, bucket_id: int) -> None:
-        super().__init__(f"bucket {bucket_id} is not in the settings; add its URL")
+        super().__init__(
+            f"the metadata name bucket {bucket_id}, which is not in the settings; add buckets.{bucket_id}"
+        )
         self.bucket_id = bucket_id
 
 
 class Buckets:
-    """Never changes once made; the stores are shared by all threads."""
+    """An immutable mapping from bucket ids to stores, which all threads share."""
 
     def __init__(self, stores: Mapping[int, ObjectStore]) -> None:
         assert stores, "at least one bucket"
@@ -37,11 +39,11 @@ class Buckets:
 
     @classmethod
     def open(cls, urls: Mapping[int, str], settings: RetrySettings | None = None) -> Self:
-        """Raises what ``open_store`` does."""
+        """Opens the stores of the URLs. Raises what ``open_store`` raises."""
         return cls({bucket_id: open_store(url, settings=settings) for bucket_id, url in urls.items()})
 
     def store(self, bucket_id: int) -> ObjectStore:
-        """Raises UnknownBucket."""
+        """The store of a bucket. Raises UnknownBucket."""
         store = self._stores.get(bucket_id)
         if store is None:
             raise UnknownBucket(bucket_id)
@@ -49,16 +51,16 @@ class Buckets:
 
     @property
     def urls(self) -> dict[int, str]:
-        """How another process opens the same buckets."""
+        """The URLs by which another process opens the same buckets."""
         return {bucket_id: store.url for bucket_id, store in self._stores.items()}
 
     @property
     def default_bucket_id(self) -> int:
-        """Where new objects go."""
+        """The bucket in which new objects are put."""
         return DEFAULT_BUCKET_ID if DEFAULT_BUCKET_ID in self._stores else min(self._stores)
 
     def statistics(self) -> StoreStatistics:
-        """Of all buckets together, those opened by URL."""
+        """The sum over all buckets that were opened by URL."""
         each = [store.statistics() for store in self._stores.values() if isinstance(store, RetryingStore)]
         return sum(each, StoreStatistics({}, 0, 0, 0))
 
@@ -68,7 +70,7 @@ class Buckets:
 
 
 def read_index(store: ObjectStore, key: str, size_bytes: int) -> BlockIndex:
-    """The verified index of the object, whose size the metadata tells.
+    """Reads and verifies the index of the object at ``key``; ``size_bytes`` is the object's size from the metadata.
 
     Raises ObjectNotFound, ObjectTruncated, DamagedFooter, DamagedIndex, and what the store raises.
     """
@@ -84,7 +86,7 @@ def read_index(store: ObjectStore, key: str, size_bytes: int) -> BlockIndex:
 
 
 def _refuse_absurd_length(found: IndexLiesBefore) -> None:
-    """Before anything is allocated for it."""
+    """Raises DamagedIndex before memory is allocated for an index of impossible size."""
     index_bytes = found.end - found.position
     if index_bytes > INDEX_BYTES_MAX:
-        raise DamagedIndex(f"it claims an index of {index_bytes} bytes, more than {INDEX_BYTES_MAX}")
+        raise DamagedIndex(f"its footer claims an index of {index_bytes} bytes, more than {INDEX_BYTES_MAX}")

@@ -1,9 +1,7 @@
-"""Object keys: which ones the store writes, and how many one request may name.
+"""Checks that all adapters share: of object keys, and of the parts of a multipart upload.
 
-The same rule holds for every adapter, so a key that works in a folder works on S3. No segment begins with a dot:
-that refuses ``.`` and ``..``, and leaves the adapters room for names of their own beside the objects.
-
-What is checked of a multipart upload before its parts become an object, the same in every adapter.
+A key is a path of names joined by ``/``. The same rule holds for every adapter, so a key that works in a folder works
+on S3. No name begins with a dot: that refuses ``.`` and ``..``, and reserves such names for the adapters' own files.
 """
 
 from collections.abc import Sequence
@@ -13,32 +11,34 @@ from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, PART_COUNT_MAX
 from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart
 
 KEY_BYTES_MAX = 1_024
-"""The longest key of S3 and all its compatibles, in UTF-8."""
+"""The longest key that S3 and its compatibles accept, in UTF-8."""
 
 SEGMENT_BYTES_MAX = 255
-"""The longest file name of the usual file systems."""
+"""The longest file name that common file systems accept, in UTF-8: the limit of each name in a key."""
 
 
 class InvalidKey(InvalidRequest):
-    """The key is not one the store can write."""
+    """An object key that some adapter cannot store."""
 
     def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"object key {key!r} {reason}; use segments of letters, digits, - and _ joined by /")
+        super().__init__(f"object key {key!r} {reason}; use names of letters, digits, - and _ joined by /")
         self.key = key
 
 
 class TooManyKeys(InvalidRequest):
-    """More keys than one delete request takes."""
+    """A delete request names more keys than S3 accepts in one request."""
 
     def __init__(self, key_count: int) -> None:
-        super().__init__(f"one delete takes at most {DELETE_BATCH_KEYS_MAX} keys, not {key_count}; split it")
+        super().__init__(
+            f"{key_count} keys are too many for one delete, which takes {DELETE_BATCH_KEYS_MAX}; split it"
+        )
         self.key_count = key_count
 
 
 def checked_key(key: str) -> str:
-    """The key itself. Raises InvalidKey."""
+    """Returns the key. Raises InvalidKey."""
     if not key.isprintable() or "\\" in key:
-        raise InvalidKey(key, "has characters that cannot be printed, or backslashes")
+        raise InvalidKey(key, "has unprintable characters or backslashes")
     if len(key.encode()) > KEY_BYTES_MAX:
         raise InvalidKey(key, f"is longer than {KEY_BYTES_MAX} bytes")
     for segment in key.split("/"):
@@ -47,7 +47,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_batch(keys: Sequence[str]) -> Sequence[str]:
-    """The keys of one delete. Raises InvalidKey, TooManyKeys."""
+    """Returns the keys of a delete request. Raises InvalidKey, TooManyKeys."""
     if len(keys) > DELETE_BATCH_KEYS_MAX:
         raise TooManyKeys(len(keys))
     for key in keys:
@@ -57,11 +57,11 @@ def checked_batch(keys: Sequence[str]) -> Sequence[str]:
 
 def _check_segment(key: str, segment: str) -> None:
     if not segment:
-        raise InvalidKey(key, "has an empty segment")
+        raise InvalidKey(key, "has an empty name between slashes")
     if segment.startswith("."):
-        raise InvalidKey(key, "has a segment that begins with a dot")
+        raise InvalidKey(key, "has a name that begins with a dot")
     if len(segment.encode()) > SEGMENT_BYTES_MAX:
-        raise InvalidKey(key, f"has a segment longer than {SEGMENT_BYTES_MAX} bytes")
+        raise InvalidKey(key, f"has a name longer than {SEGMENT_BYTES_MAX} bytes")
 
 
 def checked_part_number(part_number: int) -> int:
@@ -70,16 +70,18 @@ def checked_part_number(part_number: int) -> int:
 
 
 def size_of_parts(upload: MultipartUpload, parts: Sequence[UploadedPart]) -> int:
-    """The size of the object the parts make. Raises ObjectTruncated when they leave a gap or overlap, which is
-    how a part that was never sent, or sent with another size than planned, shows itself."""
+    """The size of the object that the parts make together. Raises ObjectTruncated when there is no part, or when parts
+    leave a gap or overlap, which means that a part was never sent or has another size than planned."""
     if not parts:
-        raise ObjectTruncated(f"{upload.key}: completed without a part; send at least one, it may be empty")
+        raise ObjectTruncated(
+            f"the upload of {upload.key} has no parts; send at least one, which may be empty"
+        )
     end = previous_number = 0
     for part in parts:
         if part.position != end or part.part_number <= previous_number:
             raise ObjectTruncated(
-                f"{upload.key}: part {part.part_number} begins at {part.position} but the parts before it end at"
-                f" {end} with number {previous_number}; send the missing part again"
+                f"part {part.part_number} of the upload of {upload.key} begins at {part.position}, but the parts before"
+                f" it end at {end} with part {previous_number}; send the missing part again"
             )
         end += part.size_bytes
         previous_number = part.part_number

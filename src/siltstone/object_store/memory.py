@@ -1,6 +1,7 @@
-"""Objects in this process's memory: tests, simulation, and a broker that need not remember.
+"""The adapter that keeps objects in the memory of this process: for tests, simulation and brokers whose data may be
+lost.
 
-``memory:NAME`` names one bucket within the process; everybody who opens it sees the same objects.
+``memory:NAME`` names one bucket of the process; all stores opened with that URL share its objects.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ class _Object(NamedTuple):
 
 
 class MemoryStore:
-    """Every call is atomic under one lock. The joined copy made by ``put`` is the object itself."""
+    """A bucket in memory. Every call is atomic under one lock. ``put`` joins its buffers once and keeps the result."""
 
     def __init__(self, clock: Clock, name: str = "unnamed") -> None:
         self._clock = clock
@@ -43,7 +44,7 @@ class MemoryStore:
 
     @classmethod
     def named(cls, name: str, clock: Clock) -> "MemoryStore":
-        """The one of that name in this process; made by the first who asks, with that one's clock."""
+        """The bucket of that name in this process. The first call for a name makes it, with the clock of that call."""
         with _named_lock:
             if name not in _named:
                 _named[name] = cls(clock, name)
@@ -62,14 +63,16 @@ class MemoryStore:
         stored = self._stored(buffers)
         with self._lock:
             if checked_key(key) in self._objects:
-                raise ObjectAlreadyExists(f"{key} exists already in {self.url}")
+                raise ObjectAlreadyExists(f"object {key} exists already in {self.url}")
             self._objects[key] = stored
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         assert 0 <= start <= end, f"no range: [{start}, {end})"
         content = self._object(key).content
         if end > len(content):
-            raise ObjectTruncated(f"{key} holds {len(content)} bytes, [{start}, {end}) was asked for")
+            raise ObjectTruncated(
+                f"object {key} has {len(content)} bytes, but [{start}, {end}) was requested"
+            )
         return content[start:end]
 
     def head(self, key: str) -> ObjectSummary:
@@ -116,7 +119,8 @@ class MemoryStore:
             for part in parts:
                 if len(sent.get(part.part_number, b"")) != part.size_bytes:
                     raise ObjectTruncated(
-                        f"{upload.key}: part {part.part_number} is missing or of another size"
+                        f"the upload of {upload.key} lacks part {part.part_number}, or has it in another size;"
+                        " send it again"
                     )
             content = b"".join(sent[part.part_number] for part in parts)
             self._objects[upload.key] = _Object(content, self._clock.now_ms())
@@ -148,11 +152,17 @@ class MemoryStore:
     ) -> UploadedPart:
         with self._lock:
             if upload not in self._uploads:
-                raise UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")
+                raise _ended(upload)
             self._uploads[upload][checked_part_number(part_number)] = content
         return UploadedPart(part_number, position, len(content))
 
     def _check_completed(self, upload: MultipartUpload, size_bytes: int) -> None:
         stored = self._objects.get(upload.key)
         if stored is None or len(stored.content) != size_bytes:
-            raise UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")
+            raise _ended(upload)
+
+
+def _ended(upload: MultipartUpload) -> UploadNotFound:
+    return UploadNotFound(
+        f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
+    )

@@ -1,11 +1,11 @@
-"""A URL becomes a store. The only place that knows the adapters.
+"""Opens the store that a URL names. Only this module knows the adapters.
 
 ======================================  ===================================================
 URL                                     adapter
 ======================================  ===================================================
 ``file:///absolute/folder``             ``folder``; the folder is made when it is missing
 ``memory:NAME``                         ``memory``; one bucket of this process
-``s3://bucket/prefix?endpoint_url=…``   ``s3``; see ``s3_location`` for the options
+``s3://bucket/prefix?endpoint_url=…``   ``s3``; see ``s3.location`` for the options
 ======================================  ===================================================
 """
 
@@ -26,8 +26,8 @@ from siltstone.runtime.randomness import Random, system_randomness
 def open_store(
     url: str, *, clock: Clock | None = None, rng: Random | None = None, settings: RetrySettings | None = None
 ) -> RetryingStore:
-    """The bucket, its transient failures retried. Nothing is asked of it yet, so an S3 bucket that does not exist
-    shows itself at the first request. Raises InvalidStoreUrl, StoreDenied."""
+    """Opens a bucket whose transient failures are retried. No request is sent to S3 yet, so a bucket that does not
+    exist is reported by the first request. Raises InvalidStoreUrl, StoreDenied, and StoreTransient for a folder."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()

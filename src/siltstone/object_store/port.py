@@ -1,10 +1,11 @@
-"""The object store port: what the rest of the store asks of a bucket, and how it may fail.
+"""The object store port: the requests that the rest of Siltstone makes to a bucket, and how they fail.
 
-All calls block; asynchronous code makes them through ``runtime.blocking``, Spark tasks directly. An adapter
-makes one attempt and tells the kind of failure; ``retrying`` tries again.
+All calls block; asynchronous code makes them through ``runtime.blocking``, Spark tasks make them directly. An adapter
+makes one attempt and raises the kind of failure; ``retrying`` makes further attempts.
 
-Objects are written once and never changed: a second put to a key writes the same bytes (the plan fixes them) or
-is a bug. A put or a completed upload is durable when the call returns, and visible whole or not at all.
+Objects are written once and never changed: a second put to a key writes the same bytes, because the plan determines
+them; anything else is a bug. A put or a completed upload is durable when the call returns, and at every moment the
+object is visible whole or not at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,23 +18,25 @@ from siltstone.model.errors import CorruptData, InvalidRequest, Unavailable
 
 
 class ObjectNotFound(InvalidRequest):
-    """No object at the key."""
+    """There is no object at the key."""
 
 
 class ObjectAlreadyExists(InvalidRequest):
-    """put_if_absent found one."""
+    """``put_if_absent`` found an object at the key."""
 
 
 class UploadNotFound(InvalidRequest):
-    """The multipart upload was completed, aborted, or never started."""
+    """The multipart upload was completed or aborted, or was never started."""
 
 
 class StoreDenied(InvalidRequest):
-    """Credentials, permissions, bucket name, configuration: trying again will not help."""
+    """The store refused the request because of credentials, permissions, bucket name or configuration: a retry cannot
+    succeed."""
 
 
 class StoreTransient(Unavailable):
-    """Time-out, connection lost, 500, 503 SlowDown. ``uncertain`` when a write may have happened all the same."""
+    """The request failed for a reason that may pass: a time-out, a lost connection, status 500, 503 SlowDown.
+    ``uncertain`` is true when a write may have taken effect although it failed."""
 
     def __init__(self, message: str, *, uncertain: bool = True) -> None:
         super().__init__(message)
@@ -41,11 +44,11 @@ class StoreTransient(Unavailable):
 
 
 class ObjectTruncated(CorruptData):
-    """The object is shorter than the range asked for."""
+    """The object ends before the requested range does, or an upload lacks a part."""
 
 
 class InvalidStoreUrl(InvalidRequest):
-    """The URL does not say which bucket to open."""
+    """The URL does not name a bucket."""
 
 
 class ObjectSummary(msgspec.Struct, frozen=True, order=True):
@@ -55,7 +58,7 @@ class ObjectSummary(msgspec.Struct, frozen=True, order=True):
 
 
 class MultipartUpload(msgspec.Struct, frozen=True):
-    """A multipart upload under way; plain values, so that it can be sent to other processes."""
+    """A multipart upload under way. It holds plain values, so it can be sent to other processes."""
 
     key: str
     upload_id: str
@@ -70,31 +73,31 @@ class UploadedPart(msgspec.Struct, frozen=True):
 class ObjectStore(Protocol):
     @property
     def url(self) -> str:
-        """How another process opens the same bucket: ``siltstone.object_store.opening.open_store(url)``."""
+        """The URL by which another process opens the same bucket: ``object_store.opening.open_store(url)``."""
         ...
 
     def put(self, key: str, buffers: Buffers) -> None: ...
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
-        """Raises ObjectAlreadyExists. Of several at once exactly one wins."""
+        """Raises ObjectAlreadyExists. Exactly one of several concurrent calls for a key succeeds."""
         ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Bytes [start, end); none when they are equal. Raises ObjectNotFound, ObjectTruncated."""
+        """Bytes [start, end) of an object; b"" when start equals end. Raises ObjectNotFound, ObjectTruncated."""
         ...
 
     def head(self, key: str) -> ObjectSummary:
-        """Raises ObjectNotFound."""
+        """The size and time of an object, without its bytes. Raises ObjectNotFound."""
         ...
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
-        """All objects whose key starts with the prefix and is greater than ``after``, in key order. Uploads under
-        way are not objects."""
+        """All objects whose key starts with the prefix and is greater than ``after``, in key order. Multipart uploads
+        under way are not listed."""
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
-        """At most DELETE_BATCH_KEYS_MAX keys in one request. Keys that do not exist are done already; after StoreDenied
-        those that could be deleted are."""
+        """Deletes up to DELETE_BATCH_KEYS_MAX objects in one request. A key without an object counts as deleted. When
+        StoreDenied is raised, the objects that could be deleted were deleted."""
         ...
 
     def start_multipart(self, key: str) -> MultipartUpload: ...
@@ -102,28 +105,28 @@ class ObjectStore(Protocol):
     def upload_part(
         self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
     ) -> UploadedPart:
-        """From any process. Part numbers count from 1 in the order of the bytes; ``position`` is where the part
-        begins in the object. Sending a part again, with the same bytes, is harmless. Raises UploadNotFound."""
+        """Sends one part, from any process. Part numbers count from 1 in the order of the bytes; ``position`` is where
+        the part begins in the object. Sending a part again with the same bytes is harmless. Raises UploadNotFound."""
         ...
 
     def copy_part(
         self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
     ) -> UploadedPart:
-        """Bytes [start, end) of another object of this bucket as a part, copied inside the store."""
+        """Copies bytes [start, end) of another object of this bucket into a part, inside the store."""
         ...
 
     def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
-        """The parts, in order and without gap, become the object. Done as well when the upload has ended and an
-        object of exactly their size stands at the key: so an unknown outcome can be asked again. Raises
-        UploadNotFound, ObjectTruncated when a part is missing or of another size."""
+        """Makes the object from the parts, which are in order and without gaps. Succeeds also when the upload has ended
+        and an object of exactly that size is at the key, so that a call with an unknown outcome can be repeated. Raises
+        UploadNotFound, and ObjectTruncated when a part is missing or has another size."""
         ...
 
     def abort_multipart(self, upload: MultipartUpload) -> None:
-        """Idempotent."""
+        """Aborts the upload and deletes its parts. Idempotent."""
         ...
 
     def list_multipart(self) -> Iterator[MultipartUpload]:
-        """Uploads neither completed nor aborted."""
+        """All uploads that are neither completed nor aborted."""
         ...
 
     def close(self) -> None: ...

@@ -1,11 +1,12 @@
-"""Any adapter, with transient failures tried again, under a limit of requests in flight, and counted.
+"""A store that retries the transient failures of any adapter, limits its requests in flight, and counts them.
 
-A put whose answer is lost may have happened. Before it is made again the store is asked: the object of the right
-size is there, so the put succeeded (objects are written once; the plan fixes their bytes). A put_if_absent that
-then meets an object compares the bytes to learn whether the object is its own: two callers that put equal bytes
-both succeed, so whoever needs a single winner puts something of its own into them.
+A put whose answer was lost may have taken effect. Before the next attempt the store is asked for the object: if it
+has the right size, the put succeeded (objects are written once, and the plan determines their bytes). A
+``put_if_absent`` that finds an object after a lost answer compares the bytes to learn whether it wrote the object
+itself. Two callers that put equal bytes therefore both succeed; a caller that needs a single winner must put bytes
+that differ per caller.
 
-All other writes of the port are idempotent: made again, they come to the same.
+All other writes of the port are idempotent and are simply repeated. ``backoff`` decides about the waits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +32,8 @@ T = TypeVar("T")
 
 
 class RetryingStore:
-    """Safe for threads when the adapter is. Waits block the calling thread and hold no request slot."""
+    """An ObjectStore around an adapter. It is thread-safe when the adapter is. The wait between two attempts blocks the
+    calling thread and does not count as a request in flight."""
 
     def __init__(self, store: ObjectStore, clock: Clock, rng: Random, settings: RetrySettings) -> None:
         self._store = store
@@ -88,7 +90,8 @@ class RetryingStore:
         return self._retried("head", key, lambda: self._store.head(key))
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
-        """A failure on the way goes on behind the last key given."""
+        """Lists as the port does. After a transient failure the listing continues after the last key that was
+        yielded."""
         attempts = self._attempts(f"list {prefix}")
         listing: Iterator[ObjectSummary] | None = None
         while True:
@@ -112,7 +115,8 @@ class RetryingStore:
         self._retried("delete", f"{len(keys)} keys", lambda: self._store.delete(keys))
 
     def start_multipart(self, key: str) -> MultipartUpload:
-        """One whose answer is lost stays behind, empty, until ``list_multipart`` finds it."""
+        """Starts an upload. When an answer is lost, its empty upload remains until ``list_multipart`` finds it and
+        the caller aborts it."""
         return self._retried("start_multipart", key, lambda: self._store.start_multipart(key))
 
     def upload_part(
@@ -145,7 +149,7 @@ class RetryingStore:
         yield from self._retried("list_multipart", "uploads", lambda: [*self._store.list_multipart()])
 
     def close(self) -> None:
-        """Calls under way in other threads make no further attempt."""
+        """Closes the adapter. Calls under way in other threads make no further attempt."""
         self._is_closed = True
         self._store.close()
 
@@ -188,7 +192,7 @@ class RetryingStore:
 
 
 def _answered(look: Callable[[], bool]) -> bool:
-    """What the look found; False when it failed as well, so that the write is made again."""
+    """The result of ``look``; False when the look failed as well, so that the write is repeated."""
     try:
         return look()
     except StoreTransient:

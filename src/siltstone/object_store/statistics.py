@@ -1,4 +1,4 @@
-"""What was asked of a store, counted: the demo, the metrics and the tests read the same value."""
+"""Counts of the requests and bytes of a store. The demo and the tests read the same value."""
 
 from collections import Counter
 from threading import Lock
@@ -8,7 +8,8 @@ import msgspec
 
 class StoreStatistics(msgspec.Struct, frozen=True):
     requests: dict[str, int]
-    """Requests made, tries again included, by the port's method. A listing counts once, whatever its pages."""
+    """The number of requests by method of the port, retries included. A listing counts as one, however many pages it
+    has."""
     retries: int
     bytes_read: int
     bytes_written: int
@@ -25,7 +26,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
         )
 
     def __sub__(self, earlier: "StoreStatistics") -> "StoreStatistics":
-        """What happened since."""
+        """The counts since ``earlier``."""
         return StoreStatistics(
             dict(Counter(self.requests) - Counter(earlier.requests)),
             self.retries - earlier.retries,
@@ -35,7 +36,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
 
 
 class RequestCounter:
-    """Counts for all threads."""
+    """Counts the requests of all threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -48,7 +49,7 @@ class RequestCounter:
             self._retries += is_retry
 
     def count_bytes(self, *, read: int = 0, written: int = 0) -> None:
-        """Of calls that succeeded; what failed attempts moved is not known."""
+        """Counts the bytes of a call that succeeded. The bytes that failed attempts transferred are unknown."""
         with self._lock:
             self._bytes_read += read
             self._bytes_written += written

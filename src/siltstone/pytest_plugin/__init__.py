@@ -1,1 +1,1 @@
-"""Floor 8: what pytest finds when siltstone is installed."""
+"""Floor 8: the pytest plugin, which pytest loads when siltstone is installed; ``fixtures`` has all of it."""

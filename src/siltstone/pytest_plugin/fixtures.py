@@ -1,7 +1,8 @@
-"""Fixtures for tests that need Kafka: pytest finds them when siltstone is installed.
+"""Fixtures for tests that need Kafka; pytest finds them when siltstone is installed.
 
-``siltstone_broker`` is one broker for the whole session, started when the first test asks for it: tests keep apart by
-the names of their topics and groups (``siltstone_topic`` makes one). Override ``siltstone_settings`` to change it.
+``siltstone_broker`` is one broker for the whole session, started when the first test uses it. Tests share it and use
+different topics and groups; ``siltstone_topic`` is a topic name for one test. Override ``siltstone_settings`` to change
+the broker's settings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +20,14 @@ NAME_CHARACTERS_MAX = 100
 
 @pytest.fixture(scope="session")
 def siltstone_settings() -> Mapping[str, str]:
-    """Settings of ``siltstone_broker``, by key: ``{"broker.num_partitions": "4"}``."""
+    """The settings of ``siltstone_broker`` by key, such as ``{"broker.num_partitions": "4"}``; none by default."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def siltstone_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]":
-    """A running broker; ``siltstone_broker.bootstrap_servers`` is what clients need."""
-    from siltstone.server.embedded import Broker  # noqa: PLC0415 - only tests that use it pay for a server
+    """A running broker for the whole session; clients connect to ``siltstone_broker.bootstrap_servers``."""
+    from siltstone.server.embedded import Broker  # noqa: PLC0415 - only tests that use it import a server
 
     with Broker(settings=siltstone_settings) as broker:
         yield broker
@@ -34,6 +35,7 @@ def siltstone_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]
 
 @pytest.fixture
 def siltstone_topic(request: pytest.FixtureRequest) -> str:
-    """A topic name of this test alone. Nothing creates it: the first client that uses it does."""
+    """A topic name that no other test uses. The fixture does not create the topic; the first client that uses it
+    does."""
     name = "".join(character if character.isalnum() else "-" for character in request.node.name)
     return f"{name[:NAME_CHARACTERS_MAX]}-{random_token(system_randomness())[:8]}"

@@ -1,7 +1,7 @@
-"""Blocking calls (disk, store, SQLite) made off the event loop.
+"""Blocking calls (disk, bucket, SQLite) that are made outside the event loop's thread.
 
-Everything asynchronous in the store reaches blocking code through ``BlockingCalls`` and nothing else, so a
-simulation can run the whole node in one thread.
+Asynchronous code reaches blocking code through ``BlockingCalls`` only, so a simulation can run a whole node in one
+thread.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 class BlockingCalls(Protocol):
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The call's result. Cancelling the wait does not stop the call."""
+        """Makes the call and returns its result. Cancelling the awaiting task does not stop the call."""
         ...
 
     def close(self) -> None:
-        """Waits for calls under way."""
+        """Waits until the calls under way have returned."""
         ...
 
 
 class ThreadedCalls:
-    """At most ``threads_max`` calls at a time, each in a thread of its own pool."""
+    """Makes each call in a thread of its own pool, at most ``threads_max`` calls at a time."""
 
     def __init__(self, name: str, threads_max: int) -> None:
         self._pool = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
@@ -38,7 +38,7 @@ class ThreadedCalls:
 
 
 class InlineCalls:
-    """Runs the call where it stands, giving the event loop one turn first: tests and simulation."""
+    """Makes each call in the event loop's thread, after other tasks had one turn. For tests and simulation."""
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         await asyncio.sleep(0)

@@ -1,4 +1,7 @@
-"""Time comes in through the front door: whoever needs it takes a Clock."""
+"""Clocks: the machine's, and one of virtual time for tests.
+
+Code that needs the time takes a ``Clock`` as an argument; the linter refuses ``time`` and ``asyncio.sleep`` elsewhere.
+"""
 
 import asyncio
 import time
@@ -10,32 +13,34 @@ from typing import Protocol
 
 class Timer(Protocol):
     def cancel(self) -> None:
-        """It will not ring. Too late is no fault."""
+        """Prevents the callback. Does nothing when the callback was called already."""
         ...
 
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since 1970: for what is written down."""
+        """Milliseconds since 1970, for times that are stored or shown."""
         ...
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since some start, never going back: for durations and deadlines."""
+        """Milliseconds since an arbitrary start, never decreasing, for durations and deadlines."""
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None: ...
 
     def call_after_ms(self, duration_ms: float, callback: Callable[[], None]) -> Timer:
-        """Rings on the event loop, without a task: for the thousands of time limits that are rarely reached."""
+        """Calls ``callback`` on the event loop. No task is made: there are thousands of time limits and few are
+        reached."""
         ...
 
     def block_ms(self, duration_ms: float) -> None:
-        """Sleep in a thread that may block (store retries, the Spark driver)."""
+        """Blocks the calling thread, which must not be the event loop's (retries of bucket requests, the Spark
+        driver)."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The clock of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -54,7 +59,8 @@ class SystemClock:
 
 
 class ManualClock:
-    """Virtual time for tests: stands still until ``advance_ms``, which wakes the sleepers due, in order."""
+    """Virtual time for tests. The time changes only in ``advance_ms``, which wakes the sleepers that are due, in order,
+    and in ``block_ms``."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms
@@ -82,7 +88,7 @@ class ManualClock:
         self._now_ms += duration_ms
 
     def advance_ms(self, duration_ms: float) -> None:
-        """Move on, waking who is due. The woken run when the event loop next turns."""
+        """Advances the time and wakes the sleepers that are due. They run in the next turn of the event loop."""
         until = self._now_ms + duration_ms
         while self._sleepers and self._sleepers[0][0] <= until:
             self._now_ms, _, wake = heappop(self._sleepers)

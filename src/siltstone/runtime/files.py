@@ -1,8 +1,7 @@
-"""Durable files: gathered writes, names that survive a power failure, small files that are replaced whole.
+"""Durable files, and the space on the machine's disks.
 
-Write-ahead log and object folders are made of them. Errors are those of the operating system.
-
-How full the machine's disks are.
+The write-ahead log and object folders are built on these functions: gathered writes, directory entries that survive a
+power failure, small files that are replaced atomically. All of them raise OSError; the callers translate it.
 """
 
 import os
@@ -14,7 +13,8 @@ from typing import Protocol
 from siltstone.model.buffers import Buffers
 
 FILE_MODE = 0o666
-"""Less the umask: Spark executors of another user read what the broker wrote when the umask lets them."""
+"""The mode of new files, reduced by the umask: with a suitable umask, Spark executors that run as another user can
+read the broker's files."""
 
 _GATHER_MAX = os.sysconf("SC_IOV_MAX")
 
@@ -29,7 +29,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def write_at(descriptor: int, buffers: Buffers, position: int) -> int:
-    """All buffers, one after another from the position on, none copied. The bytes written."""
+    """Writes all buffers one after another from ``position`` on, without copying them. Returns the number of bytes."""
     start, first = position, 0
     pending = list(buffers)
     while first < len(pending):
@@ -38,20 +38,20 @@ def write_at(descriptor: int, buffers: Buffers, position: int) -> int:
         while first < len(pending) and written >= len(pending[first]):
             written -= len(pending[first])
             first += 1
-        if written:  # in part: its rest is next
+        if written:  # pwritev stopped inside this buffer: the rest of it is written next
             pending[first] = memoryview(pending[first])[written:]
     return position - start
 
 
 def sync_directory(directory: Path) -> None:
-    """Make names in the directory durable."""
+    """Makes the directory's entries durable: files that were created, renamed or deleted in it."""
     with opened(directory, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The file is there as it was before, or with this content, and with this when the call returns. One writer at a
-    time."""
+    """Replaces the file atomically: after a crash it has the old or the new content, and after the call returned it has
+    the new one. Only one process may replace a file at a time."""
     draft = path.with_name(f"{path.name}.draft")
     with opened(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as descriptor:
         write_at(descriptor, [content], 0)
@@ -62,12 +62,12 @@ def replace_file(path: Path, content: bytes) -> None:
 
 class Disks(Protocol):
     def space_of(self, folder: Path) -> tuple[int, int]:
-        """(used bytes, bytes in all) of the file system that the folder is on. Raises OSError."""
+        """Returns (used bytes, total bytes) of the file system that holds the folder. Raises OSError."""
         ...
 
 
 class SystemDisks:
-    """As ``df`` has it: what is kept back for root is in neither number."""
+    """The numbers that ``df`` shows: space reserved for root counts neither as used nor in the total."""
 
     def space_of(self, folder: Path) -> tuple[int, int]:
         found = os.statvfs(folder)

@@ -1,6 +1,7 @@
-"""Owned background tasks: each has a name and an owner that hears of its failure.
+"""Owned background tasks, and a time limit for work that stops making progress.
 
-The end of an engine in time: uploads to a store out of reach go on for an hour, and nobody waits that long.
+Every task that is started in a ``TaskGroup`` has a name, and its failure is logged and reported to the group's owner.
+``ends_while_it_progresses`` bounds a shutdown: uploads to an unreachable bucket would otherwise be retried for an hour.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class TaskGroup:
-    """The tasks of one component. The first that fails calls ``on_failure`` once, with its exception."""
+    """The tasks of one component. The first task that fails calls ``on_failure`` with its exception; later failures are
+    only logged."""
 
     def __init__(self, owner: str, on_failure: Callable[[BaseException], None]) -> None:
         self._owner = owner
@@ -29,14 +31,14 @@ class TaskGroup:
         return task
 
     async def cancel(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancels all running tasks and waits until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def drain(self) -> None:
-        """Wait until all have ended by themselves."""
+        """Waits until all tasks have ended by themselves."""
         await asyncio.gather(*list(self._tasks), return_exceptions=True)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
@@ -52,8 +54,8 @@ class TaskGroup:
 async def ends_while_it_progresses(
     work: Coroutine[Any, Any, None], progress: Callable[[], object], clock: Clock, stalled_ms_max: float
 ) -> bool:
-    """Whether the work has ended by itself. It is cancelled when ``progress`` tells the same for so long. Raises what
-    the work raises."""
+    """Runs ``work`` and returns True when it has ended by itself. The work is cancelled, and False returned, when the
+    value of ``progress()`` has not changed for ``stalled_ms_max``. Raises what the work raises."""
     task = asyncio.ensure_future(work)
     try:
         while not task.done():

@@ -1,4 +1,4 @@
-"""Turns of the event loop: whoever has much to do lets others have theirs in between."""
+"""Long loops on the event loop: after every ITEMS_PER_TURN items other tasks get a turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -9,16 +9,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ITEMS_PER_TURN = 200
-"""Of things that take ten or twenty microseconds each: a few milliseconds."""
+"""Items that take 10 to 20 µs each, so that one turn takes a few milliseconds."""
 
 
 async def let_others_run() -> None:
-    """Goes on in the next turn of the event loop. No time passes by any clock."""
+    """Continues in the next turn of the event loop. No clock advances meanwhile, not even a virtual one."""
     await asyncio.sleep(0)
 
 
 async def in_turns(make: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """What ``make`` gives for each item, in their order; others run after every so many."""
+    """The results of ``make`` for the items, in their order."""
     left = iter(items)
     made: list[R] = []
     while lot := list(islice(left, ITEMS_PER_TURN)):
@@ -29,7 +29,8 @@ async def in_turns(make: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 
 async def one_by_one(ask: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-    """The same where ``ask`` may wait for something: each is asked when the one before it has its answer."""
+    """The results of awaiting ``ask`` for the items, in their order. Each call begins when the one before it has
+    ended."""
     answers: list[R] = []
     for number, item in enumerate(items, 1):
         answers.append(await ask(item))
@@ -39,7 +40,7 @@ async def one_by_one(ask: Callable[[T], Awaitable[R]], items: Iterable[T]) -> li
 
 
 async def side_by_side(ask: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-    """What ``ask`` gives for each item, in their order: so many are asked at a time, and others run in between."""
+    """The results of awaiting ``ask`` for the items, in their order. ITEMS_PER_TURN calls run concurrently."""
     left = iter(items)
     answers: list[R] = []
     while lot := list(islice(left, ITEMS_PER_TURN)):

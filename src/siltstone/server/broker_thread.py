@@ -1,7 +1,7 @@
-"""A Kafka node on an event loop in a thread of its own, for whoever has no loop: it is asked from any thread.
+"""Runs a Kafka node on an event loop in a thread of its own, for programs without an event loop.
 
-One life: started once, stopped once. However it ends, whoever waits for it hears of it: ``start`` and ``stop`` raise
-what went wrong, ``ask`` never waits for a loop that is gone.
+A broker thread is started once and stopped once. ``start`` and ``stop`` raise the error with which the thread ended,
+and ``ask`` does not block when the event loop has ended.
 """
 
 import asyncio
@@ -20,14 +20,16 @@ from siltstone.server.settings.store import StoreSettings
 T = TypeVar("T")
 
 LOOK_AGAIN_SECONDS = 0.5
-"""How often one who waits for an answer looks whether the thread is still there."""
+"""How often a caller that waits for an answer checks that the thread is still alive."""
 
 
 class BrokerNotRunning(InvalidRequest):
-    """It was not started, or has been stopped."""
+    """The broker was not started, or has been stopped."""
 
 
 class BrokerThread:
+    """A Kafka node in a thread of its own; its methods may be called from any thread."""
+
     def __init__(self, settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
         self._settings = settings
         self._addresses = addresses
@@ -36,11 +38,13 @@ class BrokerThread:
         self._lock = threading.Lock()
         self._stop_is_wanted = False
         self._wake: Callable[[], object] | None = None
-        # A daemon: a program that ends without stopping it ends. What was acknowledged is in the write-ahead log.
+        # A daemon thread does not keep a program alive that ends without ``stop``. Acknowledged records are in the
+        # write-ahead log.
         self._thread = threading.Thread(target=self._run, name="siltstone-broker", daemon=True)
 
     def start(self) -> str:
-        """HOST:PORT, when clients can connect. Raises what kept it from starting; then nothing is left of it."""
+        """Starts the node and returns HOST:PORT when clients can connect. If starting fails, stops everything and
+        raises the reason."""
         self._thread.start()
         try:
             node, _ = self._started.result()
@@ -51,12 +55,12 @@ class BrokerThread:
         return f"{address.advertised_host}:{address.advertised_port}"
 
     def stop(self, seconds_max: float | None = None) -> None:
-        """Returns when everything is committed and closed, or so many seconds are over. Any thread, any number of
-        times. Raises, once, what went wrong after the start."""
+        """Stops the node; returns when everything is committed and closed, or after ``seconds_max``. May be called more
+        than once. The first call after a failure of the running node raises that failure."""
         with self._lock:
             self._stop_is_wanted = True
             if self._wake is not None:
-                with suppress(RuntimeError):  # the loop has ended by itself
+                with suppress(RuntimeError):  # the loop has already ended
                     self._wake()
         self._thread.join(seconds_max)
         with self._lock:
@@ -65,19 +69,19 @@ class BrokerThread:
             raise failure
 
     def ask(self, question: Callable[[KafkaNode], Coroutine[Any, Any, T]]) -> T:
-        """The answer of a coroutine on the broker's own loop. Raises BrokerNotRunning."""
+        """Runs a coroutine on the broker's event loop and returns its result. Raises BrokerNotRunning."""
         node, loop = self._started.result()
         coroutine = question(node)
         try:
             answer = asyncio.run_coroutine_threadsafe(coroutine, loop)
         except RuntimeError as closed:
             coroutine.close()
-            raise BrokerNotRunning("this broker has ended: make another one") from closed
+            raise BrokerNotRunning("this broker has stopped: start another one") from closed
         while not wait([answer], LOOK_AGAIN_SECONDS).done and self._thread.is_alive():
             pass
-        coroutine.close()  # has no effect on one that has come to its end
+        coroutine.close()  # has no effect on a finished coroutine
         if not answer.done() or answer.cancelled():
-            raise BrokerNotRunning("this broker was stopped before it could answer")
+            raise BrokerNotRunning("this broker was stopped before it answered: start another one")
         return answer.result()
 
     def _run(self) -> None:

@@ -1,7 +1,7 @@
-"""A node makes its buckets its store's before it writes to them: by a marker in each, put once (``store_marker``).
+"""Before a node writes to its buckets, it marks each as belonging to its store (``object_store.bucket_identity``).
 
-A bucket that holds objects and no marker is from before there were markers: it is this store's when the metadata has
-ever named an object, and another's, or one whose metadata was lost, when not.
+A bucket with objects and without a marker dates from before markers existed. If the metadata has ever created an
+object, the bucket belongs to this store. If not, it belongs to another store, or the metadata of this store was lost.
 """
 
 import logging
@@ -16,14 +16,15 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectStore
 
 KEYS_LOOKED_AT = 1_000
-"""One request. Our keys begin with two hexadecimal digits, so other programs' rarely come before them."""
+"""How many keys are listed to find an object of a store: one request. Object keys begin with two hexadecimal digits, so
+keys of other programs rarely precede them."""
 
 log = logging.getLogger(__name__)
 
 
 def claim_buckets(buckets: Buckets, image: MetadataImage) -> None:
-    """The image has the store's id. Raises BucketOfAnotherStore, and what the stores raise; a store that has worked
-    before begins without those that are out of reach now."""
+    """Marks every bucket with the store id in ``image``. Raises BucketOfAnotherStore, and what the object stores
+    raise. A store that already has objects tolerates unreachable buckets: their check is skipped with a warning."""
     store_id = store_id_of(image)
     assert store_id is not None
     for bucket_id in buckets.urls:
@@ -32,7 +33,7 @@ def claim_buckets(buckets: Buckets, image: MetadataImage) -> None:
         except Unavailable as trouble:
             if not image.next_object_id:
                 raise
-            log.warning("whose bucket %d is was not looked up: %s", bucket_id, trouble)
+            log.warning("could not check that bucket %d belongs to this store: %s", bucket_id, trouble)
 
 
 def _claim(store: ObjectStore, store_id: str, *, is_new: bool) -> None:
@@ -44,10 +45,11 @@ def _claim(store: ObjectStore, store_id: str, *, is_new: bool) -> None:
 
 
 def _refuse_objects(store: ObjectStore) -> None:
-    """Ids begin at 0 in every store: new ones would take the place of those."""
+    """Raises BucketOfAnotherStore if the bucket holds objects of a store. Object ids begin at 0 in every store, so new
+    objects would overwrite them."""
     for summary in islice(store.list(), KEYS_LOOKED_AT):
         if object_id_of_key(summary.key) is not None:
             raise BucketOfAnotherStore(
-                f"{store.url} holds objects of a store and the metadata knows none: restore the metadata, or give this "
+                f"{store.url} holds objects of a store, but the metadata has none: restore the metadata, or give this "
                 "store a bucket or a prefix of its own"
             )

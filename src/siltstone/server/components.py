@@ -1,7 +1,8 @@
-"""Settings become objects: a store to look at and maintain, or a running node. The only place that knows how all the
-parts fit; whatever was opened is closed in the opposite order, on failure as well.
+"""Makes objects from settings: a ``Store`` for commands and maintenance, or a running ``Node``.
 
-Maintenance needs no node (rule 10): ``open_store`` opens the metadata and the buckets and nothing else.
+Only this module knows how the parts of a node fit together. Parts are closed in the opposite order of their opening,
+also when opening fails. Maintenance needs no node (rule 10): ``open_store`` opens only the metadata and the buckets.
+Read next: ``kafka_node``, which adds the broker.
 """
 
 from collections.abc import AsyncIterator
@@ -35,22 +36,24 @@ from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 
 WAL_THREADS = 1
-"""The log is one file: a second writer would only wait. Nothing else may occupy this thread."""
+"""The write-ahead log writes one file at a time, so a second thread would only wait. Nothing else runs on this
+thread."""
 
 METADATA_THREADS = 1
-"""Commands are decided one batch after another."""
+"""Metadata commands are decided one batch at a time."""
 
 UPLOAD_THREADS = 4
 READ_THREADS = 8
-"""Requests to a bucket wait for the network more than they compute."""
+"""Requests to a bucket wait for the network most of the time."""
 
 
 class StoreNotFound(InvalidRequest):
-    """There is no store in the place that was named; only a node, or the demo, makes one."""
+    """There is no store at the given place. A node, the demo and ``open_store(create=True)`` create stores."""
 
 
 class Store:
-    """The metadata and the buckets of one store, for whoever blocks: commands and maintenance. ``with`` closes it."""
+    """The metadata and the buckets of one store, with blocking calls, for commands and maintenance. Leaving the
+    ``with`` closes it."""
 
     def __init__(self, settings: StoreSettings, context: MaintenanceContext) -> None:
         self.settings = settings
@@ -66,8 +69,8 @@ class Store:
 
     @property
     def kind_settings(self) -> KindSettings:
-        """What each kind of maintenance is configured to do here. Key compaction keeps what tells of producers for as
-        long as a broker on this store knows them."""
+        """The settings of all maintenance kinds. Key compaction keeps the batches that hold a producer's last sequence
+        number for at least as long as a broker on this store remembers the producer."""
         maintenance = self.settings.maintenance
         keys = maintenance.key_compaction
         expiration_ms = max(keys.producer_expiration_ms, self.settings.broker.producer_id_expiration_ms)
@@ -81,8 +84,8 @@ class Store:
         )
 
     def open_runner(self, spark: Any) -> Runner:
-        """For the tasks of maintenance: as ``spark.choice.runner_on``."""
-        from siltstone.spark.choice import runner_on  # noqa: PLC0415  most who open a store need none
+        """The runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
+        from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
 
         return runner_on(spark)
 
@@ -102,7 +105,8 @@ class Store:
 def open_store(
     settings: StoreSettings, *, create: bool = False, clock: Clock | None = None, rng: Random | None = None
 ) -> Store:
-    """Raises StoreNotFound unless ``create``, and what the metadata log and the object stores raise."""
+    """Opens the metadata and the buckets of a store. Raises StoreNotFound if there is no store and ``create`` is
+    false, and what the metadata log and the object stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     with ExitStack() as opened:
         metadata = open_metadata(settings, clock, rng, create=create)
@@ -120,7 +124,7 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
     except LogNotFound as missing:
         raise StoreNotFound(
             f"there is no store at {settings.folder}: {settings.metadata} is missing; "
-            "name one with --store FOLDER; siltstone serve and siltstone demo make one"
+            "name another folder with --store FOLDER, or create a store with siltstone serve or siltstone demo"
         ) from missing
     try:
         return MetadataClient(log, clock, rng)
@@ -130,19 +134,21 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
 
 
 def open_buckets(settings: StoreSettings, *, create: bool) -> Buckets:
-    """A folder that is not there is made only on request: elsewhere it means that the settings are wrong."""
+    """Opens the buckets. Creates a missing bucket folder only if ``create``; otherwise the settings are probably
+    wrong and StoreNotFound is raised."""
     if not create:
         for bucket_id, url in settings.buckets.items():
             folder = Path(unquote(urlsplit(url).path))
             if url.startswith("file:///") and not folder.is_dir():
                 raise StoreNotFound(
-                    f"bucket {bucket_id} of the store is missing: there is no folder {folder}"
+                    f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
+                    f"buckets.{bucket_id}, or restore the folder"
                 )
     return Buckets.open(settings.buckets, settings.retry)
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A running node, and what it is made of."""
+    """A running stream engine and the parts it is made of."""
 
     engine: StreamEngine
     metadata: MetadataService
@@ -154,7 +160,7 @@ class Node(msgspec.Struct, frozen=True):
 async def running_node(
     settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
 ) -> AsyncIterator[StreamEngine]:
-    """The engine alone."""
+    """Opens a node as ``open_node`` does, and yields only its stream engine."""
     async with open_node(settings, clock=clock, rng=rng) as node:
         yield node.engine
 
@@ -163,8 +169,8 @@ async def running_node(
 async def open_node(
     settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
 ) -> AsyncIterator[Node]:
-    """A node that has recovered. Makes the store if there is none. Leaving commits everything. Raises WalInUse,
-    BucketOfAnotherStore and whatever ``open_engine`` raises."""
+    """Opens a node, which first recovers records from its write-ahead log; creates the store if there is none.
+    Leaving the context commits all data. Raises WalInUse, BucketOfAnotherStore and what ``open_engine`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         metadata_calls = _pool(opened, "metadata", METADATA_THREADS)

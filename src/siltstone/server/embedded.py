@@ -1,7 +1,8 @@
 """``siltstone.Broker``: a real broker inside a Python process, for tests and notebooks.
 
-Whoever holds it never sees an event loop: ``broker_thread`` has it. Without a folder it has a temporary one, which goes
-with it: then nothing is synced to the disk, since no power failure could be survived.
+Its event loop runs in a thread (``broker_thread``), so the caller needs none. A broker without a folder uses a
+temporary one, which is deleted when the broker stops; the write-ahead log is then not synced, since the folder would
+not survive a power failure anyway.
 """
 
 import threading
@@ -19,23 +20,25 @@ from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings.store import load_settings
 
 EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
-"""A consumer alone in its group begins at once: Kafka waits three seconds for others."""
+"""A new consumer group starts at once; by default a broker waits three seconds for more members, as Kafka does."""
 
 TEMPORARY_SETTINGS = {"engine.wal.sync": "never"}
 
 EXIT_SECONDS_MAX = 5.0
-"""For a program that ends without stop(): what was acknowledged is in the write-ahead log, giving up loses nothing."""
+"""How long a program that ends without ``stop`` waits for its brokers. Giving up loses nothing: acknowledged records
+are in the write-ahead log."""
 
 
 class Broker:
-    """A Kafka broker on 127.0.0.1 for as long as the ``with`` lasts. Every thread may use it.
+    """A Kafka broker on 127.0.0.1 that runs for the duration of the ``with``. It may be used from any thread.
 
     >>> with siltstone.Broker() as broker:
     ...     Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-    ``folder``: where the store is; kept afterwards. None: a temporary one. ``port`` 0: any free one. ``settings``: any
-    by its key, ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. Raises, when it is started,
-    SettingRefused, what opening a store raises (WalInUse: somebody has it open), CannotListen (the port is taken).
+    ``folder`` is the folder of the store, which is kept when the broker stops; None: a temporary folder. ``port`` 0:
+    any free port. ``settings`` has values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms":
+    "60000"}``. Starting raises SettingRefused, CannotListen (the port is in use), and what opening a store raises,
+    such as WalInUse (another process has the store open).
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT, for every Kafka client. Raises BrokerNotRunning."""
+        """HOST:PORT of the broker, for any Kafka client. Raises BrokerNotRunning."""
         if (address := self._bootstrap_servers) is None:
             raise BrokerNotRunning(
                 "this broker is not running: use it as a context manager, or call start() first"
@@ -67,21 +70,22 @@ class Broker:
 
     @property
     def folder(self) -> Path:
-        """Of the store: what ``siltstone streams --store`` takes. Raises BrokerNotRunning."""
+        """The folder of the store, for example for ``siltstone streams --store``. Raises BrokerNotRunning if the
+        folder is temporary and the broker is not running."""
         if self._given_folder is not None:
             return self._given_folder
         if (temporary := self._temporary) is None:
             raise BrokerNotRunning(
-                "this broker is not running, and a temporary folder lives as long as it does"
+                "this broker is not running, so its temporary folder does not exist: start it first, or give a folder"
             )
         return Path(temporary.name)
 
     def start(self) -> Self:
-        """Returns when clients can connect. After ``stop`` it can be started again; without a folder that is a new and
-        empty one."""
+        """Starts the broker; returns when clients can connect. A stopped broker can be started again; with a temporary
+        folder it is then empty."""
         with self._changing:
             if self._running is not None:
-                raise BrokerNotRunning("this broker runs already: make another one")
+                raise BrokerNotRunning("this broker is running already: make another one")
             try:
                 self._start()
             except BaseException:
@@ -91,7 +95,7 @@ class Broker:
 
     def _start(self) -> None:
         if self._given_folder is None:
-            # Cleaning may come upon files of a thread that was not stopped: a program that ends without stop().
+            # When a program ends without ``stop``, the broker's thread may still write files during the clean-up.
             self._temporary = TemporaryDirectory(prefix="siltstone-", ignore_cleanup_errors=True)
         defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
         settings = load_settings(
@@ -103,8 +107,8 @@ class Broker:
         _running.add(self)
 
     def stop(self) -> None:
-        """Everything that was acknowledged is committed first. Any number of times, from any thread. Raises what went
-        wrong in the broker's thread, if anything."""
+        """Commits everything that was acknowledged, then stops the broker. May be called more than once and from any
+        thread. Raises the error with which the broker's thread ended, if any."""
         self._stop(None)
 
     def _stop(self, seconds_max: float | None) -> None:
@@ -124,8 +128,8 @@ class Broker:
             temporary.cleanup()
 
     def flush(self) -> None:
-        """Returns when everything acknowledged so far is in objects, where Spark finds it. Raises BrokerNotRunning,
-        EngineNotRunning with the reason when the disk or the bucket failed."""
+        """Uploads everything acknowledged so far; returns when it is in objects, which Spark can read. Raises
+        BrokerNotRunning, and EngineNotRunning with the reason if the disk or the bucket has failed."""
 
         async def flushed(node: KafkaNode) -> None:
             await node.node.engine.flush()
@@ -133,7 +137,7 @@ class Broker:
         self._thread().ask(flushed)
 
     def statistics(self) -> KafkaNodeStatistics:
-        """What it does at this moment; ``engine.state`` is FAILED when it can store nothing any more. Raises
+        """The current statistics of the broker; ``engine.state`` is FAILED when it can store no more records. Raises
         BrokerNotRunning."""
 
         async def counted(node: KafkaNode) -> KafkaNodeStatistics:
@@ -164,6 +168,6 @@ def _stop_all() -> None:
             broker._stop(EXIT_SECONDS_MAX)
 
 
-# ``atexit`` would be too late: the pools of threads that closing needs are gone by then. This has no public name.
+# ``atexit`` callbacks run after the thread pools that stopping needs have shut down; this earlier hook is not public.
 if (_before_pools_close := getattr(threading, "_register_atexit", None)) is not None:
     _before_pools_close(_stop_all)

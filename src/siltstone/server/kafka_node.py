@@ -1,4 +1,4 @@
-"""A node with a Kafka broker on it: engine, broker, listeners; opened in that order and closed the other way round."""
+"""A Kafka node: stream engine, broker and listeners, opened in that order and closed in the opposite order."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -23,13 +23,14 @@ from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineStatistics
 
 RECORD_THREADS = 1
-"""Python runs one at a time anyway; with more of them the event loop would have a smaller share."""
+"""Threads that read records for the broker. Python runs one thread at a time; more of them would take time from the
+event loop."""
 
 log = logging.getLogger(__name__)
 
 
 class KafkaNodeStatistics(msgspec.Struct, frozen=True):
-    """``engine.state`` is RUNNING as long as records can be stored."""
+    """The statistics of a node's parts; ``engine.state`` is RUNNING as long as the node can store records."""
 
     engine: EngineStatistics
     partitions: PartitionsStatistics
@@ -39,7 +40,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
 
 
 class KafkaNode(msgspec.Struct, frozen=True):
-    """``listeners.listeners``: where it can be reached."""
+    """A running Kafka node; ``listeners.listeners`` has the addresses at which clients reach it."""
 
     node: Node
     broker: KafkaBroker
@@ -64,8 +65,9 @@ async def running_kafka_node(
     clock: Clock | None = None,
     rng: Random | None = None,
 ) -> AsyncIterator[KafkaNode]:
-    """Ready for clients. Leaving answers what was begun, commits everything and gives the streams back. Raises what
-    ``open_node`` raises, and what a listener does when its port is taken: before the store is touched."""
+    """Runs a node that clients can connect to. Leaving the context answers the requests that were begun, commits all
+    data and closes the node's streams. Raises CannotListen, before it opens the store, if a listener's address is in
+    use, and what ``open_node`` raises."""
     await refuse_taken(addresses)
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:

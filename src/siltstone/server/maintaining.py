@@ -1,4 +1,4 @@
-"""Settings become a service of maintenance."""
+"""Makes the maintenance service of a store from its settings."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,12 +13,14 @@ from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 
 FREEING_SECONDS_MAX = 60.0
-"""What frees space takes turns every minute: none of it is to hold up the others for longer."""
+"""The most that one run of a freeing kind takes: these kinds take turns every minute, and none may delay the others for
+longer."""
 
 
 @contextmanager
 def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator[MaintenanceService]:
-    """Two lanes, each with a store of its own: what frees space, and what copies. Raises as ``open_store``."""
+    """Opens a service with two lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
+    *copying* runs the kinds that rewrite data. Raises what ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
     counters = Counters(KIND_NAMES, SystemClock())
     with ExitStack() as opened:

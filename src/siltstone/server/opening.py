@@ -1,4 +1,4 @@
-"""``siltstone.open_store``: a store to look at and maintain, from Python, with no broker."""
+"""``siltstone.open_store``: opens a store from Python, to inspect and maintain it without a broker."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,13 +11,14 @@ from siltstone.server.settings.store import StoreSettings, load_settings
 def open_store(
     place: Path | str | StoreSettings, settings: Mapping[str, str] | None = None, *, create: bool = False
 ) -> Store:
-    """The store in a folder; ``with`` closes it.
+    """Opens the store in a folder; leaving the ``with`` closes it.
 
     >>> with siltstone.open_store("./siltstone-data") as store:
     ...     print(siltstone.maintenance.plan(store))
 
-    ``settings``: any by its key, ``{"buckets.0": "s3://bucket/prefix"}``, above those of the folder's file and of the
-    environment. Raises StoreNotFound unless ``create``, SettingRefused, and what the metadata and the buckets raise.
+    ``settings`` has values by key, such as ``{"buckets.0": "s3://bucket/prefix"}``; they override the settings file
+    of the folder and the environment. Raises SettingRefused, StoreNotFound if there is no store and ``create`` is
+    false, and what opening the metadata and the buckets raises.
     """
     if isinstance(place, StoreSettings):
         assert not settings, "settings are settled already"

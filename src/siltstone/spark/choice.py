@@ -1,4 +1,5 @@
-"""Who does the work that is asked for from Python: a user's own Spark, one started for it, or this process."""
+"""Chooses the runner for maintenance that is called from Python: the user's own Spark, a Spark started for it, or this
+process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class NoSparkContext(InvalidRequest):
-    """What was given as ``spark`` cannot run tasks."""
+    """The Spark session has no context, so it cannot run tasks."""
 
 
 def runner_on(spark: "SparkSession | str | None") -> Runner:
-    """A session is used and left running; a master such as ``local[*]`` is started, and ended when the runner is
-    closed; None: this process. Raises NoSparkContext, JavaNotFound, SparkNotStarted."""
+    """A runner on a session, which is left running; on a Spark that is started for a master such as ``local[*]``, and
+    stopped when the runner is closed; or, for None, in this process. Raises NoSparkContext, JavaNotFound,
+    SparkNotStarted."""
     if spark is None:
         return InProcessRunner()
     if isinstance(spark, str):

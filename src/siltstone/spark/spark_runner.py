@@ -1,107 +1,36 @@
-"""Runs maintenance tasks on Spark: the Runner that ships.
+"""Runs maintenance tasks on Spark: ``SparkRunner`` is the Runner that is used in production.
 
-A user with a Spark of their own gives its context, ``SparkRunner(session.sparkContext)``; everybody else calls
-``open_runner``, which starts one and ends it on ``close``. Where next: ``spark_job.py`` (one job), ``session.py`` (how
-Spark is started).
+A user with a Spark of their own passes its context, ``SparkRunner(session.sparkContext)``; other callers use
+``open_runner``, which starts a Spark and stops it on ``close``. Each run is one Spark job (``SparkJob``): one Spark
+task for each task input, in a job group of its own, so that the job can be watched and cancelled.
 
-One Spark job: a unit a task, no shuffle, in a job group of its own so that it can be watched and cancelled.
-
-No shuffle, because then a lost executor costs only the inputs it was running: there is no stage to attempt again.
-The job is submitted from a thread of its own, so that the thread that wants the results can watch, and hear an
-interrupt.
+A job has no shuffle, so that a lost executor costs only the task inputs that it was running: no earlier stage has to be
+run again. The job is submitted from a thread of its own, so that the calling thread can report progress and handle
+Ctrl-C. Read next: ``session.py`` (how Spark is started), ``task_attempt.py`` (what an executor does).
 """
 
 import itertools
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.maintenance.tasks.task import Task
+from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.task_attempt import attempt_of, cause_in_one_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
-
-from siltstone.spark.session import active_context, jvm_has_died, start_context
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 
 CANCEL_SECONDS_MAX = 10.0  # Spark answers a cancel in 0.3 s; a driver JVM that has died never does
 
-_ticket = itertools.count(1)
-
-
-class SparkJob:
-    """Started by its making; ends by itself or by ``cancel``."""
-
-    def __init__(self, context: "SparkContext", task: Task, inputs: Sequence[bytes]) -> None:
-        from pyspark.util import InheritableThread  # noqa: PLC0415  pyspark loads only when a job runs
-
-        self._context = context
-        self._task = task
-        self._inputs = inputs
-        # Notebook servers let several Python processes share one context, hence the process id.
-        self._group = f"siltstone-{os.getpid()}-{next(_ticket)}"
-        self._tasks_done = 0
-        self._results: list[bytes] | None = None
-        self._failure: Exception | None = None
-        self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the job has ended."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def results(self) -> list[bytes]:
-        """Of a job that has ended, in the order of the inputs. Raises RunFailed."""
-        if self._failure is not None:
-            raise RunFailed(f"the Spark job failed: {cause_in_one_line(self._failure)}") from self._failure
-        assert self._results is not None and len(self._results) == len(self._inputs)
-        return self._results
-
-    def tasks_done(self) -> int:
-        """As far as the JVM tells: one that has died ends the job, with its own cause."""
-        from py4j.protocol import Py4JError  # noqa: PLC0415
-
-        with suppress(Py4JError, OSError):
-            self._tasks_done = self._count_tasks()
-        return self._tasks_done
-
-    def _count_tasks(self) -> int:
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return sum(stage.numCompletedTasks for stage in stages if stage)
-
-    def cancel(self) -> None:
-        """Its running tasks are killed too; each may still be at work for some seconds."""
-        from py4j.protocol import Py4JError  # noqa: PLC0415
-
-        with suppress(Py4JError, OSError):
-            self._context.cancelJobGroup(self._group)
-        self._thread.join(CANCEL_SECONDS_MAX)
-
-    def _run(self) -> None:
-        try:
-            name = getattr(self._task, "__name__", "task")
-            self._context.setJobGroup(self._group, f"siltstone: {name}", interruptOnCancel=True)
-            partitions = self._context.parallelize(self._inputs, len(self._inputs))
-            self._results = partitions.mapPartitions(attempt_of(self._task)).collect()
-        except Exception as failure:  # handed to the thread that asks for the results
-            self._failure = failure
-
-
-PROGRESS_INTERVAL_SECONDS = 0.2  # three calls into the JVM, about 2 ms
+PROGRESS_INTERVAL_SECONDS = 0.2  # each time makes three calls into the JVM, about 2 ms
 
 OnProgress = Callable[[int, int], None]
+
+_ticket = itertools.count(1)
 
 
 class SparkRunner:
@@ -110,8 +39,8 @@ class SparkRunner:
         self._on_close = on_close
 
     def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
-        """As the port says. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels
-        the job and goes on."""
+        """See Runner. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels the job
+        and is raised again."""
         if not inputs:
             return []
         try:
@@ -132,12 +61,13 @@ class SparkRunner:
 
     @property
     def is_lost(self) -> bool:
-        """Its JVM has died, or Spark has stopped, as it does when its master gives it up: no task will run any more."""
+        """Whether no task can run any more: the JVM has died, or the context has stopped, as it does when its master
+        removes the application."""
         if jvm_has_died():
             return True
         try:
             return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
-        except Exception:  # whatever py4j makes of a JVM that does not answer
+        except Exception:  # py4j raises various exceptions when the JVM does not answer
             return True
 
     def close(self) -> None:
@@ -145,7 +75,7 @@ class SparkRunner:
 
 
 def open_runner(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkRunner:
-    """On the Spark that this process runs already (it then outlives the runner), else on one started for it.
+    """A runner on the Spark that runs in this process, which ``close`` leaves running, else on a Spark started for it.
 
     Raises JavaNotFound and SparkNotStarted.
     """
@@ -157,8 +87,70 @@ def open_runner(master: str = "local[*]", settings: Mapping[str, str] | None = N
 
 def _stop(context: "SparkContext") -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark's, of a JVM that was not there any more
+        warnings.simplefilter("ignore")  # pyspark warns when the JVM has died already
         with suppress(OSError):
             context.stop()
             return
-        context.stop()  # it has given up the JVM now, and lets go of the rest
+        context.stop()  # the first call has dropped the JVM and raised; this one releases the rest
+
+
+class SparkJob:
+    """One Spark job. The constructor starts it; it ends by itself or by ``cancel``."""
+
+    def __init__(self, context: "SparkContext", task: Task, inputs: Sequence[bytes]) -> None:
+        from pyspark.util import InheritableThread  # noqa: PLC0415  pyspark loads only when a job runs
+
+        self._context = context
+        self._task = task
+        self._inputs = inputs
+        # Notebook servers let several Python processes share one context, hence the process id.
+        self._group = f"siltstone-{os.getpid()}-{next(_ticket)}"
+        self._tasks_done = 0
+        self._results: list[bytes] | None = None
+        self._failure: Exception | None = None
+        self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for so long. Returns whether the job has ended."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def results(self) -> list[bytes]:
+        """The results of a job that has ended, in the order of the task inputs. Raises RunFailed."""
+        if self._failure is not None:
+            raise RunFailed(f"the Spark job failed: {cause_in_one_line(self._failure)}") from self._failure
+        assert self._results is not None and len(self._results) == len(self._inputs)
+        return self._results
+
+    def tasks_done(self) -> int:
+        """The number of tasks done, as far as the JVM reports it. An error here is ignored: when the JVM has died the
+        job fails, and ``results`` raises the cause."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+
+        with suppress(Py4JError, OSError):
+            self._tasks_done = self._count_tasks()
+        return self._tasks_done
+
+    def _count_tasks(self) -> int:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return sum(stage.numCompletedTasks for stage in stages if stage)
+
+    def cancel(self) -> None:
+        """Cancels the job and kills its running tasks, each of which may go on for some seconds."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+
+        with suppress(Py4JError, OSError):
+            self._context.cancelJobGroup(self._group)
+        self._thread.join(CANCEL_SECONDS_MAX)
+
+    def _run(self) -> None:
+        try:
+            name = getattr(self._task, "__name__", "task")
+            self._context.setJobGroup(self._group, f"siltstone: {name}", interruptOnCancel=True)
+            partitions = self._context.parallelize(self._inputs, len(self._inputs))
+            self._results = partitions.mapPartitions(attempt_of(self._task)).collect()
+        except Exception as failure:  # ``results`` raises it in the calling thread
+            self._failure = failure

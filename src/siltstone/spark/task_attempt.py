@@ -1,9 +1,7 @@
-"""What an executor's Python worker does with one unit: one attempt of the task.
+"""What an executor's Python worker does with one task input, an attempt of the task; and the cause of a failed job.
 
-Invariant: a failing attempt tells its cause in one marked line, because what reaches the driver is the text of a Java
-exception with a whole traceback in it (``causes.py`` finds the line again). Where it is sent from: ``spark_job.py``.
-
-The cause of a failed Spark job, in one line, from the pages of Java and Python traceback that Spark gives.
+Invariant: a failing attempt reports its cause in one marked line. The driver gets the text of a Java exception that
+contains the Python traceback, and ``cause_in_one_line`` finds the marked line in it. ``spark_runner.py`` submits jobs.
 """
 
 import gc
@@ -15,11 +13,14 @@ from siltstone.maintenance.tasks.task import Task, failure_in_one_line
 
 CAUSE_MARK = "task failed: "
 
+_MARKED = re.compile(f"^.*TaskFailed: {CAUSE_MARK}(.+)$", re.MULTILINE)
+_JAVA = re.compile(r"^: (.+)$", re.MULTILINE)  # py4j writes the text of the Java exception after ": "
+
 _modules_when_frozen = 0
 
 
 class TaskFailed(Exception):
-    """Carries the cause to the driver; the worker's log has its traceback."""
+    """Raised in a worker; carries the cause to the driver. The worker's log has the traceback."""
 
 
 def attempt_of(task: Task) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
@@ -34,9 +35,9 @@ def attempt_of(task: Task) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
 
 
 def freeze_heap() -> None:
-    """Spark's worker collects garbage after every task, 14 to 75 ms once numpy and the like are loaded. What stands
-    in the heap at the end of a task is modules, so it is taken out of the collector's sight: again only when new
-    modules came, since freezing at every task would keep each task's own garbage for ever."""
+    """Excludes loaded modules from garbage collection. Spark's worker collects garbage after every task, which takes
+    14 to 75 ms when numpy and the like are loaded; what remains in the heap after a task is modules. The heap is frozen
+    again only after new modules were loaded: frozen after every task, it would keep each task's garbage for ever."""
     global _modules_when_frozen  # noqa: PLW0603  one heap a process
     if len(sys.modules) != _modules_when_frozen:
         gc.collect()
@@ -51,12 +52,8 @@ def _result(task: Task, given: bytes) -> bytes:
         raise TaskFailed(f"{CAUSE_MARK}{failure_in_one_line(failure)}") from failure
 
 
-_MARKED = re.compile(f"^.*TaskFailed: {CAUSE_MARK}(.+)$", re.MULTILINE)
-_JAVA = re.compile(r"^: (.+)$", re.MULTILINE)  # py4j puts the exception's own text behind ": "
-
-
 def cause_in_one_line(failure: BaseException) -> str:
-    """What the task raised when it was the task; else what Spark says, such as a worker that died."""
+    """The exception that the task raised; if it was not the task that failed, Spark's reason, such as a dead worker."""
     text = str(failure)
     if marked := _MARKED.findall(text):
         return str(marked[-1]).strip()

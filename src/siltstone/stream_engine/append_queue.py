@@ -1,9 +1,8 @@
-"""Appends between the call and the answer: those on their way through the log, and those that wait for room before it.
+"""Appends between the call and the answer: *waiting* for room, then *pending* in the write-ahead log.
 
-An append is answered when the log holds it durably and it stands in the tail cache, in log order (rule 1). Without room
-in cache or log it waits, in call order; how much may wait is limited (rule 9). ``sealing`` makes the room.
-
-An append between the call and the answer.
+Appends are answered in log order, each when the log holds it durably and its batch is in the tail cache (rule 1).
+Without room in the cache or the log an append waits, in call order; the bytes that may wait are limited (rule 9).
+``sealing`` makes room: a sealed block is uploaded and committed.
 """
 
 import asyncio
@@ -20,6 +19,8 @@ from siltstone.stream_engine.wal.port import WriteAheadLog
 
 
 class PendingAppend:
+    """One append, with the future that answers it."""
+
     __slots__ = ("_settled", "answer", "batch", "charge_bytes", "end_position", "frame_header", "stream")
 
     def __init__(self, stream: Stream, batch: RecordBatch, answer: "asyncio.Future[int]") -> None:
@@ -39,18 +40,18 @@ class PendingAppend:
         return CachedBatch(self.batch, self.frame_header)
 
     def succeed(self) -> None:
-        if not self.answer.done():  # the caller may have stopped waiting; the append stands all the same
+        if not self.answer.done():  # the caller may have cancelled it; the append is valid all the same
             self.answer.set_result(self.batch.base_offset)
         self._settle()
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # seen: a caller that went away is no fault worth a log line
+            self.answer.exception()  # marked as seen: asyncio need not log it when the caller does not wait any more
         self._settle()
 
     async def wait_until_settled(self) -> None:
-        """Until it stands or has failed. ``answer`` does not tell: its caller may cancel it at any time."""
+        """Waits until the append has succeeded or failed. ``answer`` does not show that: its caller may cancel it."""
         if self._settled is None:
             self._settled = asyncio.get_running_loop().create_future()
         await asyncio.wait((self._settled,))
@@ -61,8 +62,8 @@ class PendingAppend:
 
 
 class AppendQueue:
-    """``on_cached`` hears of each batch that stands in the cache, ``on_room_wanted`` that appends wait and no upload is
-    under way that would make room for them."""
+    """``on_cached`` is called for each batch that enters the cache; ``on_room_wanted`` when appends wait and no upload
+    that would make room for them is under way."""
 
     def __init__(
         self,
@@ -97,17 +98,19 @@ class AppendQueue:
     # -- in ----------------------------------------------------------------------------------------------
 
     def must_wait(self, payload_bytes: int) -> bool:
-        """Raises EngineOverloaded when it would have to and too much waits already."""
+        """Whether an append of this size would have to wait for room. Raises EngineOverloaded when it would, and the
+        bytes that wait would exceed their limit."""
         if not self._waiting and self._has_room_for(payload_bytes):
             return False
         if self._waiting_bytes + charge_of(payload_bytes) > self._waiting_bytes_max:
             raise EngineOverloaded(
-                f"{len(self._waiting)} appends wait for room, {self._waiting_bytes} bytes: try again later"
+                f"{len(self._waiting)} appends with {self._waiting_bytes} bytes wait for room, and at most "
+                f"{self._waiting_bytes_max} bytes may wait: try again later"
             )
         return True
 
     def submit(self, stream: Stream, batch: RecordBatch, *, must_wait: bool) -> "asyncio.Future[int]":
-        """The answer: the batch's base offset."""
+        """Queues the batch; returns a future of its base offset."""
         pending = PendingAppend(stream, batch, asyncio.get_running_loop().create_future())
         if must_wait:
             self._waiting.append(pending)
@@ -127,7 +130,8 @@ class AppendQueue:
         self._pending.append(pending)
 
     def make_room(self) -> None:
-        """Admit who fits, in order; when the first does not, see that something is being uploaded (T16)."""
+        """Admits waiting appends in order while there is room. When the first does not fit and nothing is being
+        uploaded, calls ``on_room_wanted`` (T16)."""
         while self._waiting and self._has_room_for(len(self._waiting[0].batch.payload)):
             pending = self._waiting.popleft()
             self._waiting_bytes -= pending.charge_bytes
@@ -140,7 +144,8 @@ class AppendQueue:
     # -- out ---------------------------------------------------------------------------------------------
 
     def made_durable(self, position: int) -> None:
-        """The log is durable up to ``position``: cache, confirm, answer; in log order (AutoMQ #3064)."""
+        """The log is durable up to ``position``: caches, confirms and answers the appends below it, in log order
+        (AutoMQ #3064)."""
         pending = self._pending
         while pending and pending[0].end_position <= position:
             append = pending.popleft()
@@ -152,24 +157,26 @@ class AppendQueue:
             self.make_room()
 
     def fail(self, reason: str) -> None:
-        """Nothing will be answered any more. Whether it stands, recovery will tell."""
+        """Fails every append that is not answered yet. Some of them may be durable in the log; recovery finds those."""
         unanswered = [*self._pending, *self._waiting]
         self._pending.clear()
         self._waiting.clear()
         self._waiting_bytes = 0
         for append in unanswered:
-            append.fail(EngineNotRunning(reason))  # each its own: tracebacks grow where they are raised
+            append.fail(
+                EngineNotRunning(reason)
+            )  # one for each: an exception raised twice mixes two tracebacks
         self._wake_room_waiters()
 
     # -- waiting -----------------------------------------------------------------------------------------
 
     async def wait_until_settled(self) -> None:
-        """Until everything submitted before stands or has failed."""
+        """Waits until every append submitted before this call has succeeded or failed."""
         if queue := self._waiting or self._pending:
             await queue[-1].wait_until_settled()
 
     async def wait_for_room(self) -> None:
-        """Until no append waits for room, or none is taken any more."""
+        """Waits until no append waits for room, or the queue has failed."""
         if self._waiting:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room_waiters.append(waiter)

@@ -1,6 +1,6 @@
-"""What a stream engine is made of; the server makes them from settings, tests from whatever they like.
+"""The components from which a stream engine is made, its states and its statistics.
 
-What a stream engine tells about itself.
+The server makes the components from settings (``server.components``); tests make their own. Next: ``opening``.
 """
 
 from enum import Enum, auto
@@ -18,7 +18,7 @@ from siltstone.stream_engine.wal.port import WalStatistics, WriteAheadLog
 
 
 class EngineComponents(msgspec.Struct, frozen=True):
-    """``upload_calls``: threads for encoding and putting objects, apart from those of the WAL."""
+    """``upload_calls``: threads that encode and upload objects, so that uploads never block the threads of the WAL."""
 
     metadata: MetadataService
     buckets: Buckets
@@ -38,7 +38,8 @@ class EngineState(Enum):
 
 
 class EngineStatistics(msgspec.Struct, frozen=True):
-    """``appends_pending`` are on their way through the WAL, ``appends_waiting`` have no room yet."""
+    """``appends_pending`` are being written to the WAL; ``appends_waiting``, of ``bytes_waiting`` bytes in all, have no
+    room yet."""
 
     state: str
     streams_open: int

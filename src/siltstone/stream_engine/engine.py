@@ -1,8 +1,8 @@
-"""The stream engine of one node: streams are opened, appended to, read, trimmed and closed here.
+"""The stream engine of one node opens, appends to, reads, trims and closes streams.
 
-An append is answered when the WAL holds it durably and it stands in the tail cache, in WAL order (rule 1).
-Everything on this object happens on one event loop; only disk, store and metadata calls leave it. After a failure
-of the WAL, or of a prepare or commit, the engine takes no more appends: opening it again recovers.
+Appends are answered in WAL order, each when the WAL holds it durably and it is in the tail cache (rule 1). The engine
+runs on one event loop; only calls to the disk, the buckets and the metadata log run in threads. After a failure of the
+WAL, or of a prepare or commit, the engine accepts no more appends; opening it again recovers.
 Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipeline``, ``stream_reads``.
 """
 
@@ -79,7 +79,7 @@ class StreamEngine:
         self._metadata.add_failure_listener(self._metadata_failed)
 
     def _follow(self, image: MetadataImage) -> None:
-        """Maintenance trims streams that are open here."""
+        """Trims the open streams whose start offset maintenance has moved in the metadata."""
         for stream_id, metadata in image.streams.changed_from(self._image.streams):
             if (stream := self._streams.get(stream_id)) is not None:
                 stream.trim(min(metadata.start_offset, stream.confirmed_offset))
@@ -88,15 +88,17 @@ class StreamEngine:
     # -- streams -----------------------------------------------------------------------------------------
 
     async def create_stream(self, tags: dict[str, str] | None = None) -> int:
-        """A new, closed, empty stream's id."""
+        """Creates a closed, empty stream and returns its id."""
         return await self._metadata.execute(CreateStream(self.node_id, self.node_epoch, tags or {}))
 
     async def open_stream(self, stream_id: int, stream_epoch: int) -> Stream:
-        """Several opened at once share one append of the metadata. Raises the refusals of OpenStream (StreamFenced,
-        StreamNotClosed, …), StreamAlreadyOpen."""
+        """Opens a stream. Streams that are opened at the same time share one append to the metadata log. Raises the
+        refusals of OpenStream (StreamFenced, StreamNotClosed, …), StreamAlreadyOpen, EngineNotRunning."""
         self._refuse_unless_running()
         if stream_id in self._streams or stream_id in self._opening:
-            raise StreamAlreadyOpen(f"stream {stream_id} is open already: use that handle, or close it first")
+            raise StreamAlreadyOpen(
+                f"stream {stream_id} is open at this engine already: use that handle, or close it first"
+            )
         self._opening.add(stream_id)
         try:
             metadata = await self._metadata.execute(
@@ -111,11 +113,13 @@ class StreamEngine:
         return stream
 
     async def close_stream(self, stream: Stream) -> None:
-        """Waits until all of it is committed, then gives the stream back. Idempotent, after a failure too."""
+        """Waits until everything appended to the stream is committed, then closes the stream in the metadata.
+        Idempotent, also after a failure. Raises EngineNotRunning."""
         await self.close_streams((stream,))
 
     async def close_streams(self, streams: Iterable[Stream]) -> None:
-        """As ``close_stream``, with one seal and one wait for all of them, and none when all is committed."""
+        """Closes several streams as ``close_stream`` does, with one seal and one wait for all of them, and without
+        either when everything is committed."""
         closing = [stream for stream in streams if self._streams.get(stream.stream_id) is stream]
         if not closing:
             return
@@ -124,7 +128,7 @@ class StreamEngine:
         if any(self._has_uncommitted(stream) for stream in closing):
             await self._commit_everything()
         self._refuse_after_failure()
-        outcomes = await asyncio.gather(*map(self._give_back, closing), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(self._close_in_metadata, closing), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -132,37 +136,39 @@ class StreamEngine:
     def _has_uncommitted(self, stream: Stream) -> bool:
         return stream.confirmed_offset < stream.next_offset or self._cache.has_uncommitted(stream.stream_id)
 
-    async def _give_back(self, stream: Stream) -> None:
-        with suppress(StreamNotExist):  # deleted meanwhile: there is nothing to give back
+    async def _close_in_metadata(self, stream: Stream) -> None:
+        with suppress(StreamNotExist):  # the stream was deleted since: there is nothing to close
             await self._metadata.execute(
                 CloseStream(self.node_id, self.node_epoch, stream.stream_id, stream.epoch)
             )
         self.forget_stream(stream)
 
     def forget_stream(self, stream: Stream) -> None:
-        """For a stream whose deletion is committed: nothing of it has to be, so this waits for nothing. Who waits at it
-        is woken, further appends are refused, those under way are answered. Idempotent."""
+        """Closes the handle of a stream whose deletion is committed, without committing what was appended to it.
+        Readers that wait for an offset of the stream are woken, later appends are refused, pending ones are answered.
+        Idempotent."""
         stream.close()
         if self._streams.get(stream.stream_id) is stream:
             del self._streams[stream.stream_id]
 
     async def trim(self, stream: Stream, start_offset: int) -> None:
-        """Records below ``start_offset`` are gone for readers. Moving it back changes nothing. Raises
-        OffsetBeyondEnds."""
+        """Moves the stream's start forward: records below ``start_offset`` can no longer be read. A ``start_offset`` at
+        or below the current one changes nothing. Raises OffsetBeyondEnds."""
         if start_offset > stream.confirmed_offset:
             raise OffsetBeyondEnds(
-                f"cannot trim stream {stream.stream_id} to {start_offset}: it ends at {stream.confirmed_offset}"
+                f"stream {stream.stream_id} cannot be trimmed to {start_offset}: it ends at {stream.confirmed_offset}"
             )
         if start_offset <= stream.start_offset:
             return
-        with suppress(OffsetNotMatched):  # a trim that was asked for meanwhile went further
+        with suppress(OffsetNotMatched):  # another trim has moved the start further
             await self._metadata.execute(
                 TrimStream(self.node_id, self.node_epoch, stream.stream_id, stream.epoch, start_offset)
             )
         stream.trim(start_offset)
 
     async def delete_stream(self, stream_id: int, stream_epoch: int) -> None:
-        """The stream must be closed. Its data goes with compaction and garbage collection."""
+        """Deletes a closed stream. Compaction and garbage collection remove its data. Raises the refusals of
+        DeleteStream."""
         await self._metadata.execute(DeleteStream(self.node_id, self.node_epoch, stream_id, stream_epoch))
 
     # -- append ------------------------------------------------------------------------------------------
@@ -175,11 +181,12 @@ class StreamEngine:
         smallest_timestamp_ms: int = NO_TIMESTAMP,
         largest_timestamp_ms: int = NO_TIMESTAMP,
     ) -> "asyncio.Future[int]":
-        """Queue a batch; the future gives its base offset when it is durable and readable.
+        """Queues a batch; the future returns its base offset when the batch is durable and readable.
 
-        Offsets are assigned here, in call order. The payload must not change until the answer. Without room in the
-        tail cache or the WAL the append waits, in order. Raises EngineNotRunning, EngineOverloaded, PayloadNotBytes,
-        AppendTooLarge, StreamHandleClosed, ImpossibleBatch before anything is queued.
+        Offsets are assigned in the order of the calls. The payload must not change before the future is done. Without
+        room in the tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
+        PayloadNotBytes, AppendTooLarge, StreamHandleClosed, ImpossibleBatch before anything is queued; the future
+        raises EngineNotRunning.
         """
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
@@ -195,32 +202,37 @@ class StreamEngine:
 
     def _refuse_append(self, stream: Stream, payload: Buffer) -> None:
         if stream.is_closed or self._streams.get(stream.stream_id) is not stream:
-            raise StreamHandleClosed(f"stream {stream.stream_id} was closed, or another engine opened it")
+            raise StreamHandleClosed(
+                f"the handle of stream {stream.stream_id} was closed, or another engine opened it: open the stream here"
+            )
         if not is_buffer(payload):
             kind = type(payload).__name__
-            raise PayloadNotBytes(f"a payload is bytes, a bytearray or a memoryview of bytes, not {kind}")
+            raise PayloadNotBytes(
+                f"the payload of an append to stream {stream.stream_id} is a {kind}: give bytes, a bytearray or a "
+                "memoryview of bytes"
+            )
         if len(payload) > self._settings.append_bytes_max:
             raise AppendTooLarge(
-                f"append of {len(payload)} bytes: at most {self._settings.append_bytes_max} "
-                "(append_bytes_max)"
+                f"an append to stream {stream.stream_id} has {len(payload)} bytes: at most "
+                f"{self._settings.append_bytes_max} are allowed (append_bytes_max)"
             )
 
     @property
     def has_waiting_appends(self) -> bool:
-        """Whether appends wait for room: who takes requests from a network takes no more until there is."""
+        """Whether appends wait for room. A server then accepts no further requests until there is room."""
         return self._appends.appends_waiting > 0
 
     @property
     def bytes_waiting(self) -> int:
-        """What the appends that wait for room are charged."""
+        """The bytes that the appends which wait for room are charged."""
         return self._appends.bytes_waiting
 
     async def wait_for_room(self) -> None:
-        """Until no append waits for room, or the engine has failed."""
+        """Waits until no append waits for room, or the engine has failed."""
         await self._appends.wait_for_room()
 
     async def flush(self) -> None:
-        """Until everything appended before is committed. Raises EngineNotRunning when that cannot be."""
+        """Waits until everything appended before this call is committed. Raises EngineNotRunning when it cannot be."""
         await self._commit_everything()
 
     async def _commit_everything(self) -> None:
@@ -244,30 +256,33 @@ class StreamEngine:
     async def read(
         self, stream: Stream, start_offset: int, bytes_max: int, end_offset: int | None = None
     ) -> list[RecordBatch]:
-        """Batches from the one that holds ``start_offset`` on, in order, without gap, at least one if there is any.
+        """Returns batches in order and without gap, beginning with the one that holds ``start_offset``; at least one
+        if there is any.
 
-        Stops at ``end_offset``, at the confirmed end, or when the payloads reach ``bytes_max``. Empty at the end of
-        the stream: ``stream.wait_for(offset)`` waits for more. Raises OffsetBeyondEnds, RangeNotCovered, CorruptData.
+        The read stops at ``end_offset``, at the confirmed end, or before the payloads exceed ``bytes_max``. The list is
+        empty at the end of the stream, where ``stream.wait_for(offset)`` waits for more. Raises OffsetBeyondEnds,
+        RangeNotCovered, CorruptData.
         """
         return await self._reads.read(stream, start_offset, bytes_max, end_offset)
 
     def read_cached(
         self, stream: Stream, start_offset: int, bytes_max: int, end_offset: int | None = None
     ) -> list[RecordBatch] | None:
-        """What ``read`` would give, at once. None when some of it lies in objects only. Raises OffsetBeyondEnds."""
+        """Returns what ``read`` would return, without waiting; None when some of it is in objects only. Raises
+        OffsetBeyondEnds."""
         return self._reads.read_cached(stream, start_offset, bytes_max, end_offset)
 
     def cached_bytes(self, stream: Stream, start_offset: int) -> int | None:
-        """Payload bytes from the batch that holds ``start_offset`` to the confirmed end. None when some of them lie in
-        objects only. Raises OffsetBeyondEnds."""
+        """Returns the number of payload bytes from the batch that holds ``start_offset`` to the confirmed end; None
+        when some of them are in objects only. Raises OffsetBeyondEnds."""
         return self._reads.cached_bytes(stream, start_offset)
 
     # -- end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Commit everything, give all streams back, close the WAL. What cannot be committed, or comes no further for
-        ``close_time_limit_ms``, is left to recovery. Idempotent; who gave up waiting may call it again and gets an end
-        without commits."""
+        """Commits everything, closes all streams in the metadata, closes the WAL. When committing fails, or makes no
+        progress for ``close_time_limit_ms``, the rest is left to recovery. Idempotent: a caller that cancelled the
+        first call may call again, and the engine then ends without further commits."""
         async with self._ending:
             if self._state is EngineState.RUNNING:
                 self._state = EngineState.CLOSING
@@ -287,25 +302,30 @@ class StreamEngine:
                 self._close_streams(), self._pipeline.statistics, self._clock, time_limit_ms
             )
         except SiltstoneError as failure:
-            log.error("closed without committing everything: %s", failure)
+            log.error(
+                "node %d: the engine stopped before everything was uploaded: %s; the write-ahead log has the rest, the "
+                "next start uploads it",
+                self.node_id, failure,
+            )  # fmt: skip
             return
         if not in_time:
             log.error(
-                "closed without committing everything: nothing came further for %d ms (close_time_limit_ms); the next "
-                "start recovers it",
-                time_limit_ms,
-            )
+                "node %d: the engine stopped before everything was uploaded: no progress for %d ms "
+                "(close_time_limit_ms); the write-ahead log has the rest, the next start uploads it",
+                self.node_id, time_limit_ms,
+            )  # fmt: skip
 
     async def _close_streams(self) -> None:
         await self._commit_everything()
         await self.close_streams(list(self._streams.values()))
         try:
             await note_good_end(self._wal, self._metadata.image.version)
-        except OSError as trouble:  # the next start knows less well whether its metadata are the newest
-            log.warning("the end could not be noted in the write-ahead log's folder: %s", trouble)
+        except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
+            log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
 
     async def raise_when_failed(self) -> None:
-        """Waits for that, then raises EngineNotRunning: nothing can be stored, and only a new start recovers."""
+        """Waits until the engine has failed, then raises EngineNotRunning: nothing can be stored until it is opened
+        again."""
         await self._failed.wait()
         self._refuse_after_failure()
 
@@ -322,10 +342,13 @@ class StreamEngine:
         )
 
     def _fail(self, failure: BaseException) -> None:
-        """Stop taking appends. What is not answered fails; whether it stands, recovery will tell."""
+        """Stops the engine: unanswered appends fail (some may be durable; recovery finds those), later ones are
+        refused."""
         if self._state in (EngineState.FAILED, EngineState.CLOSED):
             return
-        log.error("the stream engine stops: %s", failure)
+        log.error(
+            "the stream engine of node %d has failed and accepts no more appends: %s", self.node_id, failure
+        )
         self._state = EngineState.FAILED
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
         self._failed.set()
@@ -333,11 +356,11 @@ class StreamEngine:
         self._let_go(f"the stream engine failed: {failure}")
 
     def _metadata_failed(self, failure: BaseException) -> None:
-        """Nothing could be committed any more, be there something to commit or not."""
+        """Fails the engine even if it has nothing to commit now: nothing could be committed any more."""
         self._fail(ServiceClosed(f"the metadata service failed: {failure!r}"))
 
     def _let_go(self, reason: str) -> None:
-        """Whoever still waits for an answer or a record."""
+        """Fails every unanswered append, and every wait for an offset of an open stream."""
         self._appends.fail(reason)
-        for stream in list(self._streams.values()):  # who watches may forget some meanwhile
+        for stream in list(self._streams.values()):  # a watcher that is called may forget streams
             stream.fail(EngineNotRunning(reason))

@@ -1,18 +1,18 @@
-"""What the engine says no with."""
+"""The errors that the stream engine raises."""
 
 from siltstone.model.errors import Fenced, InvalidRequest, Stale, Unavailable
 
 
 class EngineNotRunning(Fenced):
-    """The engine has stopped taking appends: it is closing, or it has failed. Open it again to recover."""
+    """The engine accepts no more appends: it is closing, or it has failed. Opening it again recovers."""
 
 
 class EngineOverloaded(Unavailable):
-    """More appends wait for room than may wait. Try again when some have been answered."""
+    """More bytes of appends would wait for room than may wait. Try again when some appends have been answered."""
 
 
 class PayloadNotBytes(InvalidRequest):
-    """The payload is text, an array, or something else whose bytes are not plain."""
+    """The payload is text, an array, or another type that is not a plain buffer of bytes."""
 
 
 class AppendTooLarge(InvalidRequest):
@@ -20,16 +20,16 @@ class AppendTooLarge(InvalidRequest):
 
 
 class StreamHandleClosed(InvalidRequest):
-    """This handle was closed, or is another engine's: open the stream here."""
+    """This stream handle was closed, or another engine made it: open the stream at this engine."""
 
 
 class StreamAlreadyOpen(InvalidRequest):
-    """This engine has the stream open already."""
+    """This engine has the stream open already, or is opening it."""
 
 
 class OffsetBeyondEnds(InvalidRequest):
-    """The offset lies before the start of the stream or after its end."""
+    """The offset lies before the start of the stream or after its confirmed end."""
 
 
 class RangeNotCovered(Stale):
-    """The metadata does not name an object for offsets that exist: the image lags, or data is missing."""
+    """The metadata names no object for offsets of the stream: the image is behind, or data is missing."""

@@ -1,7 +1,8 @@
-"""Opening an engine: register the node, upload what its WAL still holds, close what it had open, begin.
+"""Opens an engine: registers the node, uploads what its WAL still holds, closes the streams that were open, starts.
 
-The WAL is locked by whoever made it before the node is registered, so a second process on the same folder is
-turned away without fencing the first. So is one on another folder, as long as streams are open (``wal.ownership``).
+The WAL's folder is locked before the node is registered, so a second process that uses the same folder is refused
+without fencing the first one. A process that uses another folder is refused, too, while the node has open streams
+(``wal.ownership``). Next: ``recovery``, ``engine``.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 async def open_engine(
     components: EngineComponents, settings: EngineSettings, rng: Random, wal_location: str
 ) -> StreamEngine:
-    """A running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, MetadataBehindLog, the
+    """Returns a running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, MetadataBehindLog, the
     refusals of RegisterNode and of commits, EngineNotRunning."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
     registration = await _register(components, settings, random_token(rng), store_id, wal_location)
@@ -72,7 +73,7 @@ async def _register(
     expected = components.metadata.image.nodes[settings.node_id].log_epoch
     if registration.opened_streams and log_epoch < expected:
         log.warning(
-            "the write-ahead log of life %d is given up: %d streams go on where they were committed",
+            "the write-ahead log of node epoch %d is declared lost: %d streams continue at their committed ends",
             expected,
             len(registration.opened_streams),
         )
@@ -101,26 +102,26 @@ async def _recover(
     )
     if ends:
         log.info(
-            "recovered: %d streams closed, %d WAL records were committed before",
+            "recovered: %d streams closed, %d records of the write-ahead log were skipped as committed before",
             len(ends),
             wanted.records_skipped,
         )
 
 
 def _refuse_to_drop(wanted: RecoveryFilter) -> None:
-    """What is about to be deleted may be the last copy. Raises DamagedWal."""
+    """Raises DamagedWal when some records fit nowhere: the log, which is deleted next, may be their only copy."""
     if wanted.records_lost:
         raise DamagedWal(
-            f"{wanted.records_lost} records of the write-ahead log do not continue what the metadata knows: a part of "
-            "the log is missing, or the metadata is older or another store's. Restore it, or move the log's folder "
-            "away to go on without them"
+            f"{wanted.records_lost} records of the write-ahead log do not continue their streams in the metadata: part "
+            "of the log is missing, or the metadata is an older copy or another store's. Restore what is missing, or "
+            "move the log's folder away to start without these records"
         )
 
 
 async def _close(
     stream: StreamMetadata, components: EngineComponents, registration: NodeRegistration
 ) -> None:
-    with suppress(StreamFenced):  # it has a newer owner already
+    with suppress(StreamFenced):  # another node owns the stream by now
         await components.metadata.execute(
             CloseStream(registration.node_id, registration.node_epoch, stream.stream_id, stream.epoch)
         )
@@ -132,7 +133,8 @@ async def _upload(
     settings: EngineSettings,
     registration: NodeRegistration,
 ) -> None:
-    """One recovered block, through the same pipeline as any other; its failure ends the opening."""
+    """Uploads and commits one recovered block with the pipeline that the running engine uses. Raises EngineNotRunning
+    when that fails."""
     failures: list[BaseException] = []
 
     async def committed(_: CacheBlock) -> None:
@@ -147,4 +149,6 @@ async def _upload(
     pipeline.submit(block)
     await pipeline.drain()
     if failures:
-        raise EngineNotRunning(f"recovery could not commit: {failures[0]}") from failures[0]
+        raise EngineNotRunning(
+            f"recovery could not commit the write-ahead log of node {registration.node_id}: {failures[0]}"
+        ) from failures[0]

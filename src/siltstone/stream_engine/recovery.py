@@ -1,8 +1,9 @@
-"""Recovery: what the WAL of a former life holds and no object does, is uploaded before anything else happens.
+"""Recovery selects the records that the WAL of an earlier start holds and no object does; ``opening`` uploads them.
 
-T19, as AutoMQ's ``WALRecovery``: records of streams that this node had open are accepted from the committed end on, in
-order; what is committed already is passed over; what comes after a hole was never acknowledged. A trim beyond the
-committed end moves that end, maybe into a batch: the batch across it is wanted whole (T24, the first crossing).
+As in AutoMQ's ``WALRecovery`` (T19), records of the streams that this node had open are accepted in order from the
+committed end on; records that are committed already are skipped; a record after a hole is counted, and ``opening``
+refuses to drop it. A trim beyond the committed end moves that end, perhaps into a batch: that batch is accepted whole
+(T24, the first crossing).
 """
 
 import logging
@@ -19,10 +20,10 @@ NO_LIMIT = 2**64
 
 
 class RecoveryFilter:
-    """Which WAL records are still wanted, given the committed end of each stream that was open (T19)."""
+    """Decides which WAL records have to be uploaded, from the committed end of each stream that was open (T19)."""
 
     def __init__(self, committed_ends: Mapping[int, int], next_stream_id: int = NO_LIMIT) -> None:
-        """``next_stream_id``: ids from here on were never given out."""
+        """``next_stream_id``: stream ids from this one on were never given out."""
         self._expected = dict(committed_ends)
         self._next_stream_id = next_stream_id
         self.records_skipped = 0
@@ -40,9 +41,9 @@ class RecoveryFilter:
         if batch.base_offset > expected:
             self.records_after_a_hole += 1
             log.warning(
-                "stream %d: the write-ahead log goes on at offset %d, committed and recovered is %d: "
-                "the records in between were never acknowledged, or data is lost",
-                batch.stream_id, batch.base_offset, expected,
+                "stream %d is committed and recovered up to offset %d, and the write-ahead log continues it at %d: "
+                "the records between were never acknowledged, or data is lost",
+                batch.stream_id, expected, batch.base_offset,
             )  # fmt: skip
             return False
         self._expected[batch.stream_id] = batch.end_offset
@@ -50,7 +51,8 @@ class RecoveryFilter:
 
     @property
     def records_lost(self) -> int:
-        """Those the log holds and the metadata has no place for. Of its own log and metadata a node has none."""
+        """The number of records that do not continue any stream of the metadata. It is 0 unless the log and the
+        metadata do not belong together, or one of them is incomplete."""
         return self.records_after_a_hole + self.records_of_no_stream
 
 
@@ -60,7 +62,8 @@ async def recovered_blocks(
     block_bytes_max: int,
     block_streams_max: int,
 ) -> AsyncIterator[CacheBlock]:
-    """The accepted records as cache blocks of at most that size, or of one record, and that many streams."""
+    """Yields the accepted records as cache blocks of at most ``block_bytes_max`` bytes and ``block_streams_max``
+    streams; a larger record makes a block of its own."""
     block = CacheBlock()
     async for records in segments:
         for record in records:

@@ -1,4 +1,5 @@
-"""When the active cache block is closed and sent on its way: by size, by number of streams, by age, and when asked."""
+"""Sealing: the active cache block is sealed and submitted for upload when it is large enough, has enough streams or is
+old enough, and when the engine needs room or has to commit everything."""
 
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from siltstone.stream_engine.tail.tail_cache import TailCache
 
 
 class Sealing:
-    """``submit`` takes sealed blocks, in seal order."""
+    """``submit`` is called with each sealed block, in seal order."""
 
     def __init__(
         self, cache: TailCache, settings: UploadSettings, clock: Clock, submit: Callable[[CacheBlock], None]
@@ -21,6 +22,7 @@ class Sealing:
         self._is_stopped = False
 
     def batch_cached(self) -> None:
+        """Seals the active block when the batch that was just put into it makes the block large enough."""
         active = self._cache.active
         if active.first_put_ms is None:
             active.first_put_ms = self._clock.monotonic_ms()
@@ -35,10 +37,11 @@ class Sealing:
             self._submit(self._cache.seal())
 
     def stop(self) -> None:
-        """After a failure nothing can be committed: what stands in the cache is read there until the end."""
+        """Seals nothing any more. After a failure nothing can be committed; readers still read what is in the cache."""
         self._is_stopped = True
 
     async def by_age(self) -> None:
+        """Seals the active block whenever it is ``cache_block_age_ms_max`` old; runs until it is cancelled."""
         age_ms_max = self._settings.cache_block_age_ms_max
         while True:
             first_put_ms = self._cache.active.first_put_ms

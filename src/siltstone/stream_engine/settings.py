@@ -1,4 +1,5 @@
-"""Settings of the stream engine. Frozen values; every default and its reason stands in ``model.limits``."""
+"""Settings of the stream engine: frozen values that are checked when they are made. ``model.limits`` has the defaults
+that are limits, with their reasons."""
 
 from enum import StrEnum
 
@@ -9,25 +10,27 @@ from siltstone.model.errors import InvalidRequest
 
 
 class InvalidSetting(InvalidRequest):
-    """A setting has a value that cannot work."""
+    """A setting has a value with which the engine cannot work."""
 
 
 class WalSync(StrEnum):
-    """When the write-ahead log reaches the disk, and so what an answer promises."""
+    """When the write-ahead log is synced to the disk, and so what the answer to an append promises."""
 
     EVERY_GROUP = "every-group"
-    """Before the answer. An acknowledged record survives a power failure. The default."""
+    """Synced before the answer: an acknowledged record survives a power failure. The default."""
 
     EVERY_INTERVAL = "every-interval"
-    """At least every ``sync_interval_ms``. Acknowledged records survive the end of the process; a power failure
-    or a crash of the operating system loses up to that interval of them."""
+    """Synced at least every ``sync_interval_ms``: acknowledged records survive the end of the process; a power failure
+    or a crash of the operating system loses those of up to that interval."""
 
     NEVER = "never"
-    """When the operating system likes. As above, and a power failure may lose half a minute or more."""
+    """Never synced, the operating system decides: acknowledged records survive the end of the process; a power failure
+    may lose those of half a minute or more."""
 
 
 class WalSettings(msgspec.Struct, frozen=True):
-    """``lost_epoch``: which life's log is given up; a start that is refused for want of it names it. 0: none."""
+    """``segment_bytes`` is the size of one log file. ``lost_epoch``: the node epoch whose write-ahead log is declared
+    lost, as named by the start that was refused without that log; 0: none."""
 
     sync: WalSync = WalSync.EVERY_GROUP
     sync_interval_ms: int = 50
@@ -40,16 +43,18 @@ class WalSettings(msgspec.Struct, frozen=True):
         _refuse_below_one("wal", self, but="lost_epoch")
         if self.lost_epoch < 0:
             raise InvalidSetting(
-                f"wal.lost_epoch is {self.lost_epoch}: it must be 0, or the life that was named"
+                f"wal.lost_epoch is {self.lost_epoch}: it must be 0, or the node epoch that the refused start named"
             )
         if self.capacity_bytes < 2 * self.segment_bytes:
             raise InvalidSetting(
-                f"wal.capacity_bytes ({self.capacity_bytes}) must hold two segments ({self.segment_bytes} each)"
+                f"wal.capacity_bytes ({self.capacity_bytes}) must be at least twice wal.segment_bytes "
+                f"({self.segment_bytes})"
             )
 
 
 class UploadSettings(msgspec.Struct, frozen=True):
-    """``cache_block_*``: when a cache block is sealed. ``split_size_bytes``: what makes a stream object."""
+    """``cache_block_*``: the size, age and number of streams at which a cache block is sealed. ``split_size_bytes``: a
+    stream with at least this much in a block gets a stream object of its own."""
 
     cache_block_bytes_max: int = limits.CACHE_BLOCK_BYTES_MAX
     cache_block_age_ms_max: int = limits.CACHE_BLOCK_AGE_MS_MAX
@@ -69,7 +74,8 @@ class UploadSettings(msgspec.Struct, frozen=True):
 
 
 class ReadSettings(msgspec.Struct, frozen=True):
-    """Reading what is committed: caches, requests, read-ahead. ``under_way_bytes_max`` bounds GETs side by side."""
+    """Reading committed objects: caches, requests, read-ahead. ``under_way_bytes_max`` limits the memory of concurrent
+    GETs."""
 
     block_cache_bytes_max: int = limits.BLOCK_CACHE_BYTES_MAX
     index_cache_bytes_max: int = limits.INDEX_CACHE_BYTES_MAX
@@ -89,12 +95,12 @@ class ReadSettings(msgspec.Struct, frozen=True):
         if 2 * self.read_ahead_bytes_max > self.block_cache_bytes_max:
             raise InvalidSetting(
                 f"read.block_cache_bytes_max ({self.block_cache_bytes_max}) must hold twice "
-                f"read_ahead_bytes_max ({self.read_ahead_bytes_max}), or a reader evicts what was fetched for it"
+                f"read_ahead_bytes_max ({self.read_ahead_bytes_max}), or a reader evicts blocks fetched ahead for it"
             )
 
 
 def _refuse_below_one(section: str, settings: "WalSettings | UploadSettings", but: str = "") -> None:
-    """Zero uploads side by side, or a block sealed at age zero, would hang or spin."""
+    """Raises InvalidSetting. With zero concurrent uploads the engine would hang; sealing at age zero would spin."""
     for name in settings.__struct_fields__:
         value = getattr(settings, name)
         if isinstance(value, int) and value < 1 and name != but:
@@ -124,7 +130,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
         charged_bytes = self.append_bytes_max + limits.TAIL_CACHE_RECORD_OVERHEAD_BYTES
         if charged_bytes > min(self.tail_cache_bytes_max, self.wal.capacity_bytes):
             raise InvalidSetting(
-                f"append_bytes_max ({self.append_bytes_max}) and {limits.TAIL_CACHE_RECORD_OVERHEAD_BYTES} must fit "
+                f"append_bytes_max ({self.append_bytes_max}) plus {limits.TAIL_CACHE_RECORD_OVERHEAD_BYTES} must fit "
                 f"into tail_cache_bytes_max ({self.tail_cache_bytes_max}) and wal.capacity_bytes "
                 f"({self.wal.capacity_bytes})"
             )

@@ -1,8 +1,8 @@
-"""One open stream: its offsets, who waits for them, and who watches.
+"""One open stream: its offsets, the readers that wait for an offset, and the watchers, callbacks for every change.
 
     start_offset ≤ confirmed_offset ≤ next_offset
 
-[start, confirmed) may be read; [confirmed, next) is on its way through the WAL.
+[start, confirmed) can be read; [confirmed, next) is being written to the WAL.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from siltstone.stream_engine.errors import StreamHandleClosed
 log = logging.getLogger(__name__)
 
 OFFSET_MAX = 2**63 - 1
-"""A frame could hold twice that; plans, and Kafka, count offsets with a sign."""
+"""The largest end offset. A frame could hold twice that, but Kafka and the plans of maintenance use signed offsets."""
 
 
 class Stream:
-    """State only; ``StreamEngine`` acts on it. Offsets are assigned at the call, in call order."""
+    """The handle of an open stream. It holds state only; ``StreamEngine`` appends and reads."""
 
     def __init__(self, metadata: StreamMetadata) -> None:
         self.stream_id = metadata.stream_id
@@ -39,7 +39,8 @@ class Stream:
         self._ticket = count()
         self._watchers: dict[Callable[[], None], None] = {}
         self.on_trim: Callable[[], None] | None = None
-        """Of whoever keeps something by this stream's offsets: called when the start has moved."""
+        """Called when the start offset has moved; the partition that owns the stream sets it, to drop state that it
+        keeps by offset."""
 
     def next_batch(
         self,
@@ -48,11 +49,9 @@ class Stream:
         smallest_timestamp_ms: int = NO_TIMESTAMP,
         largest_timestamp_ms: int = NO_TIMESTAMP,
     ) -> RecordBatch:
-        """Takes the next offsets. Raises ImpossibleBatch, TypeError, and takes none."""
+        """Makes a batch with the stream's next offsets. Raises ImpossibleBatch, TypeError; then no offset is used."""
         base_offset = self.next_offset
-        record_count = index(
-            record_count
-        )  # numpy's integers pass for int until the metadata has to hold them
+        record_count = index(record_count)  # numpy's integers would fail later, in the commit to the metadata
         batch = RecordBatch(
             self.stream_id,
             self.epoch,
@@ -67,12 +66,15 @@ class Stream:
             raise ImpossibleBatch(
                 f"stream {self.stream_id} would end at {batch.end_offset}: offsets end at {OFFSET_MAX}"
             )
-        encode_frame_header(batch)  # refused by the log it would leave a hole in the offsets
+        encode_frame_header(
+            batch
+        )  # raises now: a batch that only the log refused would leave a hole in the offsets
         self.next_offset = batch.end_offset
         return batch
 
     def confirm(self, end_offset: int) -> None:
-        """Records below ``end_offset`` are durable and cached: wake who waited for them."""
+        """Records below ``end_offset`` are durable and cached: wakes the readers that wait for them, calls the
+        watchers."""
         assert end_offset > self.confirmed_offset
         self.confirmed_offset = end_offset
         while self._waiters and self._waiters[0][0] < end_offset:
@@ -83,13 +85,15 @@ class Stream:
             self._tell_watchers()
 
     async def wait_for(self, offset: int) -> None:
-        """Until the record at ``offset`` may be read, or the stream is closed meanwhile. Raises StreamHandleClosed when
-        it was closed before (a consumer that asks again and again would stop the event loop), and why the engine
-        failed."""
+        """Waits until the record at ``offset`` can be read, or the stream is closed during the wait. Raises
+        StreamHandleClosed when it was closed before (a reader that retries in a loop would otherwise block the event
+        loop), and the failure of the engine."""
         if offset < self.confirmed_offset:
             return
         if self.is_closed:
-            raise StreamHandleClosed(f"stream {self.stream_id} was closed: nothing more will come here")
+            raise StreamHandleClosed(
+                f"the handle of stream {self.stream_id} was closed: no offset beyond {self.confirmed_offset} will come"
+            )
         if self._failure is not None:
             raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -101,20 +105,20 @@ class Stream:
                 self._forget_cancelled()
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """``callback`` is called whenever an offset moves, and when the stream is closed or fails: one reader may watch
-        hundreds of streams without a future at each. It is called on the way to answering appends, so it is to be
-        quick; it may unwatch."""
+        """Calls ``callback`` whenever an offset moves and when the stream is closed or fails, so one reader can watch
+        hundreds of streams without a future for each. The call happens before appends are answered, so it must be
+        quick; it may call ``unwatch``."""
         self._watchers[callback] = None
 
     def unwatch(self, callback: Callable[[], None]) -> None:
-        """Idempotent."""
+        """Removes the callback. Idempotent."""
         self._watchers.pop(callback, None)
 
     def _tell_watchers(self) -> None:
         for callback in tuple(self._watchers):
             try:
                 callback()
-            except Exception:  # a reader's mistake is not to cost producers their answers
+            except Exception:  # a bug in a reader must not leave producers without answers
                 log.exception("a watcher of stream %d failed", self.stream_id)
 
     def trim(self, start_offset: int) -> None:
@@ -125,7 +129,7 @@ class Stream:
             self._tell_watchers()
 
     def close(self) -> None:
-        """Idempotent. What was appended before goes its way."""
+        """Closes the handle and wakes the readers that wait. Pending appends are still answered. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -136,7 +140,7 @@ class Stream:
         self._tell_watchers()
 
     def fail(self, failure: Exception) -> None:
-        """Nothing will be confirmed any more: whoever waits hears why."""
+        """The engine has failed, so nothing will be confirmed any more: waiting readers get ``failure``."""
         self._failure = failure
         for _, _, waiter in self._waiters:
             if not waiter.done():
@@ -146,20 +150,21 @@ class Stream:
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing will be confirmed any more."""
+        """The failure of the engine, after which nothing is confirmed; None while there is none."""
         return self._failure
 
     @property
     def waiters(self) -> int:
-        """How many readers wait for an offset; tests look for leaks here."""
+        """The number of readers that wait for an offset; tests look for leaks here."""
         return len(self._waiters)
 
     @property
     def watchers(self) -> int:
-        """How many callbacks are registered; tests look for leaks here."""
+        """The number of registered callbacks; tests look for leaks here."""
         return len(self._watchers)
 
     def _forget_cancelled(self) -> None:
-        """A consumer that asks with a time limit leaves one behind each time, and the stream may stay idle for days."""
+        """Removes cancelled waiters. A reader with a time limit leaves one behind each time, and no ``confirm`` would
+        remove them while the stream is idle for days."""
         self._waiters = [entry for entry in self._waiters if not entry[2].cancelled()]
         heapify(self._waiters)

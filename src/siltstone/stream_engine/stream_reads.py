@@ -1,4 +1,4 @@
-"""Reading a stream: what the tail cache holds comes from there, the rest from objects, joined without gap."""
+"""Reads of a stream: batches from the tail cache where it has them, from committed objects before that, without gap."""
 
 from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.model.record_batch import RecordBatch
@@ -49,18 +49,22 @@ class StreamReads:
     async def _read_committed(
         self, stream: Stream, start: int, end: int, bytes_max: int
     ) -> list[RecordBatch]:
-        """What objects hold of [start, end). The image of this node covers all it has committed or opened; of a trim it
-        knows before the stream does. Key compaction may have left nothing of it, but leaves the last batch of all."""
+        """Reads [start, end) from objects. The node's image contains everything that the node has committed, and a trim
+        before the stream knows it. Key compaction may have removed every record of [start, end), but it never removes
+        the last batch of a stream, so an empty read up to the confirmed end means that data is missing. Raises
+        OffsetBeyondEnds, RangeNotCovered, CorruptData."""
         try:
             batches = await self._reader.read(stream.stream_id, start, end, bytes_max)
             is_whole = bool(batches) or self._reader.covers(stream.stream_id, start, end)
         except OffsetOutOfRange as trimmed:
             raise OffsetBeyondEnds(
-                f"offset {start} of stream {stream.stream_id} is being trimmed"
+                f"offset {start} of stream {stream.stream_id} was trimmed before it could be read: read from the "
+                "stream's new start offset"
             ) from trimmed
         if not is_whole or (not batches and end == stream.confirmed_offset):
             raise RangeNotCovered(
-                f"no object holds offset {start} of stream {stream.stream_id}: run siltstone check"
+                f"no object holds offset {start} of stream {stream.stream_id}, though it was committed: run siltstone "
+                "check"
             )
         return batches
 

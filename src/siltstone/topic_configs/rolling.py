@@ -1,10 +1,11 @@
-"""When a segment is closed: by bytes whatever its age, by batches and age once it is old enough. Pure.
+"""Decides when a segment is closed: by size at any age, by batches and age only from a minimum age on. Pure.
 
-    full  ⇔  bytes ≥ most bytes                                        Kafka's segment.bytes
-          or (batches ≥ most batches or age ≥ most age) and age ≥ least age      Pulsar's roll-over
+    full  ⇔  bytes ≥ maximum                                                     Kafka's segment.bytes
+          or (batches ≥ maximum or age ≥ maximum) and age ≥ minimum age          Pulsar's roll-over
 
-Pulsar lets the least age hold off the bytes as well, and ends with segments of 60 GB; here bytes win. A batch that
-would pass the most bytes begins a new segment, as in Kafka. An empty segment is never closed.
+In Pulsar the minimum age also postpones closing by size, which has led to segments of 60 GB; here the size decides. A
+batch that would make a segment larger than the maximum begins a new segment, as in Kafka. An empty segment is never
+closed. The segments themselves are in ``model.segments``.
 """
 
 import msgspec
@@ -15,8 +16,8 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class RollLimits(msgspec.Struct, frozen=True, gc=False):
-    """Of one segment. ``batches_max`` 0: there is no limit. ``age_ms_max`` is less the jitter, and at least
-    ``age_ms_min``."""
+    """The limits of one segment. ``batches_max`` 0 means no limit. The jitter is already subtracted from
+    ``age_ms_max``, which is at least ``age_ms_min``."""
 
     bytes_max: int
     batches_max: int
@@ -25,7 +26,7 @@ class RollLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 def roll_limits(config: TopicConfig, chance: float) -> RollLimits:
-    """The limits of a segment whose largest age is reduced by a random part of ``segment.jitter.ms`` (Kafka's
+    """The limits of one segment. The maximum age is reduced by a random part of ``segment.jitter.ms`` (Kafka's
     LogConfig), so that segments created together are not closed together. ``chance`` is uniform in [0, 1)."""
     age_ms_max = config.segment_age_ms_max
     jitter_ms = min(config.segment_jitter_ms, age_ms_max - 1)
@@ -44,7 +45,7 @@ def is_full(segment: ActiveSegment, limits: RollLimits, now_ms: int) -> bool:
 
 
 def is_full_for(segment: ActiveSegment, limits: RollLimits, batch_bytes: int, now_ms: int) -> bool:
-    """Whether the next batch, of so many bytes, begins another segment."""
+    """Whether the segment is closed before the next batch, which has ``batch_bytes``."""
     if segment.is_empty:
         return False
     if segment.size_bytes >= limits.bytes_max or segment.size_bytes + batch_bytes > limits.bytes_max:
@@ -56,12 +57,14 @@ def is_full_for(segment: ActiveSegment, limits: RollLimits, batch_bytes: int, no
 
 
 def is_too_old(segment: ActiveSegment, limits: RollLimits, now_ms: int) -> bool:
-    """Whether it is closed though nothing is appended. What is full otherwise waits for its next batch (O1)."""
+    """Whether the segment is closed by age although nothing is appended. A segment that is full by size or batches is
+    closed at its next batch (O1)."""
     return not segment.is_empty and now_ms - segment.opened_ms >= limits.age_ms_max
 
 
 def holds_up_retention(segment: ActiveSegment, config: TopicConfig, now_ms: int) -> bool:
-    """Whether all of it is older than retention.ms: it has to be closed before it can go (R17; Pulsar #9060)."""
+    """Whether the whole segment is older than retention.ms. It has to be closed before retention can delete it (R17;
+    Pulsar #9060)."""
     if segment.is_empty or not config.is_deleted_by_age or config.retention_ms < 0:
         return False
     newest_ms = segment.largest_timestamp_ms

@@ -1,8 +1,8 @@
-"""THE table of topic configurations: every one that Kafka 4.3 has, and our own, which begin with ``siltstone.``.
+"""The table of topic configurations: all of Kafka 4.3, and Siltstone's own, whose names begin with ``siltstone.``.
 
-Names, types, defaults, limits and the names of the broker-level settings are Kafka's. ``effect`` says what this broker
-makes of it: a configuration that is only kept is checked, stored and reported, so that tools which set it and look
-whether it was set go on working. The configuration reference is made from this table. Next: ``table``.
+Names, types, defaults, limits and broker-level names are Kafka's. ``effect`` tells whether a configuration changes what
+this broker does. One that is only kept is checked, stored and reported, so that tools which set it and then check its
+value keep working. docs/topic-configurations.md is made from this table. Next: ``table``.
 """
 
 from enum import Enum
@@ -33,11 +33,11 @@ LONG, DOUBLE, LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 class Effect(Enum):
     ACTS = "acts"
     KEPT = "kept"
-    """Checked, stored and reported; nothing heeds it."""
+    """The configuration is checked, stored and reported, and has no other effect."""
 
 
 class ConfigRow(msgspec.Struct, frozen=True):
-    """``synonyms``: the broker-level names of the same setting, the one that counts first."""
+    """One configuration. ``synonyms`` are the broker-level names of the same setting, the one with precedence first."""
 
     name: str
     kind: ConfigType
@@ -48,7 +48,7 @@ class ConfigRow(msgspec.Struct, frozen=True):
     documentation: str
 
     def parse(self, text: str) -> Value:
-        """Raises InvalidTopicConfig."""
+        """The value that a text stands for, checked by the rule. Raises InvalidTopicConfig."""
         value = parse(self.name, self.kind, text)
         self.rule(self.name, value)
         return value
@@ -61,26 +61,27 @@ def _row(
     return ConfigRow(name, kind, str(default), rule, effect, synonyms, documentation)
 
 
-_LEVEL = "Where the broker compresses by itself, it does so at the codec's default level."
-_TIERS = "Everything lies on object storage already: there is no second tier to configure."
+_LEVEL = "When the broker compresses, it uses the codec's default level."
+_TIERS = "All data is on object storage already, so there is no second tier to configure."
 _THROTTLE = "Nothing is replicated between brokers, so nothing is throttled."
-_FLUSH = "When data reaches the disk is the node's setting (engine.wal.sync), not a topic's."
+_FLUSH = "The node's setting engine.wal.sync decides when data is flushed to disk, for all topics."
 _FILES = "There are no segment files with indexes of their own."
 
 _ROWS = (
     _row("cleanup.policy", LIST, "delete", one_of("compact", "delete"), Effect.ACTS, ("log.cleanup.policy",),
-         "delete: old records go by time and size; compact: the newest record of each key stays; nothing: all stay. "
-         "On a compacted topic records without key are refused."),
+         "delete: old records are deleted by time and size. compact: the newest record of each key is kept. An empty "
+         "list: all records are kept. A compacted topic refuses records without a key."),
     _row("compression.gzip.level", INT, -1, between_or(1, 9, -1), Effect.KEPT, ("compression.gzip.level",), _LEVEL),
     _row("compression.lz4.level", INT, 9, between(1, 17), Effect.KEPT, ("compression.lz4.level",), _LEVEL),
     _row("compression.type", STRING, "producer",
          one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), Effect.ACTS, ("compression.type",),
-         "producer: batches are stored as they come; otherwise those compressed differently are compressed again."),
+         "producer: batches are stored as the producer compressed them. Otherwise batches with another codec are "
+         "compressed again."),
     _row("compression.zstd.level", INT, 3, between(-131072, 22), Effect.KEPT, ("compression.zstd.level",), _LEVEL),
     _row("delete.retention.ms", LONG, DAY_MS, at_least(0), Effect.ACTS, ("log.cleaner.delete.retention.ms",),
-         "How long a tombstone stays after the records of its key are gone."),
+         "How long a tombstone is kept after key compaction has removed the older records of its key."),
     _row("file.delete.delay.ms", LONG, MINUTE_MS, at_least(0), Effect.KEPT, ("log.segment.delete.delay.ms",),
-         "Objects are deleted after a grace period of the whole store."),
+         "Objects are deleted after a grace period that is the same for the whole store."),
     _row("flush.messages", LONG, LONG_MAX, at_least(1), Effect.KEPT, ("log.flush.interval.messages",), _FLUSH),
     _row("flush.ms", LONG, LONG_MAX, at_least(0), Effect.KEPT,
          ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"), _FLUSH),
@@ -90,11 +91,11 @@ _ROWS = (
     _row("local.retention.bytes", LONG, -2, at_least(-2), Effect.KEPT, ("log.local.retention.bytes",), _TIERS),
     _row("local.retention.ms", LONG, -2, at_least(-2), Effect.KEPT, ("log.local.retention.ms",), _TIERS),
     _row("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), Effect.ACTS, ("log.cleaner.max.compaction.lag.ms",),
-         "What has been dirty for longer is compacted whatever min.cleanable.dirty.ratio says; segments are closed in "
-         "time for it."),
+         "A partition with a record that has not been compacted for longer is compacted at any dirty ratio; segments "
+         "are closed in time for that."),
     _row("max.message.bytes", INT, MIB + 12, at_least(0), Effect.ACTS, ("message.max.bytes",),
-         "The largest record batch that is taken, as the producer compressed it. What fits no append of the node is "
-         "refused in any case."),
+         "The largest record batch that is accepted, as the producer compressed it. A batch larger than one append of "
+         "the node is refused in any case."),
     _row("message.timestamp.after.max.ms", LONG, HOUR_MS, at_least(0), Effect.ACTS,
          ("log.message.timestamp.after.max.ms",),
          "How far in the future a record's timestamp may lie when it arrives; only with CreateTime."),
@@ -102,56 +103,60 @@ _ROWS = (
          ("log.message.timestamp.before.max.ms",),
          "How far in the past a record's timestamp may lie when it arrives; only with CreateTime."),
     _row("message.timestamp.type", STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"), Effect.ACTS,
-         ("log.message.timestamp.type",), "Whose time a record carries: the producer's, or that of its arrival."),
+         ("log.message.timestamp.type",),
+         "The timestamp of a record. CreateTime: the producer's; LogAppendTime: the time of its arrival."),
     _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1), Effect.ACTS, ("log.cleaner.min.cleanable.ratio",),
-         "A partition is compacted when a larger part of what may be is new since the last time."),
+         "A partition is compacted when a larger share of its compactable bytes is new since the last compaction."),
     _row("min.compaction.lag.ms", LONG, 0, at_least(0), Effect.ACTS, ("log.cleaner.min.compaction.lag.ms",),
-         "A segment with a younger record, and all that follow it, are not compacted yet."),
+         "A segment with a record younger than this, and all later segments, are not compacted."),
     _row("min.insync.replicas", INT, 1, at_least(1), Effect.KEPT, ("min.insync.replicas",),
-         "A write is acknowledged when the write-ahead log holds it; copies are the bucket's business."),
+         "A write is acknowledged when it is in the write-ahead log; the bucket keeps the copies of uploaded data."),
     _row("preallocate", BOOLEAN, "false", anything, Effect.KEPT, ("log.preallocate",), _FILES),
     _row("remote.log.copy.disable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
     _row("remote.log.delete.on.disable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
     _row("remote.storage.enable", BOOLEAN, "false", anything, Effect.KEPT, (), _TIERS),
     _row("retention.bytes", LONG, -1, anything, Effect.ACTS, ("log.retention.bytes",),
-         "How many bytes of a partition stay at least; below 0: no limit. Closed segments go, the oldest first."),
+         "Closed segments are deleted, oldest first, while at least this many bytes of the partition remain; below 0: "
+         "no limit."),
     _row("retention.ms", LONG, 7 * DAY_MS, at_least(-1), Effect.ACTS,
          ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-         "How long a record stays at least, by its own timestamp; -1: for ever. Closed segments go, the oldest first."),
+         "Closed segments are deleted, oldest first, when all their records are older than this by their timestamps; "
+         "-1: never."),
     _row("segment.bytes", INT, 1024 * MIB, at_least(MIB), Effect.ACTS, ("log.segment.bytes",),
-         "A batch that would make a segment larger begins the next one. Retention drops whole segments, key compaction "
-         "leaves the newest one alone."),
+         "A batch that would make a segment larger begins the next segment. Retention deletes whole segments; key "
+         "compaction skips the newest one."),
     _row("segment.index.bytes", INT, 10 * MIB, at_least(4), Effect.KEPT, ("log.index.size.max.bytes",), _FILES),
     _row("segment.jitter.ms", LONG, 0, at_least(0), Effect.ACTS, ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-         "How much sooner than segment.ms says a segment may be closed, so that not all are at once."),
+         "A segment is closed up to this much earlier than segment.ms, by chance, so that not all are closed at once."),
     _row("segment.ms", LONG, 7 * DAY_MS, at_least(1), Effect.ACTS, ("log.roll.ms", "log.roll.hours"),
-         "A segment is closed so long after its first batch came, be anything appended or not; an empty one never."),
+         "A segment is closed this long after its first batch, even if nothing is appended; an empty one never is."),
     _row("siltstone.backlog.quota.bytes", LONG, -1, at_least(-1), Effect.ACTS, (),
-         "How far the slowest of siltstone.retention.groups may stay behind, in bytes of a partition; -1: as far as it "
-         "will. It must be less than retention.bytes, where that has a limit."),
+         "The most bytes of a partition that the slowest of siltstone.retention.groups may have unread; -1: no limit. "
+         "It must be less than retention.bytes, if that has a limit."),
     _row("siltstone.backlog.quota.policy", STRING, "producer_request_hold",
          one_of("producer_request_hold", "producer_exception", "consumer_backlog_eviction"), Effect.ACTS, (),
-         "Beyond the quota producers wait, or are refused, or the slowest group is moved forward to 90 % of it."),
+         "Beyond the quota, produce requests wait, or are refused, or the offset of the slowest group is moved forward "
+         "until 90 % of the quota are unread."),
     _row("siltstone.message.ttl.ms", LONG, -1, at_least(-1), Effect.ACTS, (),
-         "What is older counts as read by those of siltstone.retention.groups that nobody is a member of just now; -1: "
+         "Older records count as read by those of siltstone.retention.groups that have no member at the moment; -1: "
          "never."),
     _row("siltstone.record.validation", STRING, "header", one_of("header", "full"), Effect.ACTS, (),
-         "header: what a batch's header says is checked; full: its records are decompressed and read as well, so that "
-         "no producer can store what no consumer can read."),
+         "header: the header of each batch is checked. full: its records are decompressed and decoded as well, so that "
+         "no producer can store records that no consumer can read."),
     _row("siltstone.retention.ack", BOOLEAN, "false", anything, Effect.ACTS, (),
-         "true: what one of siltstone.retention.groups has not committed stays whatever retention says."),
+         "true: retention keeps records that any of siltstone.retention.groups has not committed yet."),
     _row("siltstone.retention.groups", LIST, "", nothing_empty, Effect.ACTS, (),
-         "The consumer groups that siltstone.retention.ack, the backlog quota and the time to live are about. One that "
-         "has committed nothing yet counts as being at the beginning."),
+         "The consumer groups to which siltstone.retention.ack, the backlog quota and the time to live apply. A group "
+         "that has committed nothing yet counts as being at the beginning of each partition."),
     _row("siltstone.segment.batches.max", LONG, 0, at_least(0), Effect.ACTS, (),
-         "A segment is closed with so many record batches; 0: there is no limit."),
+         "A segment is closed when it has this many record batches; 0: no limit."),
     _row("siltstone.segment.min.ms", LONG, 0, at_least(0), Effect.ACTS, (),
-         "A segment younger than this is closed by segment.bytes only."),
+         "A segment younger than this is closed only by segment.bytes."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", anything, Effect.KEPT,
-         ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election loses any."),
+         ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election can lose any."),
 )  # fmt: skip
 
 TABLE: dict[str, ConfigRow] = {row.name: row for row in _ROWS}
-"""By name, in alphabetical order."""
+"""The rows by name, in alphabetical order."""
 
 assert list(TABLE) == sorted(TABLE) and len(TABLE) == len(_ROWS), "one row each, in order"

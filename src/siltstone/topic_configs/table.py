@@ -1,8 +1,8 @@
-"""What the table of ``rows`` makes of a topic's configuration: the values the broker computes with, from the
-topic's own texts, then the broker's defaults, then the table's.
+"""Makes the ``TopicConfig`` of a topic from texts: the topic's own, then the broker's defaults, then those of ``rows``.
 
-Requests are read strictly (``parse_topic_configs``). What is stored is read leniently (``stored_topic_config``): it was
-strict once, and a broker that knows a configuration no more, or has other defaults now, must still serve the topic.
+Configurations in requests are checked strictly (``parse_topic_configs``). Stored ones are read leniently
+(``stored_topic_config``): they passed the checks when they were set, and a broker that no longer knows one of them, or
+has other defaults now, must still serve the topic.
 """
 
 import logging
@@ -31,9 +31,11 @@ _CODECS: dict[str, Codec | None] = {
 
 
 class TopicConfig(msgspec.Struct, frozen=True):
-    """``max_message_bytes`` is never above what an append may hold. ``compression_codec`` None: as producers do.
-    ``timestamp_type``: CreateTime or LogAppendTime. ``retention_*``, ``message_ttl_ms``, ``backlog_quota_bytes``
-    below 0: without limit; ``segment_batches_max`` 0: the same."""
+    """The configuration of one topic as values; ``rows`` documents each of them.
+
+    ``max_message_bytes`` is at most APPEND_BYTES_MAX. ``compression_codec`` None means the codec of the producer.
+    ``timestamp_type`` is CreateTime or LogAppendTime. ``retention_ms``, ``retention_bytes``, ``message_ttl_ms`` and
+    ``backlog_quota_bytes`` below 0 mean no limit, as does ``segment_batches_max`` 0."""
 
     cleanup_policy: frozenset[str]
     is_compacted: bool
@@ -62,12 +64,13 @@ class TopicConfig(msgspec.Struct, frozen=True):
 
     @property
     def is_deleted_by_age(self) -> bool:
-        """Whether retention by time and size applies."""
+        """Whether retention deletes old records by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def segment_age_ms_max(self) -> int:
-        """A compacted topic's segments are closed in time for max.compaction.lag.ms, too [Kafka: LogConfig]."""
+        """The maximum age of a segment. In a compacted topic it is at most max.compaction.lag.ms, because only closed
+        segments are compacted [Kafka: LogConfig]."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 
@@ -75,7 +78,7 @@ _BY_ANY_NAME: dict[str, ConfigRow] = {row.synonyms[0]: row for row in TABLE.valu
 
 
 def row_of(name: str) -> ConfigRow:
-    """Raises InvalidTopicConfig."""
+    """The row of a configuration. Raises InvalidTopicConfig."""
     row = TABLE.get(name)
     if row is None:
         raise InvalidTopicConfig(f"Unknown topic config name: {name[:200]}")
@@ -83,14 +86,14 @@ def row_of(name: str) -> ConfigRow:
 
 
 def written_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """The same, each value in the one text for it. Raises InvalidTopicConfig."""
+    """The same configurations with canonical texts. Raises InvalidTopicConfig."""
     rows = [row_of(name) for name in configs]
     return {row.name: written(row.parse(configs[row.name])) for row in rows}
 
 
 def written_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """The broker's defaults by the topics' names for them; given by those or by the broker's: retention.ms or
-    log.retention.ms. Raises InvalidTopicConfig."""
+    """The broker's defaults with canonical texts, by topic-level names such as retention.ms. The names given may be
+    topic-level or broker-level (log.retention.ms). Raises InvalidTopicConfig."""
     return written_configs({_topic_name_of(name): text for name, text in configs.items()})
 
 
@@ -100,7 +103,7 @@ def _topic_name_of(name: str) -> str:
 
 
 def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
-    """``defaults``: what ``written_defaults`` gave. Raises InvalidTopicConfig."""
+    """The TopicConfig of a request. ``defaults`` is a result of ``written_defaults``. Raises InvalidTopicConfig."""
     values = _Values({**(defaults or {}), **written_configs(configs)})
     shortest, longest = values.of("min.compaction.lag.ms", int), values.of("max.compaction.lag.ms", int)
     if shortest > longest:
@@ -113,7 +116,8 @@ def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] 
 
 
 def _refuse_conflicts(config: TopicConfig) -> None:
-    """A segment that may not be closed before it has to be (O4); a backlog larger than what is kept (R14)."""
+    """Refuses a minimum age of segments above their maximum age (O4), and a backlog quota that is not smaller than
+    retention.bytes (R14)."""
     if config.segment_min_ms > config.segment_ms:
         raise InvalidTopicConfig(
             f"conflict topic config setting siltstone.segment.min.ms ({config.segment_min_ms})"
@@ -122,28 +126,29 @@ def _refuse_conflicts(config: TopicConfig) -> None:
     if 0 <= config.retention_bytes <= config.backlog_quota_bytes:
         raise InvalidTopicConfig(
             f"conflict topic config setting siltstone.backlog.quota.bytes ({config.backlog_quota_bytes})"
-            f" >= retention.bytes ({config.retention_bytes}): what waits to be read would be dropped first"
+            f" >= retention.bytes ({config.retention_bytes}): retention would delete unread records before the quota"
+            " is reached"
         )
 
 
 def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
-    """Never refuses: what cannot be used is passed over."""
+    """The TopicConfig of stored configurations. Never refuses: unusable ones are ignored and logged."""
     return _topic_config(_Values({**defaults, **usable_configs(configs)}))
 
 
 def usable_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """What is known and allowed of what is stored; the rest is logged."""
+    """The stored configurations that are known and have allowed values. The others are logged."""
     usable: dict[str, str] = {}
     for name, text in configs.items():
         try:
             usable |= written_configs({name: text})
         except InvalidTopicConfig as refusal:
-            logger.warning("a topic's configuration is passed over: %s", refusal)
+            logger.warning("a stored configuration of a topic is ignored: %s", refusal)
     return usable
 
 
 class _Values:
-    """Values by name; the table's default where nothing is said."""
+    """Values by name. A name without a text has the default of the table."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts

@@ -1,6 +1,6 @@
-"""How a configuration's value is written: types, rules, and Kafka's words for what is refused.
+"""Values of configurations: types, rules, and refusals in Kafka's words.
 
-A value travels as text. ``parse`` gives what the broker computes with, ``written`` the one text for it that is stored
+Clients send a value as text. ``parse`` makes a Python value of it, and ``written`` the canonical text, which is stored
 and reported: ``" compact , delete"`` becomes ``compact,delete``, ``TRUE`` becomes ``true``.
 """
 
@@ -13,15 +13,15 @@ from siltstone.model.errors import InvalidRequest
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...]
 Rule: TypeAlias = Callable[[str, Value], None]
-"""Takes a configuration's name and parsed value. Raises InvalidTopicConfig."""
+"""Checks a parsed value, given the configuration's name and the value. Raises InvalidTopicConfig."""
 
 
 class InvalidTopicConfig(InvalidRequest):
-    """No configuration of topics has the name, or it cannot have the value."""
+    """There is no topic configuration of that name, or it cannot have that value."""
 
 
 class ConfigType(IntEnum):
-    """With the numbers that DescribeConfigs answers."""
+    """The type of a configuration, with its number in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -38,7 +38,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse(name: str, kind: ConfigType, text: str) -> Value:
-    """Raises InvalidTopicConfig."""
+    """The value that a text stands for. Raises InvalidTopicConfig."""
     text = text.strip()
     match kind:
         case ConfigType.BOOLEAN:
@@ -56,7 +56,7 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
 
 
 def written(value: Value) -> str:
-    """The text that stands for the value."""
+    """The canonical text of a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -67,7 +67,7 @@ def refused(name: str, value: Value, why: str) -> InvalidTopicConfig:
 
 
 def _shown(value: Value) -> str:
-    """Whoever sends a megabyte by mistake does not get it back."""
+    """The value's text, cut to 200 characters: a client may have sent a megabyte by mistake."""
     text = written(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
@@ -79,7 +79,7 @@ def _boolean(name: str, text: str) -> bool:
 
 
 def _integer(name: str, kind: ConfigType, text: str, maximum: int) -> int:
-    """Twenty characters hold every sign and number there is; longer ones are not worth converting."""
+    """Twenty characters hold every sign and 64-bit number; longer texts are refused before they are converted."""
     if _INTEGER.fullmatch(text) and len(text) <= 20 and -maximum - 1 <= int(text) <= maximum:
         return int(text)
     raise refused(name, text, f"Not a number of type {kind.name}")
@@ -92,7 +92,7 @@ def _double(name: str, text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """Without repetitions, in the order given."""
+    """The items of a list in their order, without repetitions."""
     return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 
@@ -132,7 +132,7 @@ def between_or(minimum: int, maximum: int, other: int) -> Rule:
 
 
 def nothing_empty(name: str, value: Value) -> None:
-    """Of a list."""
+    """A rule for lists: no item is empty."""
     assert isinstance(value, tuple)
     if not all(value):
         raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")

@@ -17,7 +17,7 @@ from support.engine.store_processes import content_of
 
 pytestmark = pytest.mark.crash
 
-TESTS = Path(store_processes.__file__).parent.parent
+TESTS = Path(store_processes.__file__).parents[2]
 COMMAND = [sys.executable, "-m", "support.engine.store_processes"]
 
 

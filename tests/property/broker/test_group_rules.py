@@ -11,19 +11,21 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.rules.actions import Assigned, Decision, Joined, MemberIdGiven
-from siltstone.broker.groups.rules.draft import JOIN_TIMER, SYNC_TIMER
-from siltstone.broker.groups.rules.member import Protocol, member_bytes
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
+from siltstone.broker.groups.rules.decision import JOIN_TIMER, SYNC_TIMER, Decision
+from siltstone.broker.groups.rules.group import Protocol, member_bytes
 from siltstone.broker.groups.rules.requests import (
+    Assigned,
     Commit,
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
     ForgetOffsets,
     Heartbeat,
+    Joined,
     Leave,
     LeavingMember,
+    MemberIdGiven,
     OffsetToCommit,
     Sync,
     TimerKind,

@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from siltstone.maintenance.context import OnProgress
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, OnTasksDone, RunFailed
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
 from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
@@ -46,7 +47,7 @@ class FailingRunner(InProcessRunner):
         super().__init__()
         self._rng = rng
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         if inputs and self._rng.random() < 0.1:
             super().run(task, inputs[: self._rng.randint(0, len(inputs) - 1)])
             raise RunFailed("a worker was killed")

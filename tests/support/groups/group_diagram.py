@@ -1,6 +1,7 @@
 """The diagram and the table of docs/groups.md, made from ``broker.groups.rules.states``.
 
-``python tests/support/groups/group_diagram.py`` writes them into the file, between its markers; ``tests/tidy`` compares.
+``python tests/support/groups/group_diagram.py`` writes them into the file, between its markers; ``tests/tidy``
+compares.
 """
 
 from collections.abc import Mapping

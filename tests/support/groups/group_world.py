@@ -1,13 +1,14 @@
 """One group, its timers and whoever asks it, without a coordinator: decisions are performed on plain dicts."""
 
-from siltstone.broker.groups.rules.actions import Answer, AnswerTo, CancelTimer, Decision, Joined, SetTimer
 from siltstone.broker.groups.rules.deciding import decide
-from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.member import Protocol
+from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, Decision, SetTimer
+from siltstone.broker.groups.rules.group import Group, Protocol
 from siltstone.broker.groups.rules.requests import (
+    Answer,
     GroupTimer,
     Heartbeat,
     Join,
+    Joined,
     Leave,
     LeavingMember,
     Request,

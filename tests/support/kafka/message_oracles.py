@@ -19,30 +19,12 @@ from kio.serial import entity_reader, entity_writer
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, FieldGroup, WireType
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number
-from support.kafka.message_strategies import group_of
+from support.kafka.message_strategies import group_of, schema_name
 
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 UNKNOWN_OPERATIONS = 31
 """The bit that kafka-python takes away when it stands alone: "not asked for"."""
-
-
-SCHEMA_NAMES = {
-    "topics": ("topic_data", "responses"),
-    "partitions": ("partition_data", "partition_responses"),
-    "name": ("topic",),
-    "index": ("partition", "partition_index"),
-    "bytes_max": ("partition_max_bytes",),
-    "replica": ("replica_state",),
-    "forgotten_topics": ("forgotten_topics_data",),
-    "message": ("batch_index_error_message",),
-}
-"""What Kafka's schema calls the fields that tools/kafka-messages gives plainer names (Produce and Fetch)."""
-
-
-def attribute_of(entity: Any, name: str) -> Any:
-    named = next((each for each in SCHEMA_NAMES.get(name, ()) if hasattr(entity, each)), name)
-    return getattr(entity, name if hasattr(entity, name) else named)
 
 
 def plain(message: Message, version: int) -> Any:
@@ -89,7 +71,8 @@ def kio_reads(message: type[Message], version: int, body: bytes) -> tuple[Any, b
 
 def _kio_plain(group: FieldGroup, entity: Any) -> Any:
     values = {
-        field.name: _kio_value(field.type, _kio_attribute(entity, field.name)) for field in fields_of(group)
+        field.name: _kio_value(field.type, _kio_attribute(entity, schema_name(group, field.name)))
+        for field in fields_of(group)
     }
     assert len(values) == len(dataclasses.fields(entity))
     return values
@@ -98,7 +81,7 @@ def _kio_plain(group: FieldGroup, entity: Any) -> Any:
 def _kio_attribute(entity: Any, name: str) -> Any:
     """It calls what has a unit by its type: throttle_time is a timedelta."""
     without_unit = name.removesuffix("_ms")
-    return attribute_of(entity, without_unit if hasattr(entity, without_unit) else name)
+    return getattr(entity, name if hasattr(entity, name) else without_unit)
 
 
 def _kio_value(wire: WireType, value: Any) -> Any:
@@ -148,7 +131,9 @@ def kafka_python_reads(message: type[Message], version: int, body: bytes) -> tup
 
 def _kafka_python_plain(group: FieldGroup, entity: Any) -> Any:
     return {
-        field.name: _kafka_python_value(field, _kafka_python_attribute(entity, field.name))
+        field.name: _kafka_python_value(
+            field, _kafka_python_attribute(entity, schema_name(group, field.name))
+        )
         for field in fields_of(group)
     }
 
@@ -156,7 +141,7 @@ def _kafka_python_plain(group: FieldGroup, entity: Any) -> Any:
 def _kafka_python_attribute(entity: Any, name: str) -> Any:
     if name.endswith("authorized_operations") and not hasattr(entity, name):
         return entity.authorized_operations
-    return attribute_of(entity, name)
+    return getattr(entity, name)
 
 
 def _kafka_python_value(field: Field, value: Any) -> Any:

@@ -37,6 +37,27 @@ TEXTS = st.one_of(st.text(max_size=8), st.builds(lambda size: "é" * (size // 2)
 BLOBS = st.one_of(st.binary(max_size=8), st.builds(bytes, LONG))
 
 
+SCHEMA_NAMES = {
+    "ProduceRequest": {"topics": "topic_data"},
+    "ProduceTopic": {"partitions": "partition_data"},
+    "ProduceResponse": {"topics": "responses"},
+    "ProducedTopic": {"partitions": "partition_responses"},
+    "RecordError": {"message": "batch_index_error_message"},
+    "FetchRequest": {"replica": "replica_state", "forgotten_topics": "forgotten_topics_data"},
+    "FetchTopic": {"name": "topic"},
+    "FetchPartition": {"index": "partition", "bytes_max": "partition_max_bytes"},
+    "ForgottenTopic": {"name": "topic"},
+    "FetchResponse": {"topics": "responses"},
+    "FetchedTopic": {"name": "topic"},
+    "FetchedPartition": {"index": "partition_index"},
+}
+"""What Kafka's schema calls the fields that tools/kafka-messages gives plainer names."""
+
+
+def schema_name(group: FieldGroup, field: str) -> str:
+    return SCHEMA_NAMES.get(group.structure.__name__, {}).get(field, field)
+
+
 def group_of(message: type[Message], version: int) -> FieldGroup:
     flexible = message.flexible_since is not None and version >= message.flexible_since
     return layout_of(message, version, flexible).group

@@ -20,6 +20,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     layout_of,
 )
 from siltstone.kafka_protocol.notation import Message, Number
+from support.kafka.message_strategies import schema_name
 
 LETTERS = "abcdefghij.-_äß世界🪨"
 NULL_CHANCE = 0.2
@@ -72,7 +73,8 @@ def _random_value(wire: WireType, nullable: bool, rng: random.Random) -> Any:
         case Text():
             return "".join(rng.choices(LETTERS, k=_length(rng)))
         case Blob():
-            return rng.randbytes(_length(rng))
+            drawn = rng.randbytes(_length(rng))
+            return [drawn] * bool(drawn) if wire.gathered else drawn
         case ArrayOf():
             return [_random_value(wire.element, False, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
         case FieldGroup():
@@ -99,7 +101,10 @@ def _random_number(number: Number, rng: random.Random) -> Any:
 
 def _group_to_json(group: FieldGroup, value: Any) -> dict[str, Any]:
     fields: Sequence[Field] = [*group.fields, *(tagged.field for tagged in group.tagged)]
-    return {_camel_case(each.name): _to_json(each.type, getattr(value, each.name)) for each in fields}
+    return {
+        _camel_case(schema_name(group, each.name)): _to_json(each.type, getattr(value, each.name))
+        for each in fields
+    }
 
 
 def _to_json(wire: WireType, value: Any) -> Any:
@@ -109,7 +114,7 @@ def _to_json(wire: WireType, value: Any) -> Any:
         case Number(code="16s"):
             return base64.urlsafe_b64encode(value).decode().rstrip("=")
         case Blob():
-            return base64.b64encode(value).decode()
+            return base64.b64encode(b"".join(value) if wire.gathered else value).decode()
         case ArrayOf():
             return [_to_json(wire.element, element) for element in value]
         case FieldGroup():
@@ -122,7 +127,10 @@ def _camel_case(name: str) -> str:
 
 
 def _schema(group: FieldGroup, flexible: bool) -> str:
-    fields = [f"{field.name}:{_schema_type(field.type, field.nullable, flexible)}" for field in group.fields]
+    fields = [
+        f"{schema_name(group, field.name)}:{_schema_type(field.type, field.nullable, flexible)}"
+        for field in group.fields
+    ]
     if flexible:
         tags = ", ".join(str(tagged.tag) for tagged in group.tagged)
         fields.append(f"_tagged_fields:TAGGED_FIELDS_TYPE_NAME({tags})")

@@ -1,4 +1,5 @@
-"""A compaction driver in a process of its own, whose tasks can be held: ``python -m support.maintenance.compaction_driver FOLDER``.
+"""A compaction driver in a process of its own, whose tasks can be held: ``python -m
+support.maintenance.compaction_driver FOLDER``.
 
 Each round's report is a line on stdout. Only the last round's tasks are held, in the middle of a write, before they
 answer, or both.

@@ -1,4 +1,5 @@
-"""A process that compacts keys, and sweeps, until it is killed: ``python -m support.maintenance.key_compaction_driver FOLDER``.
+"""A process that compacts keys, and sweeps, until it is killed: ``python -m support.maintenance.key_compaction_driver
+FOLDER``.
 
 It says ``begin`` on stdout whenever a run begins that has something to do.
 """

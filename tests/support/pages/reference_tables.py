@@ -1,8 +1,8 @@
 """The tables of docs/reference.md, made from the code: settings with default and reason, commands with options.
 
-``python tests/support/pages/reference_tables.py`` writes them into the file, between its markers; ``tests/tidy`` compares.
-The reason for a default is the text below its constant in ``model/limits.py``; the few settings without one have
-theirs here.
+``python tests/support/pages/reference_tables.py`` writes them into the file, between its markers; ``tests/tidy``
+compares. The reason for a default is the text below its constant in ``model/limits.py``; the few settings without one
+have theirs here.
 """
 
 import ast

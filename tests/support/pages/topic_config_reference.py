@@ -1,6 +1,7 @@
 """The table of docs/topic-configurations.md, made from ``topic_configs.rows``.
 
-``python tests/support/pages/topic_config_reference.py`` writes it into the file, between its markers; ``tests/tidy`` looks.
+``python tests/support/pages/topic_config_reference.py`` writes it into the file, between its markers; ``tests/tidy``
+looks.
 """
 
 from pathlib import Path

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.tasks.runner import OnTasksDone, Runner
+from siltstone.maintenance.context import OnProgress
+from siltstone.maintenance.tasks.runner import Runner
 from siltstone.maintenance.tasks.task import Task
 
 HELD_SECONDS_MAX = 200.0
@@ -83,7 +84,7 @@ class HoldingRunner:
         self._folder = str(folder)
         self._held = held
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         return self._runner.run(self._held(task, self._folder), inputs, on_progress)
 
     @property

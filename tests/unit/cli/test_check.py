@@ -83,7 +83,7 @@ def test_an_old_orphan_is_deleted_when_asked_to(store: StoreSettings) -> None:
     assert shown.status == 1
     assert "can be repaired (--repair): 1 object to be deleted" in shown.out
     refused = run("check", "--repair", "--store", store.folder)
-    assert refused.status == 2 and "say so with --yes" in refused.err
+    assert refused.status == 2 and "add --yes to confirm" in refused.err
     assert file.exists()
     document = run("check", "--repair", "--yes", "--json", "--store", store.folder)
     assert document.status == 0
@@ -118,6 +118,6 @@ def test_what_cannot_be_repaired_is_said_with_what_to_do(store: StoreSettings) -
     next(each for each in object_files(store.folder) if each != file).unlink()
     outcome = run("check", "--repair", "--yes", "--store", store.folder)
     assert outcome.status == 1
-    assert "object missing, 1 time: bring it back from a backup" in outcome.out
-    assert "it may hold what is missing elsewhere" in outcome.out
+    assert "object missing, 1 time: restore it from a backup" in outcome.out
+    assert "it may hold the records that are missing elsewhere" in outcome.out
     assert file.exists()

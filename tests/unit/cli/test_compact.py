@@ -51,7 +51,7 @@ def test_it_does_what_the_kind_does_and_reports_as_maintenance_does(store: Store
     assert run("check", "--store", store.folder).status == 0
     again = compacted(store, *HERE, *SPLIT)
     assert (again.status, again.out) == (0, "sso-compaction: nothing to do\n")
-    assert "siltstone maintain explain says why" in again.err
+    assert "siltstone maintain explain shows why" in again.err
 
 
 def test_as_json(store: StoreSettings) -> None:

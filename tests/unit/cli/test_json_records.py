@@ -72,19 +72,19 @@ def test_headers_may_be_an_object() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b"not json", "is no JSON"),
+        (b"not json", "is not JSON"),
         (b'["a"]', "write a JSON object"),
-        (b'{"val": 1}', "'val' is unknown; known are headers, key"),
-        (b'{"value": "a", "value_base64": "AA=="}', "give value or value_base64"),
-        (b'{"key_base64": "!"}', "key_base64 is no base 64"),
-        (b'{"key_base64": 1}', "as a text"),
+        (b'{"val": 1}', "'val' is not a known member; known are headers, key"),
+        (b'{"value": "a", "value_base64": "AA=="}', "give either value, or value_base64"),
+        (b'{"key_base64": "!"}', "key_base64 is not valid base64"),
+        (b'{"key_base64": 1}', "as a string"),
         (b'{"partition": -1}', "partition is -1"),
         (b'{"partition": 4294967296}', "from 0 to 2147483647"),
         (b'{"timestamp": "now"}', "timestamp is 'now'"),
         (b'{"timestamp": true}', "timestamp is True"),
-        (b'{"headers": "a=1"}', "headers are"),
-        (b'{"headers": [["a", "1"]]}', "a header is an object"),
-        (b'{"headers": [{"value": "1"}]}', "a header is an object"),
+        (b'{"headers": "a=1"}', "headers must be"),
+        (b'{"headers": [["a", "1"]]}', "a header must be an object"),
+        (b'{"headers": [{"value": "1"}]}', "a header must be an object"),
     ],
 )
 def test_a_line_that_is_no_record(line: bytes, told: str) -> None:

@@ -83,7 +83,7 @@ def test_t35_a_store_that_does_not_exist_is_named_and_not_made(arguments, tmp_pa
         run(*arguments),
         2,
         f"there is no store at {tmp_path}/siltstone-data",
-        "siltstone serve and siltstone demo make one",
+        "create a store with siltstone serve or siltstone demo",
     )
     assert_one_line(run(*arguments, "--store", "elsewhere"), 2, f"{tmp_path}/elsewhere")
     assert_one_line(run(*arguments, SILTSTONE_STORE="third"), 2, f"{tmp_path}/third")
@@ -92,7 +92,7 @@ def test_t35_a_store_that_does_not_exist_is_named_and_not_made(arguments, tmp_pa
 
 def test_metadata_that_is_something_else_is_wrong_input(tmp_path) -> None:
     (tmp_path / "metadata.sqlite").write_text("a letter, no database, and long enough to be looked at " * 40)
-    assert_one_line(run("streams", "--store", tmp_path), 2, "metadata.sqlite is no metadata database")
+    assert_one_line(run("streams", "--store", tmp_path), 2, "metadata.sqlite is not a metadata database")
 
 
 def failing_with(failure: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:

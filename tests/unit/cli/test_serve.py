@@ -63,7 +63,8 @@ def test_who_is_sent_to_themselves_is_warned_of(served: Served, tmp_path: Path) 
     outcome = run("serve", "--store", tmp_path, *misleading)
     assert outcome.status == 0 and outcome.out == ""
     assert (
-        "warning: PLAINTEXT://0.0.0.0:9092 lets other machines in and sends them to localhost" in outcome.err
+        "warning: PLAINTEXT://0.0.0.0:9092 accepts other machines but tells them to connect to localhost"
+        in outcome.err
     )
     assert "--advertised-listener PLAINTEXT://HOST:PORT" in outcome.err
     assert run("serve", "--store", tmp_path).err == ""
@@ -76,8 +77,10 @@ def test_what_is_logged(served: Served, tmp_path: Path) -> None:
 
 
 def test_listeners_that_cannot_be_are_one_line(tmp_path: Path) -> None:
-    assert_one_line(run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "leads nowhere")
-    assert_one_line(run("serve", "--store", tmp_path, "--listener", "nonsense"), 2, "is no listener")
+    assert_one_line(
+        run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "clients cannot connect to"
+    )
+    assert_one_line(run("serve", "--store", tmp_path, "--listener", "nonsense"), 2, "is not a listener")
     assert list(tmp_path.iterdir()) == []
 
 

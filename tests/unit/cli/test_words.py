@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.cli.words import ratio_words, time_words
+from siltstone.cli.words import ratio_words, time_words, written_topic_id
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,9 @@ def test_times(timestamp_ms: int, text: str) -> None:
 )
 def test_ratios(before: int, after: int, text: str) -> None:
     assert ratio_words(before, after) == text
+
+
+def test_a_topic_id_is_written_as_kafkas_tools_write_it() -> None:
+    """Java: ``new Uuid(0x0102030405060708L, 0x090a0b0c0d0e0f10L).toString()``."""
+    assert written_topic_id(bytes(range(1, 17))) == "AQIDBAUGBwgJCgsMDQ4PEA"
+    assert written_topic_id(b"\xff" * 16) == "_" * 21 + "w"

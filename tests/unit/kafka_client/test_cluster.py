@@ -93,7 +93,9 @@ def test_a_broker_whose_advertised_address_is_wrong() -> None:
     advertised = nobody()
     with cluster_of({ApiKey.METADATA: [metadata(advertised)]}) as found:
         leader = found.leader_of(TopicPartition("t", 0))
-        with pytest.raises(BrokerNotThere, match=f"broker 1 is at {advertised}.*advertised_listeners"):
+        with pytest.raises(
+            BrokerNotThere, match=f"advertises {advertised} for broker 1.*advertised_listeners"
+        ):
             found.broker(leader)
 
 

@@ -1,4 +1,4 @@
-"""What a person is told when there is no Kafka broker at the address, and the first words with one that there is."""
+"""What a person is told when there is not a Kafka broker at the address, and the first words with one that there is."""
 
 import socket
 
@@ -46,7 +46,7 @@ def test_a_host_that_nobody_knows() -> None:
         (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "begins with b'SSH-'"),
         (b"\x00\x00\x00\x03abc", "begins with"),
-        (b"\x00\x00\x00\x06\x00\x00\x00\x09\x00\x00", "an answer to request 9"),
+        (b"\x00\x00\x00\x06\x00\x00\x00\x09\x00\x00", "it answered request 9"),
         (b"\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x7f\xff", "ApiVersionsResponse"),
     ],
 )
@@ -56,7 +56,7 @@ def test_somebody_who_speaks_something_else(greeting: bytes, told: str) -> None:
         connection.sendall(greeting)
         connection.recv(1)
 
-    with listening(serve) as address, pytest.raises(NotKafka, match="is no Kafka broker") as raised:
+    with listening(serve) as address, pytest.raises(NotKafka, match="is not a Kafka broker") as raised:
         opened(address)
     assert told in str(raised.value)
 
@@ -118,7 +118,7 @@ def test_a_broker_that_refuses_the_first_question() -> None:
     refused = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with (
         scripted_broker(lambda *_: refused) as address,
-        pytest.raises(RequestNotSpoken, match="refuses to say"),
+        pytest.raises(RequestNotSpoken, match="does not say which versions it supports"),
     ):
         opened(address)
 

@@ -30,9 +30,9 @@ def test_a_version_that_kafka_has_not_settled_is_not_used() -> None:
 @pytest.mark.parametrize(
     ("ranges", "told"),
     [
-        ({}, "does not know METADATA"),
-        ({"METADATA": (0, 9)}, "speaks METADATA 0 to 9"),
-        ({"METADATA": (14, 20)}, "speaks METADATA 14 to 20"),
+        ({}, "does not support METADATA"),
+        ({"METADATA": (0, 9)}, "supports versions 0 to 9 of METADATA"),
+        ({"METADATA": (14, 20)}, "supports versions 14 to 20 of METADATA"),
     ],
 )
 def test_nothing_in_common(ranges: dict[str, tuple[int, int]], told: str) -> None:

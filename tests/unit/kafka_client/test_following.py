@@ -74,7 +74,7 @@ def test_pauses_are_told_so_that_what_came_is_shown(monkeypatch) -> None:
 def test_a_lost_broker_is_remarked_once_and_waited_for(monkeypatch) -> None:
     world = World(monkeypatch, {T0: {0: 1, 1: 1}}, GONE, GONE, GONE)
     assert world.until({T0: 0}, {T0: 2}) == [(0, 0), (0, 1)]
-    assert world.remarks == ["the connection is lost; waiting for it to come back"]
+    assert world.remarks == ["the connection is lost; retrying for 60 s"]
 
 
 def test_a_leader_that_moves_is_no_remark(monkeypatch) -> None:
@@ -114,10 +114,12 @@ def test_where_compaction_left_gaps_it_looks_back_further(monkeypatch) -> None:
 def test_gaps_are_told(monkeypatch) -> None:
     world = World(monkeypatch, {T0: {}})
     world.following._tell_gap(T0, 5, 9)
-    assert world.remarks == ["partition 0: the offsets 5 to 8 are gone"]
+    assert world.remarks == ["partition 0: the records at offsets 5 to 8 were deleted"]
 
 
 def test_a_topic_made_anew_is_told(monkeypatch) -> None:
     world = World(monkeypatch, {T0: {}})
     world.following._tell_gap(T0, 9, 5)
-    assert world.remarks == ["partition 0: it ends before offset 9, the topic was made anew"]
+    assert world.remarks == [
+        "partition 0 ends before offset 9: the topic was deleted and created again; continuing at offset 5"
+    ]

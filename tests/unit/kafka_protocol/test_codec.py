@@ -188,7 +188,7 @@ def test_malformed(rule: str, version: int, body: bytes) -> None:
 )
 def test_a_null_is_no_empty_one(message: type[Message], version: int, body: bytes) -> None:
     """Each body would be whole if it were."""
-    with pytest.raises(MalformedMessage, match="is null, which it may not be"):
+    with pytest.raises(MalformedMessage, match="but is not nullable"):
         decode(message, version, body)
 
 

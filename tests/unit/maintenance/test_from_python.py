@@ -47,7 +47,7 @@ def test_without_names_all_kinds_are_planned(settings: StoreSettings) -> None:
 def test_a_kind_that_is_none_is_refused(settings: StoreSettings) -> None:
     with (
         siltstone.open_store(settings) as store,
-        pytest.raises(InvalidRequest, match="there is no kind dust"),
+        pytest.raises(InvalidRequest, match="there is no kind named dust"),
     ):
         siltstone.maintenance.plan(store, kinds=["dust"])
 

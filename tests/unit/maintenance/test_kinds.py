@@ -21,5 +21,5 @@ def test_kinds_are_chosen_by_name_and_stay_in_order() -> None:
     assert [kind.name for kind in chosen_kinds(settings)] == list(KIND_NAMES)
     chosen = chosen_kinds(settings, ["sso-compaction", "sweep"])
     assert [kind.name for kind in chosen] == ["sweep", "sso-compaction"]
-    with pytest.raises(InvalidRequest, match="there is no kind dust; there are sweep, "):
+    with pytest.raises(InvalidRequest, match="there is no kind named dust; the kinds are sweep, "):
         chosen_kinds(settings, ["dust"])

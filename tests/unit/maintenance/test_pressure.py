@@ -40,7 +40,7 @@ def test_gc17_what_stops_and_what_goes_on_again() -> None:
 
 def test_it_is_said_why() -> None:
     assert at(0.95).why_waits("minor-gc") == (
-        "the disk is 95.0% full: minor-gc copies, and waits until there is more room"
+        "the disk is 95.0% full: minor-gc copies data, so it waits until there is more room"
     )
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from siltstone.maintenance.settings import PUT_BYTES_MAX, CompactionSettings
+from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import MIB
 
 
@@ -21,5 +22,5 @@ def test_defaults_are_the_articles_figures() -> None:
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=next(iter(changes))):
+    with pytest.raises(InvalidRequest, match=next(iter(changes))):
         CompactionSettings(**changes)

@@ -1,6 +1,7 @@
 import pytest
 
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GIB, MIB, PART_COUNT_MAX
 
 
@@ -25,5 +26,5 @@ def test_defaults_are_possible() -> None:
     ],
 )
 def test_impossible_ones_are_refused(changes: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidRequest, match=message):
         StreamObjectCompactionSettings(**changes)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def test_an_empty_range_is_damage():
 
 @pytest.mark.parametrize("length", [length for length in range(1, 200) if length % 72])
 def test_lengths_that_are_no_whole_number_of_entries(length):
-    with pytest.raises(DamagedIndex, match="no whole number"):
+    with pytest.raises(DamagedIndex, match="no multiple of 72"):
         BlockIndex(bytes(length))
 
 

@@ -23,7 +23,7 @@ def test_a_flip_anywhere_names_object_stream_and_offsets(position):
 
 @pytest.mark.parametrize("raw", [b"", BLOCK[:-1], BLOCK + b"x"])
 def test_another_length_is_named(raw):
-    with pytest.raises(DamagedBlock, match=f"has {len(BLOCK)} bytes, {len(raw)} were read"):
+    with pytest.raises(DamagedBlock, match=f"has {len(BLOCK)} bytes, but {len(raw)} were read"):
         verify_block(raw, ENTRY, object_id=12)
 
 

@@ -31,17 +31,17 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no line of an identity"),
-        (b"{}\n", "no line of an identity"),
-        (encode_log_identity(LOG)[:-1], "no line of an identity"),
-        (encode_log_identity(LOG) * 2, "no line of an identity"),
+        (b"", "no identity"),
+        (b"{}\n", "no identity"),
+        (encode_log_identity(LOG)[:-1], "no identity"),
+        (encode_log_identity(LOG) * 2, "no identity"),
         (encode_log_identity(LOG).replace(b'"node_epoch":7', b'"node_epoch":8'), "checksum"),
-        (encode_store_identity(STORE), "a bucket's identity"),
+        (encode_store_identity(STORE), "identity of a bucket"),
         (sealed(b'{"kind":"log","format":3,"store_id":"a","node_id":0,"node_epoch":1}'), "format 3"),
         (sealed(b'{"kind":"log","format":0,"store_id":"a","node_id":0,"node_epoch":1}'), "format 0"),
-        (sealed(b'{"kind":"log","format":1,"store_id":"a","node_id":0}'), "cannot be read"),
-        (sealed(b'{"kind":"tape","format":1}'), "cannot be read"),
-        (sealed(b"{not json}"), "cannot be read"),
+        (sealed(b'{"kind":"log","format":1,"store_id":"a","node_id":0}'), "cannot be decoded"),
+        (sealed(b'{"kind":"tape","format":1}'), "cannot be decoded"),
+        (sealed(b"{not json}"), "cannot be decoded"),
     ],
 )
 def test_rule_8_what_is_no_identity_of_a_log_is_named(data: bytes, reason: str) -> None:
@@ -50,7 +50,7 @@ def test_rule_8_what_is_no_identity_of_a_log_is_named(data: bytes, reason: str) 
 
 
 def test_rule_8_what_is_no_identity_of_a_bucket_is_named() -> None:
-    with pytest.raises(DamagedIdentity, match="a log's identity"):
+    with pytest.raises(DamagedIdentity, match="identity of a write-ahead log"):
         decode_store_identity(encode_log_identity(LOG))
-    with pytest.raises(DamagedIdentity, match="no line of an identity"):
+    with pytest.raises(DamagedIdentity, match="no identity"):
         decode_store_identity(b"")

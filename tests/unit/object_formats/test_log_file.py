@@ -51,7 +51,7 @@ def test_segment_header_comes_back(header, behind):
 
 @pytest.mark.parametrize("length", range(SEGMENT_HEADER_BYTES))
 def test_segment_header_truncated_at_every_length(length):
-    with pytest.raises(DamagedWal, match=f"segment of {length} bytes has no header"):
+    with pytest.raises(DamagedWal, match=f"has {length} bytes, too few for a header"):
         decode_log_file_header(encode_log_file_header(HEADER)[:length])
 
 
@@ -68,7 +68,7 @@ def test_another_segment_version_is_named(version):
     raw = bytearray(encode_log_file_header(HEADER))
     raw[8:12] = version.to_bytes(4, "little")
     raw[60:64] = crc32c([bytes(raw[:60])]).to_bytes(4, "little")
-    with pytest.raises(DamagedWal, match=f"segment version {version}; this program reads 1"):
+    with pytest.raises(DamagedWal, match=f"the log file has version {version}; this program reads 1"):
         decode_log_file_header(raw)
 
 

@@ -54,7 +54,7 @@ def test_t33_blocks_close_at_the_threshold():
 def test_t33_disorder_is_rejected(first, second, block_size_bytes):
     builder = ObjectBuilder(block_size_bytes)
     builder.append(first, encode_frame_header(first))
-    with pytest.raises(ValueError, match="after"):
+    with pytest.raises(ValueError, match="out of order"):
         builder.append(second, encode_frame_header(second))
 
 
@@ -153,7 +153,7 @@ def test_a_short_read_of_the_index_is_named():
     data = object_bytes([batch(1), batch(2)])
     found = index_of_tail(data[-FOOTER_BYTES:], len(data))
     assert isinstance(found, IndexLiesBefore)
-    with pytest.raises(DamagedIndex, match="index of 144 bytes, 143 read"):
+    with pytest.raises(DamagedIndex, match="the index has 144 bytes, but 143 were read"):
         verified_index(data[found.position : found.end - 1], found.footer)
 
 

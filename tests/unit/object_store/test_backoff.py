@@ -29,7 +29,7 @@ def test_attempts_end_at_their_number() -> None:
     attempts.wait_after(CERTAIN)
 
     with pytest.raises(
-        StoreTransient, match=r"put k failed 3 times in \d+ ms, the last time: SlowDown"
+        StoreTransient, match=r"put k failed 3 times in \d+ ms; the last failure: SlowDown"
     ) as caught:
         attempts.wait_after(CERTAIN)
 

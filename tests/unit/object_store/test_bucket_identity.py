@@ -41,5 +41,7 @@ def test_of_two_that_mark_at_once_the_second_is_turned_away(store: MemoryStore) 
 @pytest.mark.parametrize("content", [b"", b"{}", b"x" * 10_000])
 def test_a_marker_that_cannot_be_read_is_not_taken_for_ones_own(store: MemoryStore, content: bytes) -> None:
     store.put(MARKER_KEY, [content])
-    with pytest.raises(DamagedIdentity, match=f"{MARKER_KEY} in .*delete it if the bucket is this store's"):
+    with pytest.raises(
+        DamagedIdentity, match=f"{MARKER_KEY} in .*delete that object if the bucket belongs to this store"
+    ):
         refuse_if_marked_by_another(store, ONE)

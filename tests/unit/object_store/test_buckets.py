@@ -20,7 +20,9 @@ def test_buckets_are_opened_by_url_and_say_their_urls(tmp_path: Path) -> None:
 
 
 def test_an_unknown_bucket_is_never_guessed() -> None:
-    with pytest.raises(UnknownBucket, match="bucket 3 is not in the settings") as caught:
+    with pytest.raises(
+        UnknownBucket, match="bucket 3, which is not in the settings; add buckets.3"
+    ) as caught:
         Buckets({0: MemoryStore(ManualClock())}).store(3)
 
     assert caught.value.bucket_id == 3

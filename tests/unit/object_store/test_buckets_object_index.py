@@ -55,7 +55,7 @@ def test_an_object_longer_than_the_metadata_says_names_the_key(size):
 def test_a_damaged_index_names_the_key(streams):
     data = bytearray(object_bytes(batch(stream) for stream in range(streams)))
     data[-64 - 10] ^= 1
-    with pytest.raises(DamagedIndex, match=f"{KEY}: index checksum"):
+    with pytest.raises(DamagedIndex, match=f"{KEY}: the checksum of the index"):
         read_index(store_with(bytes(data)), KEY, len(data))
 
 
@@ -64,7 +64,7 @@ def test_gc13_an_absurd_length_is_refused_before_anything_is_read_for_it(monkeyp
     monkeypatch.setattr("siltstone.object_store.buckets.INDEX_BYTES_MAX", 72 * 999)
     data = object_bytes(batch(stream) for stream in range(1000))
     store = store_with(data)
-    with pytest.raises(DamagedIndex, match=f"{KEY}: it claims an index of 72000 bytes"):
+    with pytest.raises(DamagedIndex, match=f"{KEY}: its footer claims an index of 72000 bytes"):
         read_index(store, KEY, len(data))
     assert len(store.gets) == 1
     monkeypatch.setattr("siltstone.object_store.buckets.INDEX_BYTES_MAX", 72 * 1000)

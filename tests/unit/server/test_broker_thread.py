@@ -49,7 +49,7 @@ def test_once_stopped_it_says_so_and_does_not_hang(tmp_path: Path) -> None:
     with started(tmp_path) as running:
         pass
     running.stop()
-    with pytest.raises(BrokerNotRunning, match="make another one"):
+    with pytest.raises(BrokerNotRunning, match="start another one"):
         running.ask(answer_of)
 
 
@@ -63,7 +63,7 @@ def test_who_waits_for_an_answer_while_it_is_stopped_does_not_hang(tmp_path: Pat
     with started(tmp_path) as running:
         stopper = threading.Thread(target=lambda: (asked.wait(), running.stop()))
         stopper.start()
-        with pytest.raises(BrokerNotRunning, match="before it could answer"):
+        with pytest.raises(BrokerNotRunning, match="stopped before it answered"):
             running.ask(never)
         stopper.join()
 

@@ -61,7 +61,7 @@ def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tm
     shutil.copy(copied, newest)
     for _ in range(2):
         with pytest.raises(
-            MetadataBehindLog, match=r"by life 2 of this node, and the metadata know of 1: .* Restore"
+            MetadataBehindLog, match=r"under node epoch 2, and the metadata is at node epoch 1: .* Restore"
         ):
             asyncio.run(append_one(settings))
     assert objects(tmp_path / "bucket") == before
@@ -89,7 +89,7 @@ def test_nor_does_one_that_was_copied_in_the_same_life(tmp_path: Path) -> None:
     copied.rename(newest)
     for _ in range(2):
         with pytest.raises(
-            MetadataBehindLog, match=r"knows of version \d+ of the metadata, and these are at \d+: .* Restore"
+            MetadataBehindLog, match=r"used with version \d+ of the metadata, now at \d+: .* Restore"
         ):
             asyncio.run(append_one(settings))
     assert objects(tmp_path / "bucket") == before
@@ -193,4 +193,4 @@ def test_a_store_that_has_worked_begins_while_its_bucket_is_out_of_reach(
     with monkeypatch.context() as patch:
         patch.setattr(FolderStore, "head", refuse)
         asyncio.run(begin())
-    assert "whose bucket 0 is was not looked up" in caplog.text
+    assert "could not check that bucket 0 belongs to this store" in caplog.text

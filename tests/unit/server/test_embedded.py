@@ -73,7 +73,7 @@ def test_started_twice_is_refused_and_stopped_twice_is_not() -> None:
     broker.stop()
     with broker:
         first = broker.folder
-        with pytest.raises(BrokerNotRunning, match="runs already"):
+        with pytest.raises(BrokerNotRunning, match="is running already"):
             broker.start()
         assert broker.statistics().engine.state == "RUNNING"
     broker.stop()

@@ -49,8 +49,8 @@ def test_the_machine_comes_before_the_wheel(tmp_path: Path) -> None:
     [
         (ORACLE_8, 0, "is Java 8"),
         ('openjdk version "11.0.2"', 0, "is Java 11"),
-        ("hello", 0, "does not tell a Java version"),
-        ("", 0, "does not tell a Java version"),
+        ("hello", 0, "does not report a Java version"),
+        ("", 0, "does not report a Java version"),
         ("Unable to locate a Java Runtime.", 1, "fails with exit status 1"),
     ],
 )

@@ -41,5 +41,5 @@ def test_a_jvm_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None
     assert done.stderr == ""
     (line,) = done.stdout.splitlines()
     assert line.startswith("Spark did not start: ")
-    assert "its last words: no room for a heap" in line
+    assert "last line of its log: no room for a heap" in line
     assert list(tmp_path.glob("siltstone-spark-*.log")) == []

@@ -161,7 +161,7 @@ def test_an_append_to_a_stream_that_another_engine_opened_harms_neither(tmp_path
 def test_a_payload_that_is_not_bytes_harms_nobody(tmp_path, payload):
     async def scenario(world, node):
         stream = await node.new_stream()
-        with pytest.raises(PayloadNotBytes, match="a payload is bytes"):
+        with pytest.raises(PayloadNotBytes, match="give bytes, a bytearray or a memoryview"):
             node.engine.append(stream, payload, 1)
         assert await node.append(stream, memoryview(b"ok")) == 0
         assert payloads_of(await node.read_all(stream)) == [b"ok"]

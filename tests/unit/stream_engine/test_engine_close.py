@@ -222,7 +222,7 @@ def test_an_outage_of_the_store_does_not_keep_a_closing_node_and_nothing_is_lost
         for answer in (*waiting, reader):
             with pytest.raises(EngineNotRunning, match="was closed"):
                 await answer
-        assert "nothing came further for 15000 ms (close_time_limit_ms)" in caplog.text
+        assert "no progress for 15000 ms (close_time_limit_ms)" in caplog.text
         acknowledged = len(answers) - len(waiting)
         async with world.node() as again:
             taken = await again.engine.open_stream(stream.stream_id, 1)

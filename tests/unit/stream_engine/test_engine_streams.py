@@ -213,7 +213,7 @@ def test_closing_what_was_deleted_meanwhile_is_no_fault(tmp_path, caplog):
         assert node.engine.statistics().streams_open == 0
 
     run(tmp_path, scenario)
-    assert "without committing" not in caplog.text
+    assert "before everything was uploaded" not in caplog.text
 
 
 @pytest.mark.parametrize("appended_after", [False, True])

@@ -47,7 +47,7 @@ def test_rule_1_a_log_whose_beginning_is_missing_is_not_dropped(tmp_path):
         world = World(tmp_path)
         await crashed(world)
         segments(world)[0].unlink()
-        await refused_twice(world, "a part of the log is missing")
+        await refused_twice(world, "part of the log is missing")
 
     asyncio.run(main())
 
@@ -60,7 +60,7 @@ def test_rule_1_segments_that_changed_names_are_not_taken_for_a_torn_log(tmp_pat
         first.rename(tmp_path / "kept")
         last.rename(first)
         (tmp_path / "kept").rename(last)
-        await refused_twice(world, "give it back its name")
+        await refused_twice(world, "it was renamed; give it its old name")
 
     asyncio.run(main())
 
@@ -75,7 +75,7 @@ def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path, has
         if not has_identity:
             (world.wal_folder / IDENTITY_FILE).unlink()
         world.log = MemoryLog()
-        await refused_twice(world, "another store's", WalOfAnotherStore if has_identity else DamagedWal)
+        await refused_twice(world, "another store", WalOfAnotherStore if has_identity else DamagedWal)
 
     asyncio.run(main())
 
@@ -86,6 +86,6 @@ def test_a_file_that_is_no_segment_is_named(tmp_path):
         await crashed(world)
         first = segments(world)[0]
         first.rename(first.with_name("copy of 0.wal"))
-        await refused_twice(world, "is no segment")
+        await refused_twice(world, "is not named like a file of a write-ahead log")
 
     asyncio.run(main())

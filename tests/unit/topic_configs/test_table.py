@@ -122,7 +122,7 @@ def test_r14_a_quota_that_is_not_below_what_is_kept_is_refused(
 
 
 def test_r14_against_the_brokers_default_too() -> None:
-    with pytest.raises(InvalidTopicConfig, match="would be dropped first"):
+    with pytest.raises(InvalidTopicConfig, match="would delete unread records"):
         parse_topic_configs({"siltstone.backlog.quota.bytes": "100"}, {"retention.bytes": "50"})
 
 

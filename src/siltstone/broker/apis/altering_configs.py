@@ -33,13 +33,13 @@ ATTEMPTS_MAX = 100
 """How often a change is tried again because another client altered the topic at the same moment."""
 
 NamedResource = tuple[int, str]
-"""Type and name."""
+"""The type and the name of a resource."""
 
 AnyResource = TypeVar("AnyResource", whole.AlterConfigsResource, incremental.AlterConfigsResource)
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with one value, in the protocol's numbers."""
+    """What IncrementalAlterConfigs does with one value. The numbers are the protocol's."""
 
     SET = 0
     DELETE = 1
@@ -48,7 +48,7 @@ class Operation(IntEnum):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one topic. With ``replace``, every value that is not put is removed."""
+    """A change of one topic's configuration. With ``replace``, every value that is not in ``put`` is removed."""
 
     topic: Topic
     put: Mapping[str, str]
@@ -57,7 +57,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Changer = Callable[[BrokerParts, AnyResource, set[NamedResource]], Change]
-"""Makes the change that a resource of a request asks for, or raises why nothing can be altered."""
+"""Makes the change that a resource of a request asks for. Raises the refusal if there is no such change."""
 
 
 async def handle_alter_configs(
@@ -85,7 +85,7 @@ async def _outcomes(
     *,
     validate_only: bool,
 ) -> list[dict[str, Any]]:
-    """The fields of the response of each resource: both APIs have the same."""
+    """The fields of each resource's row in the response, which are the same in both APIs."""
     counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     repeated = {named for named, times in counted.items() if times > 1}
 
@@ -131,7 +131,7 @@ async def _alter(parts: BrokerParts, change: Change, *, validate_only: bool) -> 
 def alterable_topic(
     parts: BrokerParts, resource: NamedResource, repeated: set[NamedResource], keys: Sequence[str]
 ) -> Topic:
-    """Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    """The topic that ``resource`` names. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     resource_type, name = resource
     if resource in repeated:
         raise InvalidRequest("Each resource must appear at most once.")
@@ -191,15 +191,15 @@ def _new_value(parts: BrokerParts, topic: Topic, config: incremental.AlterableCo
     value = _list_after(operation, topic.metadata.configs.get(row.name, default), config.value)
     if len(value.encode()) > TEXT_BYTES_MAX:
         raise InvalidTopicConfig(
-            f"{row.name} would have more than {TEXT_BYTES_MAX} bytes, which nobody could read"
+            f"{row.name} would have more than {TEXT_BYTES_MAX} bytes, the longest text of the protocol"
         )
     return value
 
 
 def _list_after(operation: Operation, current: str, value: str) -> str:
-    """``current`` is a list in its canonical form. Repeated items are read as one."""
-    standing = [item for item in current.split(",") if item]
+    """The new value of a list. ``current`` is in canonical form; an item that is named twice counts once."""
+    present = [item for item in current.split(",") if item]
     named = [item.strip() for item in value.split(",")]
     if operation is Operation.APPEND:
-        return written((*standing, *named))
-    return written(tuple(item for item in standing if item not in named))
+        return written((*present, *named))
+    return written(tuple(item for item in present if item not in named))

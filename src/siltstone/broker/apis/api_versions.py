@@ -1,7 +1,8 @@
-"""ApiVersions: what this broker speaks. The first request of almost every connection (items 1, 2 and 10).
+"""ApiVersions: the APIs and versions that this broker supports; the first request of almost every connection (items
+1, 2 and 10).
 
-The answer is the same for everybody (``kafka_protocol.api_versions``). Who asks in a version that is not spoken is
-answered before any handler.
+The answer is the same for every client (``kafka_protocol.announced``). ``broker`` answers a request in a version that
+is not supported before it reaches this handler.
 """
 
 import re
@@ -14,7 +15,7 @@ from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, A
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_VERSION = 3
-"""From here on clients say what they are."""
+"""From this version on a request names the client's software."""
 
 
 async def handle_api_versions(

@@ -1,6 +1,6 @@
-"""This broker's own settings as Kafka's tools read them: under Kafka's names where Kafka has one, all read-only.
+"""The settings of this broker as DescribeConfigs reports them, under Kafka's names where Kafka has one.
 
-They come from the settings file, so nothing here can be altered through the protocol.
+They come from the settings file, so all of them are read-only in the protocol.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ _KAFKA_NAMES = {
     "offsets_retention_check_interval_ms": "offsets.retention.check.interval.ms",
 }
 _NOT_ENTRIES = {"topic_defaults"}
-"""Reported one by one, under the broker's names for them."""
+"""Settings that are no entry: each topic default is an entry of its own, under the broker's name for it."""
 
 
 class BrokerEntry(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class BrokerEntry(msgspec.Struct, frozen=True):
 
 
 def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
-    """Ordered by name."""
+    """All entries, ordered by name."""
     entries = [
         *_of_this_broker(parts, listener),
         *_of_settings("broker", parts.settings),
@@ -57,11 +57,11 @@ def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
 def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEntry]:
     address = f"{listener.name}://{listener.advertised_host}:{listener.advertised_port}"
     for name, value, documentation in (
-        ("advertised.listeners", address, "Where the client that asks has found this broker."),
+        ("advertised.listeners", address, "The address that this listener gives to clients."),
         ("broker.id", parts.node_id, "The number of this node."),
         ("node.id", parts.node_id, "The number of this node."),
-        ("delete.topic.enable", True, "Topics can be deleted."),
-        ("offsets.topic.replication.factor", 1, "Replicas are the bucket's business."),
+        ("delete.topic.enable", True, "Whether topics can be deleted."),
+        ("offsets.topic.replication.factor", 1, "The bucket replicates the data."),
     ):
         yield BrokerEntry(
             name, written(value), _kind_of(name, value), ConfigSource.STATIC_BROKER, documentation
@@ -84,7 +84,7 @@ def _of_topics(defaults: Mapping[str, str]) -> Iterator[BrokerEntry]:
         if row.synonyms:
             source = ConfigSource.STATIC_BROKER if row.name in defaults else ConfigSource.DEFAULT
             value = defaults.get(row.name, row.default)
-            documentation = f"Holds for topics that say nothing about {row.name}. {row.documentation}"
+            documentation = f"Default for topics that do not set {row.name}. {row.documentation}"
             yield BrokerEntry(row.synonyms[0], value, row.kind, source, documentation)
 
 

@@ -1,4 +1,5 @@
-"""Configurations of a topic as they are reported: what holds, and which of the three places it comes from."""
+"""The configurations of a topic as they are reported: each value, and which of three places it comes from (the topic,
+the broker's settings, the default)."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -10,7 +11,7 @@ from siltstone.topic_configs.table import usable_configs
 
 
 class ConfigSource(IntEnum):
-    """With the protocol's numbers."""
+    """Where a value comes from. The numbers are the protocol's."""
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -18,7 +19,7 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(msgspec.Struct, frozen=True):
-    """One place that says something, under the name it has there."""
+    """The value that one place gives to a configuration, and the configuration's name in that place."""
 
     name: str
     value: str
@@ -26,7 +27,7 @@ class Synonym(msgspec.Struct, frozen=True):
 
 
 class TopicEntry(msgspec.Struct, frozen=True):
-    """``synonyms``: all places, the one that holds first."""
+    """``synonyms``: the value of every place that has one. The first is in force."""
 
     row: ConfigRow
     synonyms: tuple[Synonym, ...]
@@ -41,7 +42,7 @@ class TopicEntry(msgspec.Struct, frozen=True):
 
 
 def topic_entries(configs: Mapping[str, str], defaults: Mapping[str, str]) -> list[TopicEntry]:
-    """Every configuration there is, by name. ``defaults``: ``Topics.defaults``."""
+    """All topic configurations, ordered by name. ``defaults`` are the broker's (``Topics.defaults``)."""
     stored = usable_configs(configs)
     return [TopicEntry(row, _synonyms(row, stored, defaults)) for row in TABLE.values()]
 

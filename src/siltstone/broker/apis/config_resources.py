@@ -1,4 +1,4 @@
-"""What a configuration belongs to, for the three APIs that read and write configurations."""
+"""The resources that can have configurations, topics and brokers, for the three APIs that read and write them."""
 
 from enum import IntEnum
 
@@ -10,7 +10,7 @@ from siltstone.model.errors import InvalidRequest
 
 
 class ResourceType(IntEnum):
-    """With the protocol's numbers."""
+    """Kinds of resources. The numbers are the protocol's."""
 
     TOPIC = 2
     BROKER = 4
@@ -20,7 +20,7 @@ class ResourceType(IntEnum):
 
 
 def topic_of(parts: BrokerParts, name: str) -> Topic:
-    """Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    """The topic of that name. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     if not name:
         raise InvalidRequest("Default topic resources are not allowed.")
     if why := why_illegal(name):
@@ -32,7 +32,7 @@ def topic_of(parts: BrokerParts, name: str) -> Topic:
 
 
 def check_broker_name(parts: BrokerParts, name: str) -> None:
-    """Item 22: it is this node's number. Raises InvalidRequest."""
+    """Raises InvalidRequest unless ``name`` is the number of this node (item 22)."""
     if name != str(parts.node_id):
         raise InvalidRequest(
             f"Unexpected broker id, expected {parts.node_id} or empty string, but received {name[:100]}"

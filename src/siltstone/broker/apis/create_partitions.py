@@ -1,4 +1,5 @@
-"""CreatePartitions: more partitions for topics that stand. The new ones are empty; keys move to other partitions."""
+"""CreatePartitions: adds partitions to existing topics. The new ones are empty; records with a key may from then on be
+sent to another partition than before."""
 
 from collections import Counter
 
@@ -55,7 +56,8 @@ async def _result(
 
 
 def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
-    """Raises UnknownTopic, InternalTopic, InvalidPartitionCount, InvalidReplicaAssignment."""
+    """The topic that is to get partitions. Raises UnknownTopic, InternalTopic, InvalidPartitionCount,
+    InvalidReplicaAssignment."""
     topic = parts.topics.by_name(asked.name)
     if topic is None:
         raise UnknownTopic(asked.name)
@@ -75,7 +77,8 @@ def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
 
 
 def _check_assignments(parts: BrokerParts, asked: CreatePartitionsTopic, added: int) -> None:
-    """Null means that the broker assigns; an empty list assigns nothing."""
+    """A list of assignments has one for each added partition. (Null, which asks the broker to assign, is not
+    checked.)"""
     assignments = asked.assignments or []
     if len(assignments) != added:
         raise InvalidReplicaAssignment(

@@ -1,6 +1,6 @@
-"""CreateTopics: one result for each topic, whatever happened to the others (item 21).
+"""CreateTopics: each topic has a result of its own; one that is refused does not affect the others (item 21).
 
-Topics of one request are created side by side, so that their commands share an append of the metadata log.
+The topics of one request are created at the same time, so that their commands share an append of the metadata log.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ async def handle_create_topics(
 
 
 def _refusal_of_all(parts: BrokerParts, request: CreateTopicsRequest) -> SiltstoneError | None:
-    """As Kafka, which bounds what one request adds to its metadata."""
+    """The refusal of a request that asks for too many partitions in all. Kafka bounds what a request creates, too."""
     partitions = sum(_partitions_asked(parts, topic) for topic in request.topics)
     if partitions <= PARTITIONS_PER_COMMAND_MAX:
         return None
@@ -73,7 +73,7 @@ async def _result(
 
 
 def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
-    """Raises InvalidTopicConfig, InvalidRequest, InvalidReplicaAssignment."""
+    """The topic to be created. Raises InvalidTopicConfig, InvalidRequest, InvalidReplicaAssignment."""
     if nulls := [config.name for config in topic.configs if config.value is None]:
         raise InvalidTopicConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
@@ -94,7 +94,7 @@ def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
 
 
 def _assigned(parts: BrokerParts, topic: CreatableTopic) -> int:
-    """The number of replicas. Only this broker exists, so it is one."""
+    """The number of replicas: one, because only this broker exists. Raises InvalidRequest, InvalidReplicaAssignment."""
     for asked, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -127,7 +127,7 @@ def _created(parts: BrokerParts, metadata: TopicMetadata, topic_id: bytes) -> Cr
 
 
 def _refused(name: str, failure: SiltstoneError) -> CreatableTopicResult:
-    """Kafka, too, answers refused topics with an empty list of configurations, not with null."""
+    """The row of a refused topic. As in Kafka, its list of configurations is empty, not null."""
     return CreatableTopicResult(
         name=name, error_code=error_code(failure), error_message=error_message(failure)
     )

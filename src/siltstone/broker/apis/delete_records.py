@@ -1,4 +1,4 @@
-"""DeleteRecords: drop what lies before an offset (item 37). The log start never goes back."""
+"""DeleteRecords: deletes the records before an offset (item 37). The log start offset never moves back."""
 
 from functools import partial
 

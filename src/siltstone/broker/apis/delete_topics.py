@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """A topic as the request names it."""
+    """A topic as the request names it: by name, or by id with ``name`` None."""
 
     name: str | None
     topic_id: bytes
@@ -42,7 +42,7 @@ async def handle_delete_topics(
 
 
 def _named_twice(parts: BrokerParts, named: Counter[_Named]) -> set[_Named]:
-    """In the same words, or once by name and once by id: then neither is deleted."""
+    """The topics that are named twice: in the same way, or once by name and once by id. They are not deleted."""
     times_found = Counter(topic.id for one in named if (topic := _topic_of(parts, one)) is not None)
     return {
         one
@@ -70,7 +70,7 @@ async def _result(parts: BrokerParts, named: _Named, is_named_twice: bool) -> De
 
 
 def _deletable(parts: BrokerParts, named: _Named, is_named_twice: bool) -> Topic:
-    """Raises InvalidRequest, UnknownTopic, UnknownTopicId, InternalTopic."""
+    """The topic, if it may be deleted. Raises InvalidRequest, UnknownTopic, UnknownTopicId, InternalTopic."""
     if named.name is None and named.topic_id == NO_UUID:
         raise InvalidRequest("Neither topic name nor id were specified.")
     if named.name is not None and named.topic_id != NO_UUID:
@@ -94,13 +94,14 @@ async def _delete(parts: BrokerParts, topic: Topic, named: _Named) -> None:
 
 
 async def _forget_offsets(parts: BrokerParts, name: str) -> None:
-    """Of a new topic with the name nobody has read anything. Groups would make their own topic to look into it."""
+    """Deletes what groups have committed for the topic, so that it does not count for a new topic of the same name.
+    Without an offsets topic there is nothing to delete, and asking the groups would create one."""
     if parts.topics.by_name(OFFSETS_TOPIC) is None:
         return
     try:
         await parts.groups.forget_topic(name)
-    except SiltstoneError as trouble:  # the topic is deleted all the same
-        log.warning("offsets of topic %s, which is deleted, may be kept: %s", name, trouble)
+    except SiltstoneError as trouble:  # the request has succeeded: the topic is deleted
+        log.warning("topic %s was deleted; offsets committed for it may remain: %s", name, trouble)
 
 
 def _unknown(named: _Named) -> UnknownTopic | UnknownTopicId:

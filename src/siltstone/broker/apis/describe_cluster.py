@@ -11,7 +11,7 @@ from siltstone.kafka_protocol.messages.describe_cluster import (
 )
 
 BROKERS, CONTROLLERS = 1, 2
-"""Kinds of endpoints a client may think it is connected to."""
+"""The kinds of endpoints that a client may take this broker for."""
 
 
 async def handle_describe_cluster(

@@ -26,7 +26,7 @@ from siltstone.runtime.turns import in_turns
 async def handle_describe_configs(
     parts: BrokerParts, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """A resource that is named twice is described once: its answer is a hundred times what names it."""
+    """A resource that is named twice is described once: a description is a hundred times as long as a name."""
     named = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     results = await in_turns(lambda resource: _result(parts, context, request, resource), named.values())
     return DescribeConfigsResponse(results=results)
@@ -65,12 +65,14 @@ def _configs(
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
 ) -> list[DescribeConfigsResourceResult]:
-    """Raises why there are none."""
+    """The rows of one resource. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     if resource.resource_type == ResourceType.TOPIC:
         stored = topic_of(parts, resource.resource_name).metadata.configs
         return [_of_topic(entry, request) for entry in topic_entries(stored, parts.topics.defaults)]
     if resource.resource_type == ResourceType.BROKER:
-        if not resource.resource_name:  # what was altered for all brokers at once: nothing ever is
+        if (
+            not resource.resource_name
+        ):  # the empty name asks for what was altered for all brokers: nothing can be
             return []
         check_broker_name(parts, resource.resource_name)
         listener = context.connection.listener

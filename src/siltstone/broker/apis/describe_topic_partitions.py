@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions: partitions of topics by name, page by page.
+"""DescribeTopicPartitions: describes the partitions of topics, page by page.
 
-Topics come in the order of their names, and the cursor names the first partition that is not in the answer, be its
-topic there or not.
+Topics are ordered by name. The cursor of a page names the first partition that is not on it; the next page begins
+there, even when that topic has been deleted in the meantime.
 """
 
 from siltstone.broker.apis.topic_description import TOPIC_OPERATIONS
@@ -23,7 +23,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.turns import ITEMS_PER_TURN, let_others_run
 
 PARTITIONS_PER_PAGE_MAX = 2_000
-"""Kafka's max.request.partition.size.limit: half a megabyte at most."""
+"""Kafka's max.request.partition.size.limit: a page has half a megabyte at most."""
 
 
 async def handle_describe_topic_partitions(
@@ -45,12 +45,14 @@ def _room(request: DescribeTopicPartitionsRequest) -> int:
 
 
 def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """From the cursor's topic on; of all topics when none is named. Raises InvalidRequest."""
+    """The names to be described, from the cursor's topic on: those in the request, or all topics when it names none.
+    Raises InvalidRequest."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
     if cursor is not None and asked and cursor.topic_name not in asked:
         raise InvalidRequest(
-            f"the cursor's topic {cursor.topic_name[:300]!r} is not in the list: take it in, or begin anew"
+            f"the cursor's topic {cursor.topic_name[:300]!r} is not in the list of topics: add it, or begin without "
+            "a cursor"
         )
     if cursor is not None and cursor.partition_index < 0:
         raise InvalidRequest(f"the cursor's partition is {cursor.partition_index}: it must be at least 0")

@@ -1,7 +1,8 @@
-"""Fetch: batches from partitions, as bytes that are never joined; with sessions (KIP-227) for many partitions.
+"""Fetch: returns record batches of partitions, with sessions (KIP-227) for clients that fetch many partitions.
 
-A request names partitions, or only the changes since the last one; the answer holds all of them, or only those with
-news. Items 27 to 34 of docs/scenarios.md.
+Without a session a request names all partitions, and the response has a row for each of them. With a session a request
+names only what changed since the last one, and the response has only the partitions with news. Batches are sent as
+they lie in memory and never joined into one buffer. Items 27 to 34 of docs/scenarios.md. Read next: ``fetching``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +49,7 @@ class FetchApi:
         self._waits = OpenWaits()
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
-        """The body of the response."""
+        """The encoded body of the response, in pieces. Raises MalformedMessage."""
         request = decode(FetchRequest, context.api_version, body)
         try:
             session, asked = self._asked(context.api_version, request)
@@ -63,7 +64,7 @@ class FetchApi:
             bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
             wait_ms_max=request.max_wait_ms,
         )
-        if session is not None:  # a new one has told nothing yet
+        if session is not None:  # everything is news to a new one
             found = [row for row in found if _is_news(session, row)]
         leads = context.api_version >= CURRENT_LEADER_VERSION and any(map(_is_of_leadership, found))
         response = FetchResponse(
@@ -74,11 +75,12 @@ class FetchApi:
         return encode_pieces(response, context.api_version)
 
     def end_waits(self) -> None:
-        """Whoever waits is answered with what there is, and nobody waits any more."""
+        """Answers every waiting fetch with the batches there are. Later fetches do not wait."""
         self._waits.end()
 
     def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
-        """A partition that is named twice is asked for as it was named last. Raises SessionRefused."""
+        """The session of the request, if it has one, and the partitions to be fetched. Where the request names a
+        partition twice, the last naming counts. Raises SessionRefused."""
         named = {partition.key: partition for partition in _asked_partitions(request)}
         asked = list(named.values())
         now_ms = self._parts.clock.monotonic_ms()
@@ -108,7 +110,7 @@ class FetchApi:
     def _topics(
         self, found: Sequence[FoundPartition], is_read_committed: bool, leads: bool
     ) -> list[FetchedTopic]:
-        """Neighbours of one topic together, in the order given."""
+        """The rows in the order of ``found``. Neighbours of the same topic share a topic row."""
         topics: list[FetchedTopic] = []
         for row in found:
             wanted = row.wanted
@@ -136,7 +138,7 @@ class FetchApi:
         return CurrentLeader(leader_id=self._parts.node_id, leader_epoch=row.leader_epoch)
 
     def _endpoint(self, context: RequestContext) -> NodeEndpoint:
-        """With the leader above: who has the wrong one need not ask for metadata (KIP-951)."""
+        """The address of the leader, so that a client that has the wrong one need not request metadata (KIP-951)."""
         listener = context.connection.listener
         return NodeEndpoint(
             node_id=self._parts.node_id, host=listener.advertised_host, port=listener.advertised_port

@@ -1,8 +1,8 @@
-"""InitProducerId: an id for an idempotent producer.
+"""InitProducerId: gives an id to an idempotent producer.
 
-One that comes back with the id and epoch it had gets a new id: that is what Kafka does without transactions, and it
-fences nothing, because nobody else can have the old id. Transactions are refused with the one code on which every
-client gives up at once.
+A producer that sends the id and epoch it has gets a new id, as in Kafka without transactions. The old id needs no
+fencing, because no other producer has it. Transactions are refused with the one code on which every client gives up at
+once.
 """
 
 from siltstone.broker.error_codes import error_code
@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdReq
 from siltstone.model.errors import SiltstoneError
 
 NONE = -1
-"""No producer id, and no epoch."""
+"""The value of a producer id, or an epoch, that is not there."""
 
 
 async def handle_init_producer_id(

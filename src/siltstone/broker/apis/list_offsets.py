@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at an end of a partition, or the first at or after a time (items 35 and 36).
+"""ListOffsets: the offset at an end of a partition, or of the first record at or after a time (items 35 and 36).
 
 ========= ======= =====================================================================================
 timestamp version answer
@@ -127,7 +127,7 @@ SPECIAL: dict[int, tuple[int, Lookup]] = {
     -5: (9, _none),
     -6: (11, _none),
 }
-"""Timestamp → since which version it means something, and what."""
+"""Special timestamp → the first version that has it, and its lookup."""
 
 
 def _lookup(version: int, timestamp_ms: int) -> Lookup | None:

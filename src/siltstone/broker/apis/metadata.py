@@ -1,5 +1,7 @@
-"""Metadata: this broker at the address its client came to, and the topics it leads; clients begin with it and return to
-it. Semantics: items 12 to 18 of docs/scenarios.md."""
+"""Metadata: describes this broker, at the address that the client's listener gives, and the topics it leads.
+
+Clients begin with this request and repeat it. Its semantics: items 12 to 18 of docs/scenarios.md.
+"""
 
 from siltstone.broker.apis.topic_description import (
     CLUSTER_OPERATIONS,
@@ -25,7 +27,7 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import in_turns, one_by_one
 
 IDS_VERSION = 12
-"""From here on a topic may be asked for by its id, and answered without a name."""
+"""From this version on a request may name a topic by its id, and a response may leave out the name."""
 
 
 async def handle_metadata(
@@ -47,7 +49,8 @@ async def handle_metadata(
 
 
 async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest) -> list[bytes]:
-    """Each as it stands in the response. Item 12: null means all, and so does nothing in version 0."""
+    """The topics of the response, each encoded. A null list asks for all topics, as does an empty one in version 0
+    (item 12)."""
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (api_version == 0 and not request.topics):
         everything = parts.topics.all()
@@ -67,7 +70,8 @@ async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest
 async def _found(
     parts: BrokerParts, api_version: int, name: str | None, topic_id: bytes, creates: bool
 ) -> Topic:
-    """Raises UnknownTopicId, UnknownTopic, InvalidTopicName, InvalidRequest, and why it could not be created."""
+    """The topic, which is created if the request allows it. Raises UnknownTopicId, UnknownTopic, InvalidTopicName,
+    InvalidRequest, Unavailable."""
     if topic_id != NO_UUID or name is None:
         return _found_by_id(parts, api_version, topic_id)
     topic = parts.topics.by_name(name)
@@ -83,7 +87,7 @@ async def _found(
 def _found_by_id(parts: BrokerParts, api_version: int, topic_id: bytes) -> Topic:
     if api_version < IDS_VERSION:
         raise InvalidRequest(
-            f"topics are asked for by name before version {IDS_VERSION} of Metadata: give the name"
+            f"Metadata finds topics by id from version {IDS_VERSION} on: name the topic, or send a newer version"
         )
     topic = parts.topics.by_id(topic_id)
     if topic is None:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended (items 19 and 20)."""
+"""OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ended (items 19 and 20)."""
 
 from functools import partial
 

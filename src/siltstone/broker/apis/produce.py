@@ -1,9 +1,10 @@
-"""Produce: batches into partitions, answered when they are durable; many requests of a connection at once.
+"""Produce: appends record batches to partitions and answers when they are durable. Many requests of a connection may be
+under way at once.
 
-The hot path of the broker, so it has no task and no coroutine: a request whose partitions are open is begun at the call
-and answered by the futures of its appends. Only when a partition has to be opened first, or records have to be read
-that take long, does it become a coroutine, and the connection's next request waits for it: offsets are given in arrival
-order (item 24).
+This is the hot path of the broker, so most requests have no task and no coroutine: ``handle`` appends their batches,
+and the futures of the appends complete the answer. A request becomes a coroutine, for which the connection's next
+request waits, if it first has to open a partition, read records for long, or wait for a group with too large a
+backlog: offsets are assigned in the order of arrival (item 24).
 """
 
 import asyncio
@@ -34,16 +35,18 @@ from siltstone.runtime.turns import side_by_side
 
 NO_ANSWER_WANTED = 0
 TOPIC_ID_VERSION = 13
-"""From here on topics come by id, and there are no names."""
+"""From this version on topics are named by id only."""
 
-
-HELD = "a group is too far behind (siltstone.backlog.quota.bytes): ask again"
+HELD = "a group's backlog is larger than siltstone.backlog.quota.bytes: retry later"
 
 
 class Target(msgspec.Struct, gc=False, eq=False):
-    """One partition of a request. ``admitted`` when that took long and was done before. ``appended`` or ``error`` tells
-    how it went. It holds no exception: the frames of its
-    traceback would hold the target again, and with it the request's bytes, for ever."""
+    """One partition of a request, with its batch and the outcome: ``appended``, or ``error`` with its text.
+
+    ``admitted`` is set if the batch takes long to check and was therefore checked before the append, not in it. A
+    failure is kept as code and text, not as the exception: its traceback would refer to the target, and this cycle
+    would keep the bytes of the request in memory.
+    """
 
     asked: ProducePartition
     topic: Topic | None
@@ -62,7 +65,7 @@ class Target(msgspec.Struct, gc=False, eq=False):
 
 
 class ProduceUnderWay:
-    """A request until its last append is durable."""
+    """A request from its first append until ``answer`` is set: when the last append is durable, or time is up."""
 
     def __init__(
         self,
@@ -90,13 +93,14 @@ class ProduceUnderWay:
         self.one_less()
 
     def one_less(self) -> None:
-        """Called once for each append that has ended, and once when all have been begun."""
+        """Called once for each append that has ended, and once when all appends have begun."""
         self._left -= 1
         if self._left == 0:
             self.end()
 
     def time_out(self) -> None:
-        """The batches may still become durable; the client asks again (item 25)."""
+        """Answers the request although appends are under way. Their batches may still become durable; the client
+        retries (item 25)."""
         for target in self.targets():
             appended = target.appended
             if appended is not None and appended.durable is not None and not appended.durable.done():
@@ -114,7 +118,7 @@ class ProduceUnderWay:
         self.answer.set_result(frame_of(self._context, body))
 
     def _end_silently(self) -> None:
-        """Nobody waits for an answer; a client that failed learns it from the end of its connection (item 9)."""
+        """With acks=0 the client gets no answer; a failure closes its connection (item 9)."""
         failed = next((target for target in self.targets() if target.error is not ErrorCode.NONE), None)
         if failed is None:
             self.answer.set_result(None)
@@ -155,7 +159,7 @@ def _record_errors(target: Target) -> list[RecordError]:
 
 
 class ProduceApi:
-    """``requests_under_way`` is bounded by what the network lets in."""
+    """Handles Produce. The number of requests under way is bounded by the network's limits."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._topics = parts.topics
@@ -168,7 +172,8 @@ class ProduceApi:
     def handle(
         self, context: RequestContext, body: memoryview
     ) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
-        """A future when it has been begun, a coroutine when partitions have to be opened or many records read first."""
+        """Returns a future when all appends have begun, and a coroutine when the request has to wait for something
+        before that. Raises MalformedMessage."""
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
@@ -178,7 +183,7 @@ class ProduceApi:
         now_ms = self._clock.now_ms()
         if any(_is_closed(each) or _takes_long(each, now_ms) for of_topic in targets for each in of_topic):
             return self._prepare_and_begin(context, request, targets)
-        return self._begin(context, request, targets)
+        return self._when_durable(self._begin(context, request, targets))
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         return [
@@ -196,102 +201,31 @@ class ProduceApi:
             return Target(asked, topic, None)
         return Target(asked, topic, self._partitions.opened(topic.id, asked.index))
 
-    async def _prepare_and_begin(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
-    ) -> Answer:
-        await self._prepare(context, request, targets)
-        return await self._begin(context, request, targets)
-
-    async def _prepare(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
-    ) -> None:
-        everything = [target for of_topic in targets for target in of_topic]
-        await side_by_side(self._open, filter(_is_closed, everything))
-        now_ms = self._clock.now_ms()
-        for target in everything:
-            if _refusal(request) is None and _takes_long(target, now_ms):
-                await self._admit(target, context.api_version)
-
-    # -- over a backlog quota ----------------------------------------------------------------------------
-
-    def _is_held(self, target: Target) -> bool:
-        return target.topic is not None and self._verdicts.holds(target.topic.id, target.asked.index)
-
-    async def _begin_held(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
-    ) -> Answer:
-        """What is not held is appended at once, the rest when its groups have caught up; whoever would wait for too
-        long is told to ask again."""
-        try:
-            await self._prepare(context, request, targets)
-            held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
-            under_way = self._under_way_with(context, request, targets)
-            self._append_all(under_way, request, context.api_version, but=held)
-            keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
-            wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
-            await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
-            for target in held:
-                if self._is_held(target):
-                    target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
-                else:
-                    self._append_if_well(under_way, target, context.api_version)
-        finally:
-            context.connection.is_held = False
-        return await self._ended(under_way)
-
-    async def _admit(self, target: Target, version: int) -> None:
-        assert target.topic is not None
-        try:
-            target.admitted = await self._record_calls.run(
-                admit, _records_of(target), target.topic.config, self._clock.now_ms(), version
-            )
-        except SiltstoneError as failure:
-            target.fail(failure)
-
-    async def _open(self, target: Target) -> None:
-        assert target.topic is not None
-        try:
-            target.partition = await self._partitions.open(target.topic, target.asked.index)
-        except SiltstoneError as failure:
-            target.fail(failure)
-
     def _begin(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
-    ) -> "asyncio.Future[Answer]":
-        under_way = self._under_way_with(context, request, targets)
-        self._append_all(under_way, request, context.api_version)
-        return self._ended(under_way)
-
-    def _under_way_with(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        targets: list[list[Target]],
+        held: Collection[Target] = (),
     ) -> ProduceUnderWay:
+        """Appends the batches of all targets but those in ``held``."""
         deadline_ms = self._clock.monotonic_ms() + request.timeout_ms
-        return ProduceUnderWay(context, request, targets, deadline_ms)
-
-    def _append_all(
-        self, under_way: ProduceUnderWay, request: ProduceRequest, version: int, but: Collection[Target] = ()
-    ) -> None:
+        under_way = ProduceUnderWay(context, request, targets, deadline_ms)
         refused = _refusal(request)
         for target in under_way.targets():
             if refused is not None:
                 target.error = refused
-            elif target not in but:
-                self._append_if_well(under_way, target, version)
+            elif target not in held:
+                self._append_unless_failed(under_way, target, context.api_version)
+        return under_way
 
-    def _append_if_well(self, under_way: ProduceUnderWay, target: Target, version: int) -> None:
+    def _append_unless_failed(self, under_way: ProduceUnderWay, target: Target, version: int) -> None:
         if target.error is not ErrorCode.NONE:
             return
         self._append(target, version)
         appended = target.appended
         if appended is not None and appended.durable is not None:
             under_way.wait_for(target, appended.durable)
-
-    def _ended(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
-        under_way.one_less()
-        if not under_way.answer.done():
-            self._under_way.add(under_way)
-            under_way.answer.add_done_callback(lambda _: self._under_way.discard(under_way))
-        return under_way.answer
 
     def _append(self, target: Target, version: int) -> None:
         topic, partition = target.topic, target.partition
@@ -310,8 +244,78 @@ class ProduceApi:
             except SiltstoneError as failure:
                 target.fail(failure)
 
+    def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
+        """The answer of a request whose appends have all begun."""
+        under_way.one_less()
+        if not under_way.answer.done():
+            self._under_way.add(under_way)
+            under_way.answer.add_done_callback(lambda _: self._under_way.discard(under_way))
+        return under_way.answer
+
+    # -- partitions to be opened, records to be read for long ----------------------------------------------
+
+    async def _prepare_and_begin(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> Answer:
+        await self._prepare(context, request, targets)
+        return await self._when_durable(self._begin(context, request, targets))
+
+    async def _prepare(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+    ) -> None:
+        everything = [target for of_topic in targets for target in of_topic]
+        await side_by_side(self._open, filter(_is_closed, everything))
+        now_ms = self._clock.now_ms()
+        for target in everything:
+            if _refusal(request) is None and _takes_long(target, now_ms):
+                await self._admit(target, context.api_version)
+
+    async def _open(self, target: Target) -> None:
+        assert target.topic is not None
+        try:
+            target.partition = await self._partitions.open(target.topic, target.asked.index)
+        except SiltstoneError as failure:
+            target.fail(failure)
+
+    async def _admit(self, target: Target, version: int) -> None:
+        assert target.topic is not None
+        try:
+            target.admitted = await self._record_calls.run(
+                admit, _records_of(target), target.topic.config, self._clock.now_ms(), version
+            )
+        except SiltstoneError as failure:
+            target.fail(failure)
+
+    # -- over a backlog quota ------------------------------------------------------------------------------
+
+    def _is_held(self, target: Target) -> bool:
+        return target.topic is not None and self._verdicts.holds(target.topic.id, target.asked.index)
+
+    async def _begin_held(
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
+    ) -> Answer:
+        """Appends at once to the partitions that are not held, and to the others when their groups have caught up. A
+        partition that is held for too long is answered REQUEST_TIMED_OUT, and the client retries."""
+        try:
+            await self._prepare(context, request, targets)
+            held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
+            under_way = self._begin(context, request, targets, held)
+            keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
+            wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
+            await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
+            for target in held:
+                if self._is_held(target):
+                    target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
+                else:
+                    self._append_unless_failed(under_way, target, context.api_version)
+        finally:
+            context.connection.is_held = False
+        return await self._when_durable(under_way)
+
+    # -- time limits ---------------------------------------------------------------------------------------
+
     async def sweep(self) -> None:
-        """For ever: answer requests whose time limit has passed."""
+        """Runs for ever: answers requests whose time limit has passed."""
         while True:
             await self._clock.sleep_ms(PRODUCE_TIMEOUT_SWEEP_MS)
             now_ms = self._clock.monotonic_ms()
@@ -320,13 +324,14 @@ class ProduceApi:
 
 
 def _is_closed(target: Target) -> bool:
-    """It exists and has to be opened."""
+    """Whether the partition exists and has to be opened."""
     topic = target.topic
     return target.partition is None and topic is not None and 0 <= target.asked.index < topic.partition_count
 
 
 def _takes_long(target: Target, now_ms: int) -> bool:
-    """It would hold up all other requests (what has no answer but a refusal does not)."""
+    """Whether checking the batch would hold up all other requests. A batch that is refused in any case is not
+    checked."""
     topic = target.topic
     if topic is None or target.partition is None or topic.is_internal:
         return False
@@ -338,7 +343,7 @@ def _records_of(target: Target) -> memoryview:
 
 
 def _refusal(request: ProduceRequest) -> ErrorCode | None:
-    """What is wrong with all of it."""
+    """Why the whole request is refused; None if it is not."""
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
     if request.transactional_id is not None:
@@ -347,7 +352,8 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
 
 
 def _what_is_unknown(target: Target, version: int) -> ErrorCode:
-    """The id, where there are ids, unless it is that of a topic which lacks the partition."""
+    """UNKNOWN_TOPIC_ID from version 13 on; UNKNOWN_TOPIC_OR_PARTITION before that, and when the topic exists without
+    such a partition."""
     lacks_partition = target.topic is not None and target.partition is None
     if version >= TOPIC_ID_VERSION and not lacks_partition:
         return ErrorCode.UNKNOWN_TOPIC_ID

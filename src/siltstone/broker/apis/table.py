@@ -1,4 +1,5 @@
-"""API → handler, for all answered from a decoded request. Produce and Fetch have ways of their own (``broker``)."""
+"""API → handler, for all APIs whose handlers get a decoded request. ``broker`` calls those of Produce and Fetch
+itself."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

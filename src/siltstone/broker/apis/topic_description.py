@@ -1,9 +1,7 @@
-"""A topic as Metadata shows it: every partition led by this broker, the only one that holds it.
+"""A topic as Metadata describes it: this broker, the only one, leads every partition.
 
-Replicas are the bucket's business, so there is one whatever replication factor was asked for, and everything that
-reports it says one (item 21).
-
-What a client is told it may do. Nobody is asked who he is yet, so everybody may do everything.
+The bucket replicates the data, so every response reports a replication factor of one, whatever was requested (item
+21). Clients are not authenticated, so every client is told that it may perform every operation.
 """
 
 from siltstone.broker.parts import BrokerParts
@@ -12,7 +10,7 @@ from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition
 from siltstone.kafka_protocol.metadata_fragments import encode_topic
 
 NOT_ASKED = -(2**31)
-"""Kafka's value for operations that were not asked for: 0 would say that nothing is allowed."""
+"""Kafka's value for operations that the client did not ask for; 0 would mean that nothing is allowed."""
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
@@ -31,11 +29,12 @@ CLUSTER_OPERATIONS = _bits(
 
 
 REPLICATION_FACTOR = 1
-"""What is reported."""
+"""The replication factor of every topic, as it is reported."""
 
 
 def written_topic(parts: BrokerParts, topic: Topic, version: int, operations: int) -> bytes:
-    """As it stands in a Metadata response. Written anew only when it changed, or who leads it, or under which epoch."""
+    """The topic, encoded for a Metadata response. It is encoded again only when the topic or one of its leader epochs
+    has changed."""
     leader_epoch = parts.partitions.leader_epoch
     epochs = tuple([leader_epoch(topic, index) for index in range(topic.partition_count)])
     if operations != NOT_ASKED:

@@ -1,6 +1,13 @@
-"""What registered groups have not read yet: their progress for maintenance, the backlog quota, the time to live.
+"""Backlogs: what consumer groups have not read yet of the topics that keep their data for them.
 
-Begin with ``registrations`` (which groups count, and where) and ``positions`` (how far they are). ``progress_mirror``
-writes that into the metadata; ``measuring`` and ``quota_rules``, pure, say what is too much, ``quota_check`` looks, and
-``verdicts`` is what Produce asks; ``time_to_live`` moves groups past what is too old. ``backlog`` runs it all.
+A group is *registered* with a topic if the topic names it in ``siltstone.retention.groups``. Its *progress* is its
+committed offsets as the metadata has them. With ``siltstone.retention.ack`` retention waits for the registered groups:
+it deletes only what is before the progress of all of them. A group that was deleted is *let go*: retention does not
+wait for it until it exists again, with members or a commit (docs/retention.md).
+
+``positions`` knows which groups are registered and asks the coordinators for their durable offsets;
+``progress_mirror`` writes these into the metadata. ``quota_rules`` measures backlogs and says what to do about one
+that is over its quota; ``quota_check`` applies the rules to all topics. Its ``verdicts`` tell Produce to hold or refuse
+records; ``moving`` moves groups forward. ``time_to_live`` moves groups past records that are too old. ``backlog`` runs
+all of this periodically. Read next: ``positions``.
 """

@@ -1,4 +1,5 @@
-"""What is done about backlogs while a broker runs: three looks, each every so often, and one more at the end."""
+"""Runs the periodic work on backlogs: mirroring progress, checking quotas, expiring records. Mirrors once more at the
+end."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class BacklogStatistics(msgspec.Struct, frozen=True):
-    """``partitions``: those with a quota, as of the last look. ``held_bytes``: records that wait in produce requests.
-    ``records_expired``: offsets that groups were moved past by age; ``records_skipped``: by age or quota, by group.
-    ``progress_writes``: of groups' progress into the metadata."""
+    """``partitions`` are those with a quota, as of the last check. ``held_bytes`` is the size of produce requests
+    that wait. ``records_expired`` counts offsets that groups were moved past by age, ``records_skipped`` by age or
+    quota, for each group. ``progress_writes`` counts writes of progress into the metadata."""
 
     partitions: tuple[PartitionBacklog, ...]
     held_bytes: int
@@ -74,16 +75,17 @@ class BacklogWatch:
             try:
                 await look()
             except SiltstoneError as trouble:
-                log.warning("%s: tried again in %d ms: %s", name, interval_ms, trouble)
+                log.warning("%s failed and will be retried in %d ms: %s", name, interval_ms, trouble)
             await self._clock.sleep_ms(interval_ms)
 
     def end_waits(self) -> None:
-        """The node closes. Before the same is said to the groups."""
+        """The node is closing: answers held produce requests. To be called before ``Groups.end_waits``, after which
+        groups can no longer be asked for their offsets."""
         self._mirror.note_last_positions()
         self._verdicts.end_waits()
 
     async def close(self) -> None:
-        """Before the groups are closed. What was committed last is mirrored as far as that can be done now; else the
+        """To be called before the groups are closed. Mirrors the last commits; if that fails or makes no progress, the
         next start does it."""
         self.end_waits()
         await self._tasks.cancel()
@@ -95,10 +97,16 @@ class BacklogWatch:
                 MIRROR_AT_CLOSE_STALLED_MS_MAX,
             )
         except SiltstoneError as trouble:
-            log.warning("the progress of groups was not mirrored at the end: %s", trouble)
+            log.warning(
+                "the last progress of groups was not written to the metadata; the next start does it: %s",
+                trouble,
+            )
         else:
             if not in_time:
-                log.warning("the progress of groups was not mirrored at the end: it came no further")
+                log.warning(
+                    "the last progress of groups was not written to the metadata, because the writes made no progress; "
+                    "the next start does it"
+                )
 
     def statistics(self) -> BacklogStatistics:
         return BacklogStatistics(

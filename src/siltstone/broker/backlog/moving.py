@@ -1,4 +1,5 @@
-"""Moving a registered group's offsets past what nobody will read: durable as a commit is, and only ever forward."""
+"""Moves the offsets of registered groups past records that they are not to read: forward only, and durable as a
+commit is."""
 
 import logging
 from collections.abc import Mapping
@@ -6,8 +7,7 @@ from collections.abc import Mapping
 from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.rules.actions import OffsetsMoved
-from siltstone.broker.groups.rules.requests import MoveOffsets
+from siltstone.broker.groups.rules.requests import MoveOffsets, OffsetsMoved
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class GroupMover:
-    """``records_skipped``: offsets that groups were moved past since the start, by group."""
+    """``records_skipped``: how many offsets each group was moved past since the broker started."""
 
     def __init__(self, groups: Groups, mirror: ProgressMirror) -> None:
         self._groups = groups
@@ -23,7 +23,7 @@ class GroupMover:
         self.records_skipped: dict[str, int] = {}
 
     def waited_for(self, topic: Topic) -> list[str]:
-        """The registered groups but those that were deleted."""
+        """The groups that are registered with the topic, without those that were let go."""
         return [group for group in topic.config.retention_groups if self._mirror.is_waited_for(group, topic)]
 
     async def move(
@@ -35,32 +35,32 @@ class GroupMover:
         *,
         spares_members: bool,
     ) -> int:
-        """Where the group is further already it stays there, and everywhere if a member has come meanwhile. ``starts``:
-        where the partitions begin. How many offsets it was moved past; a group that cannot be asked now is asked
-        again the next time."""
+        """Moves the group to ``targets`` in the partitions where it is before them; with ``spares_members``, only if it
+        has no members. ``starts`` are the partitions' start offsets. Returns how many offsets the group was moved past:
+        0 if its coordinator cannot be asked now, and then the next check moves it."""
         before: dict[int, int] = {}
 
         def made(cell: KnownGroup | None) -> MoveOffsets:
-            committed = {} if cell is None else cell.offsets
+            offsets = {} if cell is None else cell.offsets
             for partition in targets:
-                standing = committed.get((topic.name, partition))
-                before[partition] = starts[partition] if standing is None else standing.offset
+                committed = offsets.get((topic.name, partition))
+                before[partition] = starts[partition] if committed is None else committed.offset
             return MoveOffsets(
                 {(topic.name, partition): target for partition, target in targets.items()},
                 {(topic.name, partition): offset for partition, offset in before.items()},
                 spares_members,
             )
 
-        answer = await self._groups.ask_about(group, made)
+        answer = await self._groups.ask(group, made)
         if not isinstance(answer, OffsetsMoved):
             assert isinstance(answer, ErrorCode)
             log.info("group %s was not moved forward in topic %s: %s", group, topic.name, answer.name)
             return 0
-        return self._told(
+        return self._recorded(
             topic, group, before, {at: target for (_, at), target in answer.moved.items()}, starts
         )
 
-    def _told(
+    def _recorded(
         self,
         topic: Topic,
         group: str,

@@ -1,7 +1,4 @@
-"""How far a group is, as far as that is durable.
-
-Which groups are registered with which topics (``siltstone.retention.groups``), as the metadata say just now.
-"""
+"""Which groups are registered with which topics (``siltstone.retention.groups``), and their durable offsets there."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,7 +13,8 @@ from siltstone.maintenance.retention.groups import NO_OFFSET
 
 
 class Registrations:
-    """A look-up costs a dictionary read while no topic is created, altered or deleted."""
+    """The registered groups, as of the current metadata image. A look-up costs a dictionary read while no topic is
+    created, altered or deleted."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -25,7 +23,7 @@ class Registrations:
         self._with_groups: tuple[Topic, ...] = ()
 
     def by_group(self) -> Mapping[str, tuple[Topic, ...]]:
-        """The same object as long as nothing changes."""
+        """The topics of each registered group. The same object while no topic changes."""
         self._follow()
         return self._by_group
 
@@ -33,12 +31,12 @@ class Registrations:
         return self.by_group().get(group, ())
 
     def names_of(self, group: str) -> Collection[str]:
-        """Of the topics that keep their data for the group."""
+        """The names of the topics that keep their data for the group."""
         topics = self.by_group().get(group)
         return () if topics is None else {topic.name for topic in topics}
 
     def topics(self) -> tuple[Topic, ...]:
-        """Those with registered groups."""
+        """The topics with registered groups."""
         self._follow()
         return self._with_groups
 
@@ -56,13 +54,13 @@ class Registrations:
 
 
 def _with_groups(topics: tuple[Topic, ...]) -> Iterator[Topic]:
-    """The broker's own topics are kept for nobody."""
+    """The topics with registered groups. Internal topics keep their data for no group."""
     return (topic for topic in topics if topic.config.retention_groups and not topic.is_internal)
 
 
 class GroupPosition(msgspec.Struct, frozen=True):
-    """``offsets`` by topic id and partition, NO_OFFSET where it has committed none. ``is_known``: there is such a group
-    at all. ``has_members``: somebody reads, or is about to."""
+    """``offsets`` by topic id and partition, NO_OFFSET where the group has committed none. ``is_known``: the group
+    exists. ``has_members``: it has members, or members that are joining."""
 
     offsets: dict[str, tuple[int, ...]]
     is_known: bool
@@ -73,14 +71,14 @@ class GroupPosition(msgspec.Struct, frozen=True):
 
 
 async def position_of(groups: Groups, group: str, topics: tuple[Topic, ...]) -> GroupPosition | ErrorCode:
-    """What was asked for is answered when it is durable: only decided commits count."""
+    """The group's offsets, after all commits that they include are durable; or why the coordinator cannot say."""
     return await groups.look(group, _taking(topics))
 
 
 def position_at_once(
     groups: Groups, group: str, topics: tuple[Topic, ...]
 ) -> "asyncio.Future[GroupPosition | ErrorCode] | ErrorCode":
-    """The same as it is now, given when it is durable."""
+    """As ``position_of``, with the offsets as they are at the call; the future is done when they are durable."""
     return groups.look_at_once(group, _taking(topics))
 
 
@@ -98,7 +96,8 @@ def _taking(topics: tuple[Topic, ...]) -> Callable[[KnownGroup | None], GroupPos
 
 
 def _offset(cell: KnownGroup | None, topic: Topic, partition: int) -> int:
-    """What was committed before the topic was made is about one with its name that is gone."""
+    """The committed offset. One that was committed before the topic was created belongs to a deleted topic of the
+    same name and does not count."""
     committed = None if cell is None else cell.offsets.get((topic.name, partition))
     if committed is None or committed.committed_ms < topic.metadata.created_ms:
         return NO_OFFSET

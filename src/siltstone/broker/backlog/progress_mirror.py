@@ -1,13 +1,15 @@
-"""What registered groups have committed, mirrored into the metadata, where maintenance reads it (``group_progress``).
+"""Writes what registered groups have committed into the metadata, where maintenance reads it as the groups' progress.
 
-What keeps the mirror from ever being ahead of ``__consumer_offsets``, under which data would go that nobody has read:
+The mirrored progress must never be ahead of ``__consumer_offsets``: retention would delete records that a group has not
+read. Therefore
 
-- what is mirrored was durable before;
-- a commit below what the mirror says, or may say, waits until the mirror says no more than that (``holding_back``);
-- so do offsets that are deleted, and the first commit of a group that was let go.
+- an offset is mirrored only after its commit is durable;
+- a commit that moves a group back waits until the mirror, and every write to it whose outcome is unknown, is not ahead
+  of the commit (``holding_back``);
+- deletions of offsets wait in the same way, and so does the first commit of a group that was let go.
 
-A broker that dies leaves a mirror that lags: more is kept than need be, until it is back. If the mirror cannot be
-written, only those few commits are refused; all others never wait for it.
+After a crash of the broker the mirror lags behind, and retention keeps more than it needs to until the broker is back.
+While the metadata cannot be written, only the commits that have to wait are refused; other commits never wait for it.
 """
 
 import asyncio
@@ -40,8 +42,9 @@ log = logging.getLogger(__name__)
 
 
 class ProgressMirror:
-    """``maybe``: what was to be written and may have been, until something else certainly was. ``groups`` ask it, and
-    are asked by it."""
+    """``_maybe``: progress whose write had an unknown outcome; kept until a later write is known to have succeeded.
+    ``Groups`` calls this object before offsets move back, and this object reads offsets from ``Groups``, which is
+    therefore passed as a function."""
 
     def __init__(
         self,
@@ -63,31 +66,30 @@ class ProgressMirror:
         self.writes = 0
 
     def is_waited_for(self, group: str, topic: Topic) -> bool:
-        """Of a registered group: not after it was deleted, until it comes back."""
+        """Whether retention waits for this registered group: not after it was let go, until it exists again."""
         progress = self._standing(group)
         return progress is None or progress.is_waited_for(topic.id)
 
-    # -- forward, now and then -----------------------------------------------------------------------------
+    # -- forward: mirrored from time to time ---------------------------------------------------------------
 
     async def bring_up_to_date(self) -> None:
-        """All that changed. What cannot be written now is tried again the next time."""
+        """Mirrors every group whose offsets have changed. A write that fails is retried by the next call."""
         by_group = self._registrations.by_group()
         if by_group is not self._seen:
             await self._forget_unregistered(by_group)
             self._seen = by_group
-        if (
-            self._topics.by_name(OFFSETS_TOPIC) is None
-        ):  # nobody has committed anything; to look would make it
-            return
+        if self._topics.by_name(OFFSETS_TOPIC) is None:
+            return  # no group has committed anything, and asking for its offsets would create the topic
         for group in list(by_group):
             lock = self._lock_of(group)
-            if not lock.locked():  # else somebody is at it
+            if not lock.locked():  # otherwise the group is being mirrored already
                 async with lock:
                     await self._follow(group)
             await let_others_run()
 
     def note_last_positions(self) -> None:
-        """Groups are about to close, and cannot be asked then: ``bring_up_to_date`` once more writes these."""
+        """Notes the offsets of all groups, for the last ``bring_up_to_date``: coordinators that are closing cannot be
+        asked."""
         for group, topics in self._registrations.by_group().items():
             position = position_at_once(self._groups(), group, topics)
             if not isinstance(position, ErrorCode):
@@ -106,7 +108,7 @@ class ProgressMirror:
         try:
             await self._write(group, progress)
         except SiltstoneError as trouble:
-            log.warning("the progress of group %s is not in the metadata, more is kept: %s", group, trouble)
+            log.warning("the progress of group %s was not written; retention keeps more: %s", group, trouble)
 
     async def _forget_unregistered(self, by_group: Mapping[str, tuple[Topic, ...]]) -> None:
         named = [key for key in self._metadata.image.keys if key.startswith(KEY_PREFIX)]
@@ -121,12 +123,13 @@ class ProgressMirror:
             if group not in by_group:
                 del self._locks[group]
 
-    # -- back, before it happens ---------------------------------------------------------------------------
+    # -- back: mirrored before the commit ------------------------------------------------------------------
 
     @asynccontextmanager
     async def holding_back(self, group: str, offsets: Mapping[TopicPartition, int]) -> AsyncIterator[None]:
-        """Around a commit of these offsets, or, with NO_OFFSET, around their end. Costs a dictionary read where the
-        group is not registered. Raises what writing the metadata raises, and then nothing may be committed."""
+        """Wraps a commit of these offsets; NO_OFFSET stands for a deletion. If the mirror is ahead of them, it is moved
+        back first. Costs a dictionary read if the group is not registered. Raises what the write to the metadata
+        raises; then the caller must not commit."""
         if not self._is_ahead(group, offsets):
             yield
             return
@@ -147,7 +150,8 @@ class ProgressMirror:
         )
 
     def _lowered(self, group: str, offsets: Mapping[TopicPartition, int]) -> GroupProgress:
-        """What was let go comes back with the commit: at the beginning, where nothing else is known."""
+        """The mirrored progress, moved back to ``offsets``. A group that was let go is waited for again: from the
+        beginning, except where it commits."""
         lowered = dict((self._standing(group) or GroupProgress()).offsets)
         for topic_id, partition, offset in self._by_topic_id(offsets):
             known = lowered.get(topic_id, ())
@@ -161,11 +165,11 @@ class ProgressMirror:
         )
         return [(topic.id, partition, offset) for topic, partition, offset in known if topic is not None]
 
-    # -- gone ------------------------------------------------------------------------------------------------
+    # -- deleted groups ------------------------------------------------------------------------------------
 
     async def let_go(self, group: str) -> None:
-        """It was deleted: nobody waits for it any more, until it commits again. What cannot be written now is tried
-        again."""
+        """The group was deleted: retention stops waiting for it, until it exists again. A write that fails is
+        retried by ``bring_up_to_date``."""
         if not self._registrations.topics_of(group):
             return
         self._to_let_go.add(group)
@@ -173,11 +177,11 @@ class ProgressMirror:
             await self._follow(group)
 
     def has_counted(self, group: str) -> bool:
-        """Whether it has committed something once, and was not let go."""
+        """Whether retention waits for the group because of what it has committed: it has mirrored offsets."""
         progress = self._standing(group)
         return progress is not None and bool(progress.offsets)
 
-    # -- the metadata ----------------------------------------------------------------------------------------
+    # -- the metadata --------------------------------------------------------------------------------------
 
     def _standing(self, group: str) -> GroupProgress | None:
         encoded = self._metadata.image.keys.get(key_of(group))
@@ -189,7 +193,7 @@ class ProgressMirror:
         return decoded[1]
 
     async def _write(self, group: str, progress: GroupProgress | None) -> None:
-        """Under the group's lock."""
+        """Writes the group's progress if it has changed. The caller holds the group's lock."""
         if progress is None or (progress == self._standing(group) and group not in self._maybe):
             self._to_let_go.discard(group)
             return
@@ -206,7 +210,8 @@ class ProgressMirror:
 def _progress(
     position: GroupPosition, standing: GroupProgress | None, topics: tuple[Topic, ...]
 ) -> GroupProgress | None:
-    """Of a group that is not there (any more) the last that was known stays: only DeleteGroups lets it go."""
+    """The progress to be mirrored. A group that does not exist keeps its last progress: only DeleteGroups lets a group
+    go."""
     if position.is_known:
         return GroupProgress(position.offsets)
     if standing is None:
@@ -220,7 +225,7 @@ def _decoded(encoded: bytes) -> GroupProgress:
     try:
         return decode_progress(encoded)
     except DamagedGroupProgress as damage:
-        log.warning("%s; it is written anew", damage)
+        log.warning("%s; it will be written again", damage)
         return GroupProgress()
 
 
@@ -229,7 +234,7 @@ def _let_go(topics: tuple[Topic, ...]) -> GroupProgress:
 
 
 def _furthest(progress: GroupProgress, other: GroupProgress | None) -> GroupProgress:
-    """At each place the one that is further: either may be what stands."""
+    """For each partition the larger offset, because either value may be the one in the metadata."""
     if other is None:
         return progress
     offsets = {

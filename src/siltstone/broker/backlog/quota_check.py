@@ -1,5 +1,5 @@
-"""The look at every topic with ``siltstone.backlog.quota.bytes``, once in a while and not with every append: a quota
-may be passed by what producers send in between."""
+"""Checks every topic with ``siltstone.backlog.quota.bytes``: periodically, not at every append, so a backlog may exceed
+its quota by what producers send between two checks."""
 
 import logging
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class PartitionBacklog(msgspec.Struct, frozen=True):
-    """``state``: hold, refuse, evict, or nothing (the quota is kept)."""
+    """``state`` is hold, refuse or evict; empty if the backlog is within its quota."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class QuotaCheck:
         self.backlogs: tuple[PartitionBacklog, ...] = ()
 
     async def look(self) -> None:
-        """At every partition. Where groups cannot be asked just now, what was decided before stands."""
+        """Checks every partition. If the offsets of a topic's groups are not available, its last verdicts stay."""
         found: list[PartitionBacklog] = []
         sentences: dict[PartitionKey, Sentence] = {}
         for topic in self._registrations.topics():
@@ -58,7 +58,7 @@ class QuotaCheck:
                 positions = await self._positions(topic)
                 for index in range(topic.partition_count):
                     await self._judge(topic, index, positions, found, sentences)
-        self._tell_changes(sentences)
+        self._log_changes(sentences)
         self._verdicts.pronounce(sentences)
         self.backlogs = tuple(found)
 
@@ -81,8 +81,8 @@ class QuotaCheck:
     ) -> None:
         key = (topic.id, index)
         if positions is None:
-            if (standing := self._verdicts.on(*key)) is not None:
-                sentences[key] = standing
+            if (last := self._verdicts.on(*key)) is not None:
+                sentences[key] = last
             return
         if not positions:
             return
@@ -100,21 +100,23 @@ class QuotaCheck:
         for group, target in moves.items():
             await self._mover.move(topic, group, {index: target}, {index: start}, spares_members=False)
         state = verdict.value if verdict is not None else "evict" if moves else ""
-        found.append(_told(topic, index, backlog, state))
+        found.append(_row(topic, index, backlog, state))
         await let_others_run()
 
     def _measure(self, topic: Topic, index: int) -> tuple[int, BacklogMeasure] | None:
-        """Where it begins, and what measures it. None: it was deleted meanwhile."""
+        """The start offset of the partition, and the measure of its backlogs. None if its topic was deleted."""
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
         if stream is None:
             return None
         partition = self._partitions.opened(topic.id, index)
-        if partition is None:  # nothing is on its way: all of it is in objects
+        if (
+            partition is None
+        ):  # a partition that is not open has no appends under way: all of it is in objects
             return stream.start_offset, BacklogMeasure(stream, stream.end_offset, lambda _: None)
         measure = BacklogMeasure(stream, partition.high_watermark, partition.cached_bytes)
         return max(stream.start_offset, partition.log_start_offset), measure
 
-    def _tell_changes(self, sentences: dict[PartitionKey, Sentence]) -> None:
+    def _log_changes(self, sentences: dict[PartitionKey, Sentence]) -> None:
         for topic in self._registrations.topics():
             for index in range(topic.partition_count):
                 before, after = self._verdicts.on(topic.id, index), sentences.get((topic.id, index))
@@ -130,5 +132,5 @@ class QuotaCheck:
                     log.info("%s takes records again: group %s has caught up", name, before.backlog.group)
 
 
-def _told(topic: Topic, index: int, backlog: Backlog, state: str) -> PartitionBacklog:
+def _row(topic: Topic, index: int, backlog: Backlog, state: str) -> PartitionBacklog:
     return PartitionBacklog(topic.name, index, backlog.group, backlog.size_bytes, backlog.quota_bytes, state)

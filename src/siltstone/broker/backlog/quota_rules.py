@@ -1,21 +1,21 @@
-"""What is to happen to a partition whose slowest group stays too far behind. Pure.
+"""What to do about a partition whose slowest group has a backlog over the quota, and how large a backlog is. Pure.
 
 ====================== =====================================================================
-policy                 beyond the quota
+policy                 when the backlog is larger than the quota
 ====================== =====================================================================
-producer_request_hold  produce requests wait, and are told to come again (``Verdict.HOLD``)
+producer_request_hold  produce requests wait; after a while the client is told to retry
+                       (``Verdict.HOLD``)
 producer_exception     produce requests are refused (``Verdict.REFUSE``)
-consumer_backlog_      every group with more than 90 % of the quota is moved forward to that;
-eviction               those with less stay where they are
+consumer_backlog_      every group with a backlog of more than 90 % of the quota is moved
+eviction               forward to 90 %; the others are not moved
 ====================== =====================================================================
 
 Source: Pulsar's backlog quotas (``BacklogQuota.RetentionPolicy``); R12, R13.
 
-How many bytes of a partition lie behind an offset. Pure, and from what is in memory already: nothing is read.
-
-What the tail cache holds is counted to the batch. Before that, a closed segment and a range of an object say how many
-bytes they have; within one, bytes are taken to be spread evenly over its offsets. Where key compaction has been, a
-segment still says what was appended, so there the objects count.
+``BacklogMeasure`` says how many bytes of a partition are behind an offset, from what is in memory: it reads no object.
+Batches in the tail cache are counted exactly. Before them, the bytes of closed segments and of ranges in objects are
+counted, evenly spread over their offsets. A segment's size is that of its batches as they were appended, so where key
+compaction has removed records the objects are counted instead.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,12 +26,19 @@ import msgspec
 
 from siltstone.metadata.entities import StreamMetadata
 
+EVICT_TO_PERCENT = 90
+"""Groups are moved forward to this share of the quota. If they were moved to the quota itself, the next batch would
+exceed it again."""
+
+_HOLD, _REFUSE, _EVICT = "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
+
 Piece = tuple[int, int, int]
 """Start offset, end offset, bytes."""
 
 
 class BacklogMeasure:
-    """``cached_bytes(offset)``: bytes from there to ``end_offset``, or None when some of them lie in objects only."""
+    """``cached_bytes(offset)``: bytes from ``offset`` to ``end_offset``, or None when some of them are only in
+    objects."""
 
     def __init__(
         self, stream: StreamMetadata, end_offset: int, cached_bytes: Callable[[int], int | None]
@@ -52,7 +59,7 @@ class BacklogMeasure:
         return self._from_pieces(offset) if exact is None else exact
 
     def first_offset_within(self, size_bytes: int, start_offset: int) -> int:
-        """The first from ``start_offset`` on behind which there are no more than so many bytes."""
+        """The first offset, not before ``start_offset``, that has no more than ``size_bytes`` behind it."""
         offsets = range(start_offset, self._end_offset + 1)
         return start_offset + bisect_left(offsets, -size_bytes, key=lambda offset: -self.bytes_from(offset))
 
@@ -72,7 +79,8 @@ class BacklogMeasure:
 
 
 def _committed_pieces(stream: StreamMetadata) -> Iterator[Piece]:
-    """In order, without overlap: objects where key compaction has been, then closed segments, then objects again."""
+    """The committed part of the stream in order, without overlap: objects as far as key compaction has come, then
+    closed segments, then objects again."""
     at = stream.start_offset
     clean_end = min(max(stream.cleaned_offset, at), stream.active_offset)
     ranges = [(held.start_offset, held.end_offset, held.size_bytes) for held in stream.ranges]
@@ -93,19 +101,13 @@ def _within(pieces: list[Piece], start: int, end: int) -> Iterator[Piece]:
             yield cut_first, cut_last, size_bytes * (cut_last - cut_first) // (last - first)
 
 
-EVICT_TO_PERCENT = 90
-"""Of the quota; less than all of it, or the next batch would be one too many."""
-
-_HOLD, _REFUSE, _EVICT = "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
-
-
 class Verdict(Enum):
     HOLD = "hold"
     REFUSE = "refuse"
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """Of the slowest group of a partition."""
+    """The backlog of the slowest group of a partition, and the quota for it."""
 
     group: str
     size_bytes: int
@@ -117,7 +119,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 def backlog_of(measure: BacklogMeasure, offsets: Mapping[str, int], quota_bytes: int) -> Backlog:
-    """``offsets`` of the groups that are waited for: at least one."""
+    """``offsets`` are those of all groups that retention waits for: at least one."""
     group = min(offsets, key=lambda name: (offsets[name], name))
     return Backlog(group, measure.bytes_from(offsets[group]), quota_bytes)
 
@@ -131,7 +133,7 @@ def verdict_on(backlog: Backlog, policy: str) -> Verdict | None:
 def evictions(
     measure: BacklogMeasure, offsets: Mapping[str, int], backlog: Backlog, policy: str
 ) -> dict[str, int]:
-    """Where groups are to be moved."""
+    """The groups that are to be moved forward, and to which offset."""
     if policy != _EVICT or not backlog.is_beyond:
         return {}
     target_bytes = backlog.quota_bytes * EVICT_TO_PERCENT // 100

@@ -1,7 +1,7 @@
-"""``siltstone.message.ttl.ms``: what is older counts as read by the groups that nobody is a member of.
+"""``siltstone.message.ttl.ms``: records older than this count as read by registered groups without members.
 
-Never a delete: a group's offset moves, and retention does the rest (Pulsar's message expiry). A group with members is
-left alone: it commits itself.
+No record is deleted here: the group's offset moves forward, and retention may then delete the records (Pulsar's message
+expiry). A group with members is not moved, because its members commit.
 """
 
 import logging
@@ -43,14 +43,17 @@ class TimeToLive:
         self.records_expired = 0
 
     async def look(self) -> None:
-        """What is wrong with one topic costs the others nothing."""
+        """Checks every topic with a time to live. A topic that fails is checked again the next time, and does not
+        stop the others."""
         for topic in self._registrations.topics():
             if topic.config.message_ttl_ms < 0:
                 continue
             try:
                 await self._look_at(topic)
             except SiltstoneError as trouble:
-                log.warning("the time to live of topic %s is looked at again later: %s", topic.name, trouble)
+                log.warning(
+                    "siltstone.message.ttl.ms of topic %s will be checked again: %s", topic.name, trouble
+                )
 
     async def _look_at(self, topic: Topic) -> None:
         behind = await self._behind(topic)
@@ -75,7 +78,7 @@ class TimeToLive:
                 )
 
     async def _behind(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Of groups without members the offsets that are not at the end."""
+        """For each group without members, its offsets in the partitions where it has a backlog."""
         behind: dict[str, dict[int, int]] = {}
         spans = [self._span(topic, index) for index in range(topic.partition_count)]
         for group in self._mover.waited_for(topic):
@@ -89,7 +92,7 @@ class TimeToLive:
         return {group: offsets for group, offsets in behind.items() if offsets}
 
     def _span(self, topic: Topic, index: int) -> tuple[int, int]:
-        """Where the partition begins and ends."""
+        """The start offset and the end offset of the partition."""
         partition = self._partitions.opened(topic.id, index)
         if partition is not None:
             return partition.log_start_offset, partition.high_watermark
@@ -97,7 +100,8 @@ class TimeToLive:
         return (0, 0) if stream is None else (stream.start_offset, stream.end_offset)
 
     async def _first_not_older(self, partition: Partition, oldest_ms: int) -> int:
-        """The end, as it was before the look, when all is older: what comes meanwhile is not."""
+        """The first offset whose record is not older. If all records are older: the high watermark before the lookup,
+        as records that are appended during it are younger."""
         end_offset = partition.high_watermark
         found = await offset_for_time(partition, oldest_ms, self._record_calls)
         return end_offset if found is None else found.offset

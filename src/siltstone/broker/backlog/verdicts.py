@@ -1,4 +1,5 @@
-"""Which partitions take no records just now because a group is too far behind: what Produce asks, and waits for."""
+"""The partitions that take no records because a group's backlog is over its quota. Produce asks before it appends, and
+waits while a partition is held."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -16,22 +17,24 @@ PartitionKey = tuple[str, int]
 
 
 class BacklogQuotaExceeded(InvalidRequest):
-    """The topic's policy is to refuse records while a group is too far behind."""
+    """A group's backlog is over its quota, and the topic's policy is to refuse records then."""
 
     def __init__(self, backlog: Backlog) -> None:
         super().__init__(
             f"{size_words(backlog.size_bytes)} wait for group {backlog.group}, more than siltstone.backlog.quota.bytes "
-            f"({backlog.quota_bytes}): let it catch up, delete it, or raise the quota"
+            f"({backlog.quota_bytes}): let the group catch up, delete the group, or raise the quota"
         )
 
 
 class Sentence(msgspec.Struct, frozen=True):
+    """The verdict on a partition, and the backlog that is the reason for it."""
+
     verdict: Verdict
     backlog: Backlog
 
 
 class QuotaVerdicts:
-    """Written by ``quota_check``. ``held_bytes``: records that wait here."""
+    """Written by ``quota_check``. ``held_bytes`` is the size of the produce requests that wait here."""
 
     def __init__(self) -> None:
         self._sentences: Mapping[PartitionKey, Sentence] = {}
@@ -40,7 +43,7 @@ class QuotaVerdicts:
         self.held_bytes = 0
 
     def pronounce(self, sentences: Mapping[PartitionKey, Sentence]) -> None:
-        """All there are now. Who waits looks whether his are among them."""
+        """Replaces all sentences, and wakes every request that waits, to check its partitions again."""
         self._sentences = sentences
         waiting, self._waiting = self._waiting, set()
         for changed in waiting:
@@ -51,7 +54,7 @@ class QuotaVerdicts:
         return bool(self._sentences)
 
     def end_waits(self) -> None:
-        """The node closes: who waits is told to come again, and nobody waits any more."""
+        """The node is closing: requests that wait are answered, and later ones do not wait."""
         self._is_ending = True
         self.pronounce(self._sentences)
 
@@ -71,7 +74,8 @@ class QuotaVerdicts:
     async def wait_while_held(
         self, keys: Collection[PartitionKey], size_bytes: int, duration_ms: float, clock: Clock
     ) -> None:
-        """Until none of them is held any more, or for so long; not at all when too many bytes wait already."""
+        """Returns when none of the partitions is held, or the time has passed. Returns at once when too many bytes wait
+        already."""
         if self._is_ending or self.held_bytes + size_bytes > HELD_PRODUCE_BYTES_MAX:
             return
         deadline_ms = clock.monotonic_ms() + duration_ms

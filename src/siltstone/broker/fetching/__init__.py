@@ -1,1 +1,6 @@
-"""What a fetch asks for, how it is gathered, and how long it waits."""
+"""What Fetch does between request and response.
+
+``wanted`` is one partition of a request and what was found in it; ``gathering`` looks once at all partitions of a
+request; ``long_poll`` looks again until there is enough or the time is up; ``sessions`` remembers, for each client,
+which partitions it fetches and what it was sent (KIP-227).
+"""

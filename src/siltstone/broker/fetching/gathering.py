@@ -1,9 +1,9 @@
-"""Gathering what a fetch asks for, within its byte limits.
+"""Collects the batches of a fetch from its partitions, within the byte limits.
 
-Partitions are looked at in the client's order. The first batch found is given whole even if it is larger than every
-limit (KIP-74), so that a consumer always gets on; others only where they fit. What lies in the tail cache is taken at
-once, without a task; what lies in objects is read for several partitions side by side, and dropped again where the
-limit was reached before it.
+Partitions are read in the client's order. The first batch that is found is returned whole even if it is larger than
+every limit (KIP-74), so that a consumer always makes progress; others are returned only if they fit. Batches in the
+tail cache are taken at once, without a task. Batches in objects are read for several partitions at the same time, and
+dropped again where earlier partitions have reached the limit.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Batches: TypeAlias = Sequence[RecordBatch]
 
 
 class Gathering:
-    """One look at all partitions of a fetch."""
+    """One pass over all partitions of a fetch."""
 
     def __init__(self, partitions: Partitions, bytes_max: int) -> None:
         self._partitions = partitions
@@ -33,7 +33,7 @@ class Gathering:
         self._has_data = False
 
     async def gather(self, wanted: Sequence[WantedPartition]) -> list[FoundPartition]:
-        """A row for each, in their order."""
+        """A row for each partition, in their order."""
         opened = await self._opened(wanted)
         found: list[FoundPartition] = []
         while (position := len(found)) < len(wanted):
@@ -48,7 +48,8 @@ class Gathering:
     # -- opening -----------------------------------------------------------------------------------------
 
     async def _opened(self, wanted: Sequence[WantedPartition]) -> list[Opened]:
-        """Those that are closed are opened together."""
+        """Each partition, or the error if it cannot be opened. Partitions that are not open yet are opened at the same
+        time."""
         found = [self._opened_before(one) for one in wanted]
         closed = [position for position, partition in enumerate(found) if partition is None]
         if closed:
@@ -77,7 +78,7 @@ class Gathering:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _found_at_once(self, wanted: WantedPartition, partition: Opened) -> FoundPartition | None:
-        """None: it has to be read from objects."""
+        """The row of a partition that needs no read from objects; None if it needs one."""
         row = _checked(wanted, partition)
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return row
@@ -87,13 +88,14 @@ class Gathering:
     async def _read_side_by_side(
         self, group: Sequence[WantedPartition], opened: Sequence[Opened]
     ) -> list[FoundPartition]:
-        """The first rows of the group."""
+        """Rows of the first partitions of ``group``: of as many as may be read at once."""
         rows = self._within_memory([_checked(*each) for each in zip(group, opened, strict=True)])
         reads = await asyncio.gather(*(self._read(*each) for each in zip(rows, opened, strict=False)))
         return [self._taken(*each) for each in zip(rows, opened, reads, strict=False)]
 
     def _within_memory(self, rows: list[FoundPartition]) -> list[FoundPartition]:
-        """As many as may be read at once: no more than what is left, each by its own limit."""
+        """The first of ``rows``: as many as may be read at once, so that their limits together are within what is
+        left."""
         bytes_left = self._bytes_left
         for count, row in enumerate(rows):
             if self._is_to_be_read(row):
@@ -114,14 +116,14 @@ class Gathering:
     def _taken(
         self, row: FoundPartition, partition: Opened, read: Batches | SiltstoneError
     ) -> FoundPartition:
-        if isinstance(read, OffsetBeyondEnds):  # trimmed meanwhile
+        if isinstance(read, OffsetBeyondEnds):  # trimmed during the read
             return _checked(row.wanted, partition)
         if isinstance(read, SiltstoneError):
             return FoundPartition(row.wanted, error_code(read))
         return self._within_limits(row, read)
 
     def _is_to_be_read(self, row: FoundPartition) -> bool:
-        """Not when there is nothing, or no room for more, or a check has failed."""
+        """False when a check has failed, when there is no record to read, and when there is no room for more."""
         if row.ends_the_wait or row.wanted.fetch_offset >= row.high_watermark:
             return False
         return self._bytes_left > 0 or not self._has_data
@@ -130,7 +132,8 @@ class Gathering:
         return min(wanted.bytes_max, self._bytes_left)
 
     def _within_limits(self, row: FoundPartition, read: Batches) -> FoundPartition:
-        """What was confirmed while it was read may be in it: then the high watermark told is not below it."""
+        """``row`` with the batches that fit. They may have become durable during the read; then the high watermark of
+        the row is raised to their end."""
         bytes_max = self._bytes_max(row.wanted)
         taken: list[RecordBatch] = []
         size_bytes = 0

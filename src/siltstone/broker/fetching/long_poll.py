@@ -1,8 +1,7 @@
-"""A fetch from beginning to end: gather, and gather again when there is news, until there is enough or no time left
-(item 28): woken by the append that satisfies it, never by a poll.
+"""Long polling (item 28): gathers batches, and gathers again after appends, until there is enough or the time is up.
 
-Waiting until partitions have so many bytes more: one future, and a callback at each of them; until nobody waits any
-more, because the broker closes.
+A fetch that waits is woken by the append that completes what it waits for, not by a timer that looks again and again:
+``NewsWatch`` has one future, and a callback at each partition. ``OpenWaits`` ends all waits when the broker closes.
 """
 
 import asyncio
@@ -17,7 +16,8 @@ from siltstone.runtime.clock import Clock
 
 
 class NewsWatch:
-    """Over many partitions at once. ``bytes_missing``: what has to become readable before it is worth looking again."""
+    """``news`` is set when ``bytes_missing`` bytes more have become readable in the watched partitions together, or one
+    of them was trimmed or closed."""
 
     def __init__(self, bytes_missing: int) -> None:
         self._bytes_missing = bytes_missing
@@ -49,11 +49,11 @@ class NewsWatch:
     def end(self) -> None:
         for partition, changed in self._watched:
             partition.unwatch(changed)
-        self._watched.clear()  # it and the callbacks hold each other
+        self._watched.clear()  # the list and the callbacks refer to each other
 
 
 class OpenWaits:
-    """The waits under way of a broker. After ``end`` there are none: who waits is rung, and nobody waits again."""
+    """The fetches of a broker that wait. ``end`` wakes all of them; after it, ``wait_for_news`` returns at once."""
 
     def __init__(self) -> None:
         self._watches: set[NewsWatch] = set()
@@ -62,8 +62,8 @@ class OpenWaits:
     async def wait_for_news(
         self, partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
     ) -> None:
-        """Until that many bytes became readable, a partition was trimmed or closed, the time has passed, or all waits
-        are over."""
+        """Returns when ``bytes_missing`` bytes more are readable, a partition was trimmed or closed, the time has
+        passed, or all waits are over."""
         if self.are_over:
             return
         watch = NewsWatch(bytes_missing)
@@ -94,8 +94,8 @@ async def long_poll(
     bytes_max: int,
     wait_ms_max: int,
 ) -> list[FoundPartition]:
-    """One row for each wanted partition, in their order. At once when one has an error, or none is wanted. More than
-    ``bytes_max`` is not waited for, and nothing is when ``waits`` are over."""
+    """One row for each wanted partition, in their order. Returns at once when a row has an error, when no partition is
+    wanted, and when ``waits`` are over. Never waits for more than ``bytes_max`` bytes."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
     bytes_enough = min(bytes_min, bytes_max)
     while True:
@@ -118,8 +118,8 @@ def _opened(partitions: Partitions, wanted: WantedPartition) -> Partition | None
 def _are_as_found(
     opened: Sequence[Partition | None], found: Sequence[FoundPartition]
 ) -> TypeGuard[Sequence[Partition]]:
-    """False when something was appended, trimmed or deleted while other partitions were being read: nobody would ring
-    for it again."""
+    """Whether the partitions are as the rows say. False when one was appended to, trimmed or deleted while others were
+    being read: a watch that begins now would miss that."""
     return all(
         partition is not None
         and not partition.is_closed

@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): what a consumer fetches is remembered, and only changes go over the wire. Pure.
+"""Fetch sessions (KIP-227): the broker remembers what a consumer fetches, and requests carry only changes. Pure.
 
     session id  epoch   the client
-    0           0       asks for everything and for a session
-    0           -1      asks for everything and for none
-    n           -1      ends session n and asks for everything
+    0           0       fetches everything and asks for a session
+    0           -1      fetches everything without a session
+    n           -1      ends session n and fetches everything
     n           0       ends session n and begins a new one
-    n           e > 0   asks for session n with the changes it names; e counts its requests
+    n           e > 0   fetches what is in session n after the changes it names; e counts its requests
 
-A request that is not the next one is refused, and the client begins again with a full one. A session that a change
-leaves without partitions ends.
+A request whose epoch is not the next one is refused; the client then begins a new session with a full request. A
+session ends when a change leaves it without partitions.
 """
 
 from collections import OrderedDict
@@ -34,7 +34,7 @@ PartitionKey = tuple[str, bytes, int]
 
 
 class SessionRefused(Stale):
-    """The client begins a new session."""
+    """The request does not fit its session. The client begins a new one."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(f"fetch session refused: {code.name}; begin a new one")
@@ -42,7 +42,7 @@ class SessionRefused(Stale):
 
 
 class AskedPartition(msgspec.Struct, frozen=True):
-    """What the client said of a partition last."""
+    """A partition as the client named it last."""
 
     key: PartitionKey
     fetch_offset: int
@@ -53,14 +53,14 @@ class AskedPartition(msgspec.Struct, frozen=True):
 
 
 class SentState(msgspec.Struct, frozen=True):
-    """What the client was told of a partition last."""
+    """The offsets of a partition that the client was sent last."""
 
     high_watermark: int
     log_start_offset: int
 
 
 class FetchSession:
-    """``uses_topic_ids``: all its keys do, or all have names."""
+    """``uses_topic_ids``: all keys of the session have topic ids; otherwise all have topic names."""
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: float) -> None:
         self.session_id = session_id
@@ -78,8 +78,8 @@ class FetchSession:
             self._sent.pop(key, None)
 
     def is_news(self, key: PartitionKey, state: SentState, *, has_data: bool) -> bool:
-        """Whether the client has to hear of it; it then goes to the end of the queue if it had data, so that others
-        have their turn."""
+        """Whether the partition belongs in the response. One with data moves to the end of the session's order, so
+        that the next response begins with others."""
         if key not in self.partitions:
             return True  # a later request has changed the session while this one waited
         changed = self._sent.get(key) != state
@@ -89,19 +89,20 @@ class FetchSession:
         return changed or has_data
 
     def forget_state(self, key: PartitionKey) -> None:
-        """After an error: whatever comes next is news."""
+        """After an error the next response is to have the partition, whatever its state."""
         self._sent.pop(key, None)
 
 
 class FetchSessions:
-    """Bounded by their number and by the partitions in all of them, whose names are those of topics that can be."""
+    """The sessions of a broker. They are bounded by their number, by the number of partitions in all of them, and by
+    the length of topic names."""
 
     def __init__(self, sessions_max: int, partitions_max: int = FETCH_SESSION_PARTITIONS_MAX) -> None:
         self._sessions_max = sessions_max
         self._partitions_max = partitions_max
         self._partition_count = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """The one used longest ago first."""
+        """The least recently used session is first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -127,7 +128,8 @@ class FetchSessions:
     def change(
         self, session: FetchSession, asked: Sequence[AskedPartition], forgotten: Iterable[PartitionKey]
     ) -> None:
-        """Raises SessionRefused when it would hold too much; it has ended then. One that holds nothing ends too."""
+        """Ends the session when it is left without partitions, and when it would hold too much; then raises
+        SessionRefused."""
         before = len(session.partitions)
         session.change(asked, forgotten)
         self._partition_count += len(session.partitions) - before
@@ -145,7 +147,7 @@ class FetchSessions:
     def begin(
         self, new_id: int, asked: Sequence[AskedPartition], uses_topic_ids: bool, now_ms: float
     ) -> FetchSession | None:
-        """None when there is no room: the client goes on without, and is served all the same."""
+        """A new session. None when there is no room: the client then fetches without a session."""
         if not asked or new_id in self._sessions or not _can_be_kept(asked):
             return None
         if not self._has_room_for(len(asked), now_ms):
@@ -156,7 +158,7 @@ class FetchSessions:
         return session
 
     def _has_room_for(self, partitions: int, now_ms: float) -> bool:
-        """Those idle for long make room, but not for one that would not fit alone."""
+        """Ends sessions that were idle for long until the new one fits; none if the new one would not fit alone."""
         if partitions > self._partitions_max:
             return False
         while (

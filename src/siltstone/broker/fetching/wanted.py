@@ -1,7 +1,5 @@
-"""One partition as a fetch asks for it, and what was found there.
-
-What can be wrong with one partition of a fetch before anything is read (items 13, 19 and 27).
-"""
+"""One partition of a fetch: what the client wants of it, what was found, and what is checked before anything is read
+(items 13, 19 and 27)."""
 
 import msgspec
 
@@ -13,7 +11,7 @@ from siltstone.model.buffers import Buffer
 
 
 class WantedPartition(msgspec.Struct, frozen=True):
-    """``topic`` is None when there is none of that name or id. Epochs are -1 when the client does not check."""
+    """``topic`` is None when no topic has the name or id. Epochs are -1 when the client leaves them unchecked."""
 
     topic: Topic | None
     topic_name: str
@@ -27,7 +25,7 @@ class WantedPartition(msgspec.Struct, frozen=True):
 
 
 class FoundPartition(msgspec.Struct, frozen=True):
-    """``batches`` are whole record batches, ``size_bytes`` theirs together. Offsets are -1 where they are not known."""
+    """``batches`` are whole record batches and ``size_bytes`` is their size together. Unknown offsets are -1."""
 
     wanted: WantedPartition
     error: ErrorCode = ErrorCode.NONE
@@ -40,15 +38,15 @@ class FoundPartition(msgspec.Struct, frozen=True):
 
     @property
     def ends_the_wait(self) -> bool:
-        """Something the client has to hear of at once."""
+        """Whether the row has an error or a diverging epoch, which the client has to learn at once."""
         return self.error is not ErrorCode.NONE or self.diverging is not None
 
 
 def check_partition(wanted: WantedPartition, partition: Partition) -> FoundPartition:
-    """Its state, without batches; or what is wrong.
+    """A row with the partition's offsets and without batches, or with an error.
 
-    Who tells the epoch of what it has read last (KIP-595; replicas do) hears where that epoch ended, if it ended before
-    what is asked for.
+    A client may send the leader epoch of the last record that it has read (KIP-595; replicas do). If that epoch ended
+    before the offset that is asked for, the row says where (``diverging``).
     """
     epoch = partition.leader_epoch
     error = leader_epoch_error(partition, wanted.current_leader_epoch)
@@ -67,7 +65,7 @@ def check_partition(wanted: WantedPartition, partition: Partition) -> FoundParti
 
 
 def leader_epoch_error(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """What the client believes of the leader epoch; -1: it does not check."""
+    """Compares the leader epoch that the client believes to be current with the real one. -1 is not checked."""
     if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
         return ErrorCode.NONE
     if current_leader_epoch < partition.leader_epoch:
@@ -76,7 +74,7 @@ def leader_epoch_error(partition: Partition, current_leader_epoch: int) -> Error
 
 
 def offset_error(partition: Partition, offset: int) -> ErrorCode:
-    """The log's end is within range: nothing there, yet."""
+    """The high watermark is in range: no record has that offset yet."""
     if partition.log_start_offset <= offset <= partition.high_watermark:
         return ErrorCode.NONE
     return ErrorCode.OFFSET_OUT_OF_RANGE

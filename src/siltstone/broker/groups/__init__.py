@@ -1,5 +1,12 @@
-"""Consumer groups, the classic protocol: who is a member, who has which partitions, how far each group has read.
+"""Consumer groups, in the classic protocol: membership, the assignment of partitions, committed offsets.
 
-Start with ``rules.states`` (the table), then ``rules`` (decisions, pure), ``offsets_log`` (what is written down),
-``coordinator`` (what performs decisions), ``groups`` (all coordinators of this node), ``apis`` (Kafka's requests).
+A *group* has *members*, a *generation* and committed offsets. A *rebalance* has a *join phase*, in which every member
+sends JoinGroup, and a *sync phase*, in which the leader's assignment reaches the members by SyncGroup. A *known
+group* is a group in the memory of its *coordinator*, of which there is one for each partition of
+``__consumer_offsets``; the partition is the coordinator's log.
+
+A request goes from ``apis`` to ``groups`` (all coordinators of this node), ``coordinator`` (one of them) and
+``known_groups``, which asks ``rules`` for a decision and performs it: records go to the log through ``log_writer`` in
+the formats of ``offsets_log``, timers into ``timers``, answers to the client when the records are durable.
+``loading`` reads the groups from the log. Start with ``rules.states``, the table of all this.
 """

@@ -4,18 +4,14 @@
 
     LOADING ──loaded──▶ ACTIVE ──an append failed, or a bug──▶ LOADING (reads the log again)
        │                   └──close──▶ CLOSED
-       └──damaged log──▶ DAMAGED
+       └──damaged log──▶ DAMAGED ◀──a bug in a background task── LOADING, ACTIVE
 
-While it is active, requests are decided as they come (``cells``), and answered when what was decided is durable
-(``log_writer``). What is in memory is a function of the log but for rebalances under way, so whatever goes wrong,
-reading the log again is safe: to members it looks like a rebalance at worst, and no offset that was acknowledged is
-lost.
+While the coordinator is active, ``known_groups`` decides requests as they arrive, and ``log_writer`` sends each
+answer when the records of its decision are durable. Except for rebalances that are in progress, memory holds only
+what the log holds. So after any failure the coordinator may read the log again (``loading``): members see a rebalance
+at worst, and no acknowledged offset is lost.
 
-The live state written anew at the log's end, so that what lies before it can go.
-
-It is written a thousand records at a time while everything goes on, and is right all the same: a key's record here
-holds what the key holds when it is written; whatever changes later comes later in the log; what was removed before
-has its tombstone after ``start`` or, removed before that, no record at all.
+When the log has grown long, ``write_checkpoint`` writes the live state again at its end and trims what is before it.
 """
 
 import asyncio
@@ -27,15 +23,12 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from siltstone.broker.groups.environment import GroupEnvironment
-from siltstone.broker.groups.known_groups import KnownGroup, KnownGroups, OffsetExpiry
+from siltstone.broker.groups.known_groups import GroupEnvironment, KnownGroup, KnownGroups, OffsetExpiry
 from siltstone.broker.groups.loading import Replay, replay
 from siltstone.broker.groups.log_writer import LogWriter
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.offsets_log.record import EncodedRecord, encode_record
+from siltstone.broker.groups.offsets_log.record import CommittedOffset, EncodedRecord, encode_record
 from siltstone.broker.groups.ports import GroupLog, GroupLogs
-from siltstone.broker.groups.rules.actions import Answer
-from siltstone.broker.groups.rules.requests import ForgetOffsets, GroupTimer, Request
+from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.limits import (
@@ -47,47 +40,15 @@ from siltstone.model.limits import (
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
+MakeRequest: TypeAlias = Callable[[KnownGroup | None], Request | ErrorCode]
+"""Makes a request from the known group, None when the group is not known; or refuses."""
+
 RECORDS_PER_STEP = 1_000
-"""A few milliseconds of the event loop, and as many records of memory."""
-
-
-async def write_checkpoint(cells: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog) -> bool:
-    """``cells`` change while it runs. False: an append failed, and nothing was trimmed. Raises what trimming raises."""
-    start_offset = log.next_offset
-    step: list[EncodedRecord] = []
-    for record in _live_records(cells):
-        step.append(record)
-        if len(step) == RECORDS_PER_STEP:
-            writer.add(step)
-            step = []
-            if await writer.flushed() is not True:
-                return False
-    writer.add(step)
-    if await writer.flushed() is not True:
-        return False
-    await log.trim_before(start_offset)
-    return True
-
-
-def _live_records(cells: Mapping[str, KnownGroup]) -> Iterator[EncodedRecord]:
-    """Each as it is when it is asked for."""
-    for group_id in list(cells):
-        cell = cells.get(group_id)
-        if cell is None:
-            continue
-        group = cell.record_of_group()
-        if group is not None:
-            yield encode_record(group)
-        for topic_partition in list(cell.offsets):
-            offset = cell.record_of_offset(topic_partition)
-            if offset is not None:
-                yield encode_record(offset)
-
+"""A step of a checkpoint takes a few milliseconds of the event loop, and the memory of as many records."""
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-MakeRequest: TypeAlias = Callable[[KnownGroup | None], Request | ErrorCode]
 
 
 class Phase(Enum):
@@ -105,7 +66,7 @@ REFUSALS = {
 
 
 class CoordinatorStatistics(msgspec.Struct, frozen=True):
-    """``log_records``: what loading would read; ``live_records``: what it would keep."""
+    """``log_records``: the records that loading would read; ``live_records``: those of them that still count."""
 
     partition: int
     phase: str
@@ -138,7 +99,7 @@ class GroupCoordinator:
         self._tasks.start("load", self._load())
 
     async def loaded(self) -> None:
-        """Waits a while."""
+        """Waits until the groups are loaded, at most GROUP_LOAD_WAIT_MS."""
         if self._phase is not Phase.LOADING:
             return
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -149,41 +110,39 @@ class GroupCoordinator:
 
     # -- ask ---------------------------------------------------------------------------------------------
 
-    def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
-        """Raises InvalidRequest when a text in it is too long to be written down."""
-        return self.ask_about(group_id, lambda _: request)
-
-    def ask_about(self, group_id: str, make: MakeRequest) -> "asyncio.Future[Answer]":
-        """A request that depends on what is known of the group (None: nothing). Raises as ``ask``."""
+    def ask(self, group_id: str, asked: Request | MakeRequest) -> "asyncio.Future[Answer]":
+        """Raises InvalidRequest when a text of the request is too long for a record."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if self._groups is None:
             answer.set_result(REFUSALS[self._phase])
             return answer
-        request = make(self._groups.cells.get(group_id))
+        request = asked(self._groups.by_id.get(group_id)) if callable(asked) else asked
         if isinstance(request, ErrorCode):
             self._groups.writer.give(group_id, answer, request)
         else:
             self._groups.ask(group_id, request, answer)
-            self._write_anew_if_long()
+            self._checkpoint_if_long()
         return answer
 
     def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> "asyncio.Future[T | ErrorCode]":
-        """``take`` is called at once; what it returns is given when what it saw is durable."""
+        """``take`` is called at once with the known group; the future gets its result when the state it saw is
+        durable."""
         answer: asyncio.Future[T | ErrorCode] = asyncio.get_running_loop().create_future()
         if self._groups is None:
             answer.set_result(REFUSALS[self._phase])
         else:
-            self._groups.writer.give(group_id, answer, take(self._groups.cells.get(group_id)))
+            self._groups.writer.give(group_id, answer, take(self._groups.by_id.get(group_id)))
         return answer
 
     def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
-        """Of every group, as it is now, durable or not."""
+        """Calls ``take`` with every group, in its present state, which need not be durable yet."""
         if self._groups is None:
             return REFUSALS[self._phase]
-        return [take(cell) for cell in self._groups.cells.values()]
+        return [take(known) for known in self._groups.by_id.values()]
 
     async def forget_topic(self, topic: str) -> None:
-        """Its offsets in all groups. Returns when that is durable, or noted until the groups are loaded."""
+        """Deletes the offsets of a deleted topic in all groups. Returns when that is durable; while the groups are
+        being loaded it returns at once, and the offsets are deleted after loading."""
         if self._groups is None:
             self._topics_to_forget.add(topic)
             return
@@ -205,8 +164,8 @@ class GroupCoordinator:
         )
 
     def end_waits(self) -> None:
-        """Every request is told NOT_COORDINATOR, but for those that are being written down: they are answered when that
-        is done."""
+        """Answers every waiting and every later request with NOT_COORDINATOR, except those whose records are being
+        written: they are answered when their records are durable."""
         groups, self._groups = self._groups, None
         self._enter(Phase.CLOSED)
         if self._expiry is not None:
@@ -216,7 +175,7 @@ class GroupCoordinator:
             groups.close()
 
     async def close(self) -> None:
-        """Waits a while for what is under way. Afterwards every request is told NOT_COORDINATOR."""
+        """Ends all waits, and gives appends in progress GROUP_CLOSE_WAIT_MS to complete."""
         self.end_waits()
         if self._last_writer is not None:
             await _flushed_or_late(self._last_writer, self._environment.clock)
@@ -231,11 +190,17 @@ class GroupCoordinator:
                 group_log = await self._logs.open(self._partition)
                 self._begin(group_log, await replay(group_log))
             except CorruptData as damage:
-                log.error("__consumer_offsets-%d cannot be read: %s", self._partition, damage)
+                log.error(
+                    "__consumer_offsets-%d cannot be read, its groups are not available: %s",
+                    self._partition,
+                    damage,
+                )
                 self._enter(Phase.DAMAGED)
             except SiltstoneError as trouble:
                 log.warning(
-                    "__consumer_offsets-%d could not be loaded, trying again: %s", self._partition, trouble
+                    "groups of __consumer_offsets-%d could not be loaded, will retry: %s",
+                    self._partition,
+                    trouble,
                 )
                 await self._environment.clock.sleep_ms(backoff_ms)
                 backoff_ms = min(2 * backoff_ms, GROUP_LOAD_BACKOFF_MS_MAX)
@@ -247,19 +212,19 @@ class GroupCoordinator:
             return
         writer = LogWriter(group_log, self._tasks, self._fail)
         self._log, self._log_records_before = group_log, loaded.records_read
-        self._groups = KnownGroups(loaded.cells, writer, self._environment, self._ring)
+        self._groups = KnownGroups(loaded.groups, writer, self._environment, self._ring)
         self._expiry = OffsetExpiry(self._groups, self._environment, self._fail)
         self._expiry.start()
         self._is_checkpointing = False
         self._loads += 1
-        _forget(self._groups, self._is_of_a_topic_that_went)
+        _forget(self._groups, self._belongs_to_deleted_topic)
         self._topics_to_forget.clear()
         self._enter(Phase.ACTIVE)
-        self._write_anew_if_long()
+        self._checkpoint_if_long()
 
-    def _is_of_a_topic_that_went(self, name: str, committed: CommittedOffset) -> bool:
-        """Whoever deleted the topic may not have lived to have its offsets forgotten. A new one of the name is told by
-        the time it was created: nobody has read it before."""
+    def _belongs_to_deleted_topic(self, name: str, committed: CommittedOffset) -> bool:
+        """A broker may have crashed after deleting the topic and before deleting its offsets. An offset committed
+        before the current topic of that name was created therefore belongs to the old topic."""
         topic = self._environment.topics.by_name(name)
         return topic is None or committed.committed_ms < topic.created_ms or name in self._topics_to_forget
 
@@ -270,11 +235,13 @@ class GroupCoordinator:
         self._waiting_for_load.clear()
 
     def _fail(self, failure: Exception) -> None:
-        """Nobody is told anything that the log does not say: what is in memory goes, and is read again."""
+        """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
         groups, self._groups = self._groups, None
         if groups is None:
             return
-        log.warning("__consumer_offsets-%d is read again: %r", self._partition, failure)
+        log.warning(
+            "groups of __consumer_offsets-%d are loaded again after a failure: %r", self._partition, failure
+        )
         assert self._expiry is not None
         self._expiry.stop()
         groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -282,7 +249,7 @@ class GroupCoordinator:
         self.start()
 
     def _task_failed(self, failure: BaseException) -> None:
-        """A bug: nothing is certain, and trying again would not help."""
+        """Only a bug ends a task: the state in memory is not certain, and loading again may meet the same bug."""
         self._enter(Phase.DAMAGED)
         groups, self._groups = self._groups, None
         if groups is not None:
@@ -293,34 +260,38 @@ class GroupCoordinator:
         try:
             self._groups.rang(group_id, timer)
         except Exception as bug:
-            log.exception("a timer of group %r", group_id)
+            log.exception("a timer of group %r failed", group_id)
             self._fail(bug)
 
-    # -- write anew --------------------------------------------------------------------------------------
+    # -- checkpoint --------------------------------------------------------------------------------------
 
     @property
     def _log_records(self) -> int:
         return 0 if self._groups is None else self._log_records_before + self._groups.writer.records_added
 
-    def _write_anew_if_long(self) -> None:
+    def _checkpoint_if_long(self) -> None:
         assert self._groups is not None
         settings = self._environment.settings
         live_records = self._groups.live_records
         limit = max(settings.checkpoint_records_min, settings.checkpoint_live_factor * live_records)
         if self._log_records > limit and not self._is_checkpointing:
             self._is_checkpointing = True
-            self._tasks.start("checkpoint", self._write_anew())
+            self._tasks.start("checkpoint", self._checkpoint())
 
-    async def _write_anew(self) -> None:
+    async def _checkpoint(self) -> None:
         groups, group_log = self._groups, self._log
         if groups is None or group_log is None:
             return
         records_before = groups.writer.records_added
         try:
-            is_done = await write_checkpoint(groups.cells, groups.writer, group_log)
+            is_done = await write_checkpoint(groups.by_id, groups.writer, group_log)
         except SiltstoneError as trouble:
-            log.warning("__consumer_offsets-%d could not be trimmed: %s", self._partition, trouble)
-            is_done = True  # once more when as much has been written again
+            log.warning(
+                "__consumer_offsets-%d could not be trimmed, its log stays longer: %s",
+                self._partition,
+                trouble,
+            )
+            is_done = True  # the next checkpoint, after as many new records, trims this part too
         if is_done and groups is self._groups:
             self._log_records_before = -records_before
             self._is_checkpointing = False
@@ -328,10 +299,10 @@ class GroupCoordinator:
 
 
 def _forget(groups: KnownGroups, is_over: Callable[[str, CommittedOffset], bool]) -> None:
-    for group_id, cell in list(groups.cells.items()):
-        offsets = tuple(key for key, committed in cell.offsets.items() if is_over(key[0], committed))
+    for group_id, known in list(groups.by_id.items()):
+        offsets = tuple(key for key, committed in known.offsets.items() if is_over(key[0], committed))
         if offsets:
-            groups.tell(group_id, ForgetOffsets(offsets))
+            groups.perform(group_id, ForgetOffsets(offsets))
 
 
 async def _flushed_or_late(writer: LogWriter, clock: Clock) -> None:
@@ -352,3 +323,42 @@ def _resolved_after(future: "asyncio.Future[None]", duration_ms: int, clock: Clo
 def _resolve(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog) -> bool:
+    """Writes the live state again at the end of the log, and trims the log before it. False: an append failed, and
+    nothing was trimmed. Raises what trimming raises.
+
+    Requests go on meanwhile and change ``groups``, and the log is right all the same: each record here holds the
+    value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
+    tombstone after the start of the checkpoint or, if it was removed before, no record in it.
+    """
+    start_offset = log.next_offset
+    step: list[EncodedRecord] = []
+    for record in _live_records(groups):
+        step.append(record)
+        if len(step) == RECORDS_PER_STEP:
+            writer.add(step)
+            step = []
+            if await writer.flushed() is not True:
+                return False
+    writer.add(step)
+    if await writer.flushed() is not True:
+        return False
+    await log.trim_before(start_offset)
+    return True
+
+
+def _live_records(groups: Mapping[str, KnownGroup]) -> Iterator[EncodedRecord]:
+    """Yields each record as it is at that moment; ``groups`` may change between two records."""
+    for group_id in list(groups):
+        known = groups.get(group_id)
+        if known is None:
+            continue
+        group = known.record_of_group()
+        if group is not None:
+            yield encode_record(group)
+        for topic_partition in list(known.offsets):
+            offset = known.record_of_offset(topic_partition)
+            if offset is not None:
+                yield encode_record(offset)

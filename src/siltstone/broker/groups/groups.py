@@ -1,6 +1,8 @@
-"""All consumer groups of this node: each group's coordinator, found by Kafka's rule.
+"""All consumer groups of this node. Each belongs to the coordinator of one partition of ``__consumer_offsets``.
 
-Which partition of ``__consumer_offsets`` a group belongs to: Kafka's rule, so that tools which compute it agree.
+The partition follows from the group id by Kafka's rule, so that tools which compute it themselves agree. A request goes
+from ``Groups.ask`` to ``GroupCoordinator.ask`` (``coordinator``), and from there to ``KnownGroups.ask``
+(``known_groups``), which decides it.
 """
 
 import asyncio
@@ -12,11 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.broker.groups.coordinator import CoordinatorStatistics, GroupCoordinator, MakeRequest
-from siltstone.broker.groups.environment import GroupEnvironment, GroupMemory
-from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroup
 from siltstone.broker.groups.ports import GroupLogs, GroupProgressPort, KnownTopics
-from siltstone.broker.groups.rules.actions import Answer
-from siltstone.broker.groups.rules.requests import Request, TopicPartition
+from siltstone.broker.groups.rules.requests import Answer, Request, TopicPartition
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -24,27 +24,12 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 
-
-def partition_of_group(group_id: str, partition_count: int) -> int:
-    """|hash| mod count, where the hash is Java's of a String and the most negative number counts as 0."""
-    hashed = java_string_hash(group_id)
-    return 0 if hashed == -(2**31) else abs(hashed) % partition_count
-
-
-def java_string_hash(text: str) -> int:
-    """Over UTF-16 code units, in 32-bit arithmetic."""
-    hashed = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return hashed - 2**32 if hashed >= 2**31 else hashed
-
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 MEMBER_ID_PREFIX_CHARACTERS_MAX = 1_000
+"""A client id may have 32,767 bytes, as many as a member id, and a member id is longer than its prefix."""
 
 
 class GroupsStatistics(msgspec.Struct, frozen=True):
@@ -54,7 +39,7 @@ class GroupsStatistics(msgspec.Struct, frozen=True):
 
 
 class Groups:
-    """A coordinator is opened when a group of its partition is asked for first, or by ``start``."""
+    """A coordinator is opened with the first request for a group of its partition, or by ``start``."""
 
     def __init__(
         self,
@@ -67,8 +52,8 @@ class Groups:
         keeping_topics_of: Callable[[str], Collection[str]] = lambda _: (),
         progress: GroupProgressPort | None = None,
     ) -> None:
-        """``keeping_topics_of``: the names of the topics that keep their data for a group. ``progress``: who has to
-        hear of offsets before they go back."""
+        """``keeping_topics_of``: group id → the names of the topics that keep their records for that group.
+        ``progress`` has to agree before offsets move back or are deleted."""
         self.topics = topics
         self._progress = progress
         self.settings = settings
@@ -83,34 +68,33 @@ class Groups:
 
     # -- ask ---------------------------------------------------------------------------------------------
 
-    async def ask(self, group_id: str, request: Request) -> Answer:
-        return await self.ask_about(group_id, lambda _: request)
-
-    async def ask_about(self, group_id: str, make: MakeRequest) -> Answer:
-        """A request that depends on what is known of the group (None: nothing)."""
+    async def ask(self, group_id: str, asked: Request | MakeRequest) -> Answer:
+        """``asked`` is the request, or a function that makes it from the known group."""
         coordinator = await self._coordinator_of(group_id)
         if isinstance(coordinator, ErrorCode):
             return coordinator
         try:
-            return await coordinator.ask_about(group_id, make)
+            return await coordinator.ask(group_id, asked)
         except InvalidRequest:
             return ErrorCode.INVALID_REQUEST
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], make: MakeRequest) -> Answer:
-        """As ``ask_about``, where the group's offsets become these; NO_OFFSET: none."""
+        """Asks for a change after which the group has these offsets; NO_OFFSET: no offset."""
         if self._progress is None:
-            return await self.ask_about(group_id, make)
+            return await self.ask(group_id, make)
         try:
             async with self._progress.holding_back(group_id, offsets):
-                return await self.ask_about(group_id, make)
+                return await self.ask(group_id, make)
         except SiltstoneError as trouble:
-            log.warning("offsets of group %s cannot go back now: %s", group_id, trouble)
+            log.warning(
+                "offsets of group %s cannot move back now, the client has to retry: %s", group_id, trouble
+            )
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def delete(self, group_id: str, make: MakeRequest) -> Answer:
-        """As ``ask_about``, for DeleteGroups. Whoever waited for the group does so no more, be it that it had been
-        deleted before by somebody who did not live to say so."""
-        answer = await self.ask_about(group_id, make)
+        """Asks for the deletion of the group. Then retention stops waiting for this group, also when the group was
+        already deleted by a broker that crashed before it could record this."""
+        answer = await self.ask(group_id, make)
         if self._progress is not None and (
             answer is ErrorCode.NONE
             or (answer is ErrorCode.GROUP_ID_NOT_FOUND and self._progress.has_counted(group_id))
@@ -119,19 +103,20 @@ class Groups:
         return answer
 
     async def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> T | ErrorCode:
+        """The result of ``take``, called with the known group or None, as soon as the state it saw is durable."""
         coordinator = await self._coordinator_of(group_id)
         return coordinator if isinstance(coordinator, ErrorCode) else await coordinator.look(group_id, take)
 
     def look_at_once(
         self, group_id: str, take: Callable[[KnownGroup | None], T]
     ) -> "asyncio.Future[T | ErrorCode] | ErrorCode":
-        """As ``look`` where its coordinator is loaded: before ``end_waits``, after which nobody may look any more."""
+        """As ``look``, without waiting for the coordinator: refused while it loads, and after ``end_waits``."""
         if self._partition_count is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self._coordinator(partition_of_group(group_id, self._partition_count)).look(group_id, take)
 
     async def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
-        """An error when a single coordinator cannot tell."""
+        """``take``'s results for all groups of the node; an error when one coordinator is not active."""
         coordinators = await self._all_coordinators()
         if isinstance(coordinators, ErrorCode):
             return coordinators
@@ -145,20 +130,23 @@ class Groups:
         return found
 
     def new_member_id(self, prefix: str) -> str:
-        """``prefix`` is the client's id, or a static member's own; of a long one the beginning, since the whole has to
-        fit where a prefix does."""
+        """``prefix`` is the client's id, or a static member's instance id. A long prefix is cut, so that the member
+        id fits the 16-bit length of Kafka's strings."""
         prefix = prefix[:MEMBER_ID_PREFIX_CHARACTERS_MAX]
         return f"{prefix}-{uuid.UUID(int=self._rng.getrandbits(128), version=4)}"
 
     # -- life --------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Loads all groups, in the background. Failing, it says so in the log: who asks for a group tries again."""
+        """Begins to load all groups. If ``__consumer_offsets`` cannot be opened now, the first request for a group
+        tries again."""
         if isinstance(refusal := await self._all_coordinators(), ErrorCode):
-            log.warning("groups are loaded when they are asked for: %s", refusal.name)
+            log.warning(
+                "groups are not loaded yet (%s): the first request for a group loads them", refusal.name
+            )
 
     def end_waits(self) -> None:
-        """Nothing is decided any more: who waits, and who asks from now on, is told NOT_COORDINATOR."""
+        """Answers every waiting and every later request with NOT_COORDINATOR."""
         self._is_closed = True
         for coordinator in self._coordinators.values():
             coordinator.end_waits()
@@ -169,8 +157,8 @@ class Groups:
         self._environment.timers.close()
 
     async def forget_topic(self, topic: str) -> None:
-        """It was deleted: of a new one with its name nobody has read anything. Returns when that is durable, or,
-        where groups are being loaded, noted."""
+        """Deletes the offsets of a deleted topic, which would be wrong for a new topic of that name. Returns when
+        that is durable, or at once for groups that are being loaded, which delete them after loading."""
         coordinators = await self._all_coordinators()
         if not isinstance(coordinators, ErrorCode):
             await asyncio.gather(*(coordinator.forget_topic(topic) for coordinator in coordinators))
@@ -206,7 +194,9 @@ class Groups:
             try:
                 self._partition_count = await self._logs.partition_count()
             except SiltstoneError as trouble:
-                log.warning("there is no __consumer_offsets: %s", trouble)
+                log.warning(
+                    "__consumer_offsets could not be created or opened, clients have to retry: %s", trouble
+                )
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR if self._is_closed else None
 
@@ -217,3 +207,19 @@ class Groups:
             self._coordinators[partition] = coordinator
             coordinator.start()
         return coordinator
+
+
+def partition_of_group(group_id: str, partition_count: int) -> int:
+    """Kafka's rule: |hash| modulo the count, where the hash is Java's String.hashCode, and its most negative value
+    counts as 0."""
+    hashed = java_string_hash(group_id)
+    return 0 if hashed == -(2**31) else abs(hashed) % partition_count
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode: over UTF-16 code units, in 32-bit arithmetic."""
+    hashed = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return hashed - 2**32 if hashed >= 2**31 else hashed

@@ -1,29 +1,33 @@
-"""A group with everything that is known of it: its state, what of that the log holds, and its offsets.
+"""The known groups of one coordinator: each with its offsets, its timers and its share of the memory limit.
 
-The groups of one coordinator: decisions asked for, performed, and paid for in memory.
-
-Everything here happens at once, without a turn of the event loop between a decision and its performance: the order of
-requests is the order of records, and of states.
-
-Offsets past their retention time are looked for every so often, a thousand in each turn of the event loop.
+``KnownGroups.perform`` decides a request and performs the decision in the same turn of the event loop, so requests,
+states and records have the same order. ``ask`` adds an answer that a caller awaits. ``OffsetExpiry`` deletes expired
+offsets from time to time. The decisions are in ``rules``; the coordinator that owns all this is in ``coordinator``.
 """
 
 import asyncio
+import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import msgspec
 
-from siltstone.broker.groups.environment import GroupEnvironment
 from siltstone.broker.groups.log_writer import LogWriter
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata
-from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
-from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord, Record, encode_record
-from siltstone.broker.groups.rules.actions import AnswerTo, CancelTimer, Decision, SetTimer
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    GroupKey,
+    GroupMetadata,
+    GroupRecord,
+    OffsetKey,
+    OffsetRecord,
+    Record,
+    encode_record,
+)
+from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.groups.rules.deciding import decide
+from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, Decision, SetTimer
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Close,
@@ -40,19 +44,72 @@ from siltstone.broker.groups.rules.requests import (
     TopicPartition,
 )
 from siltstone.broker.groups.rules.states import GroupState
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.limits import OFFSETS_LOOKED_AT_PER_TURN
+from siltstone.runtime.clock import Clock
 
 GROUP_OVERHEAD_BYTES = 1_000
 OFFSET_OVERHEAD_BYTES = 300
-"""What a group and an offset cost in memory besides their texts and bytes."""
+"""The memory that a group and an offset take besides their texts and bytes."""
 
-T = TypeVar("T")
+NO_TICKET = 0
+"""The ticket of a request that has no answer: the broker's own, such as a timer that rang."""
+
+log = logging.getLogger(__name__)
+
+
+# -- what the coordinators of a node share ---------------------------------------------------------------
+
+
+class GroupMemory:
+    """The memory that all groups of the node take together, and its limit."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._bytes_max = settings.groups_bytes_max
+        self._told = False
+        self.bytes_used = 0
+
+    def charge(self, change_bytes: int) -> None:
+        self.bytes_used += change_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Logs a warning each time the memory becomes full."""
+        is_full = self.bytes_used >= self._bytes_max
+        if is_full and not self._told:
+            log.warning(
+                "consumer groups take %d bytes of memory, which is the limit: new members and new offsets are refused; "
+                "raise groups.groups_bytes_max, or delete groups",
+                self.bytes_used,
+            )
+        self._told = is_full
+        return is_full
+
+
+def _none(_: str) -> Collection[str]:
+    return ()
+
+
+class GroupEnvironment(msgspec.Struct, frozen=True):
+    """Shared by all coordinators of a node. ``topics``: the existing topics. ``keeping_topics_of``: group id → the
+    names of the topics that keep their records for that group."""
+
+    settings: GroupSettings
+    clock: Clock
+    timers: TimerHeap
+    memory: GroupMemory
+    topics: KnownTopics
+    keeping_topics_of: Callable[[str], Collection[str]] = _none
+
+
+# -- one group -------------------------------------------------------------------------------------------
 
 
 class KnownGroup(msgspec.Struct, eq=False):
-    """``metadata`` is the newest record of the group in the log, which is not always the group: a rebalance under
-    way is not written down. ``offsets_bytes`` is what the offsets are charged."""
+    """A group with its committed offsets. ``metadata`` is the group's newest record in the log, which lags behind
+    ``group`` during a rebalance: a rebalance is not written. ``offsets_bytes``: the memory charged for the offsets."""
 
     group: Group
     metadata: GroupMetadata | None = None
@@ -61,7 +118,7 @@ class KnownGroup(msgspec.Struct, eq=False):
 
     @property
     def live_records(self) -> int:
-        """Records that the log would need to hold."""
+        """The number of records from which the log can rebuild this group."""
         return len(self.offsets) + (self.metadata is not None)
 
     @property
@@ -70,14 +127,14 @@ class KnownGroup(msgspec.Struct, eq=False):
 
     @property
     def is_nothing(self) -> bool:
-        """Nobody would miss it."""
+        """Whether the group can be removed from memory: it has no members, no pending ids and no records."""
         group = self.group
         if group.state is GroupState.DEAD:
             return True
         return group.state is GroupState.EMPTY and not group.pending and self.live_records == 0
 
     def apply(self, record: Record) -> None:
-        """Of this group."""
+        """The record must be one of this group."""
         if isinstance(record, GroupRecord):
             self.metadata = record.metadata
         else:
@@ -105,36 +162,39 @@ def _offset_bytes(committed: CommittedOffset | None) -> int:
     return 0 if committed is None else OFFSET_OVERHEAD_BYTES + len(committed.metadata)
 
 
-NOBODY = 0
-"""The ticket of requests that nobody waits for."""
+# -- all groups of a coordinator -------------------------------------------------------------------------
 
 
 class KnownGroups:
-    """``ring`` is called when a timer of a group rings, and must not raise."""
+    """``by_id``: group id → known group. ``ring`` is called when a timer of a group rings, and must not raise."""
 
     def __init__(
         self,
-        cells: dict[str, KnownGroup],
+        by_id: dict[str, KnownGroup],
         writer: LogWriter,
         environment: GroupEnvironment,
         ring: Callable[[str, GroupTimer], None],
     ) -> None:
-        self.cells = cells
+        self.by_id = by_id
         self.writer = writer
         self._environment = environment
         self._ring = ring
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._tickets = NOBODY
+        self._tickets = NO_TICKET
         self._timers: set[tuple[str, GroupTimer]] = set()
         self.live_records = 0
-        for cell in cells.values():
-            self._account(0, cell.charged_bytes, 0, cell.live_records)
-            self._begin_sessions(cell.group)
+        for known in by_id.values():
+            self._account(0, known.charged_bytes, 0, known.live_records)
+            self._begin_sessions(known.group)
 
-    # -- ask ---------------------------------------------------------------------------------------------
+    def groups(self) -> Iterator[Group]:
+        return (known.group for known in self.by_id.values())
+
+    # -- ask and perform ---------------------------------------------------------------------------------
 
     def ask(self, group_id: str, request: Request, future: "asyncio.Future[Any]") -> None:
-        """``future`` gets the answer. Raises TextTooLong, and then nothing has changed."""
+        """Performs the request and resolves ``future`` with its answer, at once or later. Raises TextTooLong, and then
+        nothing has changed."""
         if self._has_no_room_for(group_id, request):
             future.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -142,51 +202,20 @@ class KnownGroups:
         ticket = self._tickets
         self._waiting[ticket] = future
         try:
-            self._decide(group_id, request, ticket)
+            self.perform(group_id, request, ticket)
         except BaseException:
             del self._waiting[ticket]
             raise
 
-    def tell(self, group_id: str, request: Request) -> None:
-        """What nobody waits for."""
-        self._decide(group_id, request, NOBODY)
-
-    def rang(self, group_id: str, timer: GroupTimer) -> None:
-        self._timers.discard((group_id, timer))
-        self.tell(group_id, TimerRang(timer))
-
-    def close(self) -> None:
-        """All who wait are told NOT_COORDINATOR, all timers are off."""
-        for group_id in list(self.cells):
-            self.tell(group_id, Close())
-        self.abandon(ErrorCode.NOT_COORDINATOR)
-
-    def abandon(self, refusal: ErrorCode) -> None:
-        """Without deciding anything: what the groups are is not known any more."""
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_result(refusal)
-        self._waiting.clear()
-        for group_id, timer in self._timers:
-            self._environment.timers.cancel((self, group_id, timer))
-        self._timers.clear()
-        for cell in self.cells.values():
-            self._account(cell.charged_bytes, 0, cell.live_records, 0)
-        self.cells.clear()
-
-    def groups(self) -> Iterator[Group]:
-        return (cell.group for cell in self.cells.values())
-
-    # -- decide and do -----------------------------------------------------------------------------------
-
-    def _decide(self, group_id: str, request: Request, ticket: int) -> None:
-        cell = self.cells.get(group_id)
-        if cell is None:
-            cell = KnownGroup(Group(group_id))
+    def perform(self, group_id: str, request: Request, ticket: int = NO_TICKET) -> None:
+        """Decides the request and performs the decision. Raises as ``ask``."""
+        known = self.by_id.get(group_id)
+        if known is None:
+            known = KnownGroup(Group(group_id))
         environment = self._environment
-        decision = decide(cell.group, request, ticket, environment.clock.now_ms(), environment.settings)
+        decision = decide(known.group, request, ticket, environment.clock.now_ms(), environment.settings)
         records = [encode_record(record) for record in decision.records]
-        self._take(group_id, cell, decision, stays=isinstance(request, DeleteOffsets))
+        self._take(group_id, known, decision, stays=isinstance(request, DeleteOffsets))
         if records:
             self.writer.add(records, group_id)
         for action in decision.actions:
@@ -198,38 +227,63 @@ class KnownGroups:
                 case CancelTimer(timer):
                     self._cancel_timer(group_id, timer)
 
-    def _take(self, group_id: str, cell: KnownGroup, decision: Decision, *, stays: bool) -> None:
-        """``stays``: without its offsets it is an empty group all the same, as in Kafka; the next look for expired ones
-        forgets it."""
-        was_known = group_id in self.cells
-        bytes_before, live_before = (cell.charged_bytes, cell.live_records) if was_known else (0, 0)
-        cell.group = decision.group
+    def rang(self, group_id: str, timer: GroupTimer) -> None:
+        self._timers.discard((group_id, timer))
+        self.perform(group_id, TimerRang(timer))
+
+    def close(self) -> None:
+        """Answers every waiting request with NOT_COORDINATOR and cancels all timers."""
+        for group_id in list(self.by_id):
+            self.perform(group_id, Close())
+        self.abandon(ErrorCode.NOT_COORDINATOR)
+
+    def abandon(self, refusal: ErrorCode) -> None:
+        """Answers every waiting request with ``refusal``, cancels all timers and removes all groups from memory,
+        without deciding anything: the state of the groups is no longer certain."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_result(refusal)
+        self._waiting.clear()
+        for group_id, timer in self._timers:
+            self._environment.timers.cancel((self, group_id, timer))
+        self._timers.clear()
+        for known in self.by_id.values():
+            self._account(known.charged_bytes, 0, known.live_records, 0)
+        self.by_id.clear()
+
+    def _take(self, group_id: str, known: KnownGroup, decision: Decision, *, stays: bool) -> None:
+        """``stays``: a known group that loses its last offset remains as an empty group, as in Kafka; the next check
+        for expired offsets removes it."""
+        was_known = group_id in self.by_id
+        bytes_before, live_before = (known.charged_bytes, known.live_records) if was_known else (0, 0)
+        known.group = decision.group
         for record in decision.records:
-            cell.apply(record)
-        if cell.is_nothing and not (was_known and stays):
-            self.cells.pop(group_id, None)
+            known.apply(record)
+        if known.is_nothing and not (was_known and stays):
+            self.by_id.pop(group_id, None)
             self._account(bytes_before, 0, live_before, 0)
         else:
-            self.cells[group_id] = cell
-            self._account(bytes_before, cell.charged_bytes, live_before, cell.live_records)
+            self.by_id[group_id] = known
+            self._account(bytes_before, known.charged_bytes, live_before, known.live_records)
 
     def _account(self, bytes_before: int, bytes_after: int, live_before: int, live_after: int) -> None:
         self._environment.memory.charge(bytes_after - bytes_before)
         self.live_records += live_after - live_before
 
     def _has_no_room_for(self, group_id: str, request: Request) -> bool:
-        """Whoever is known goes on: heartbeats, rejoining members, offsets that are committed again; but while the log
-        takes nothing, only what needs no record."""
+        """While the log has a backlog, every request that may write a record is refused. While the memory is full, new
+        members and new offsets are refused; heartbeats, members that rejoin and offsets that are committed again are
+        not."""
         if isinstance(request, Join | Sync | Commit | MoveOffsets) and self.writer.has_backlog:
             return True
         if not isinstance(request, Join | Commit) or not self._environment.memory.is_full:
             return False
-        cell = self.cells.get(group_id)
-        if cell is None:
+        known = self.by_id.get(group_id)
+        if known is None:
             return True
         if isinstance(request, Join):
-            return request.member_id not in cell.group.members
-        return any((offset.topic, offset.partition) not in cell.offsets for offset in request.offsets)
+            return request.member_id not in known.group.members
+        return any((offset.topic, offset.partition) not in known.offsets for offset in request.offsets)
 
     # -- timers ------------------------------------------------------------------------------------------
 
@@ -249,6 +303,9 @@ class KnownGroups:
 
 
 class OffsetExpiry:
+    """Deletes the offsets that are past their retention time, at the interval of the settings; a check looks at about a
+    thousand offsets in each turn of the event loop."""
+
     def __init__(
         self, groups: KnownGroups, environment: GroupEnvironment, on_failure: Callable[[Exception], None]
     ) -> None:
@@ -277,12 +334,12 @@ class OffsetExpiry:
 
     def _look(self) -> None:
         if not self._left:
-            self._left.extend(self._groups.cells)
+            self._left.extend(self._groups.by_id)
         looked_at = 0
         while self._left and looked_at < OFFSETS_LOOKED_AT_PER_TURN:
             group_id = self._left.popleft()
-            cell = self._groups.cells.get(group_id)
-            if cell is not None:
-                looked_at += 1 + len(cell.offsets)
+            known = self._groups.by_id.get(group_id)
+            if known is not None:
+                looked_at += 1 + len(known.offsets)
                 kept_topics = self._environment.keeping_topics_of(group_id)
-                self._groups.tell(group_id, ExpireOffsets(cell.offsets, kept_topics))
+                self._groups.perform(group_id, ExpireOffsets(known.offsets, kept_topics))

@@ -1,24 +1,27 @@
-"""The state of a coordinator from its log: the newest record of each key counts."""
+"""Rebuilds the groups of a coordinator from its log: the newest record of each key counts."""
 
 import logging
 
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
-from siltstone.broker.groups.offsets_log.keys import UnknownKey
-from siltstone.broker.groups.offsets_log.record import EncodedRecord, decode_record
+from siltstone.broker.groups.offsets_log.record import (
+    EncodedRecord,
+    GroupMetadata,
+    MemberMetadata,
+    UnknownKey,
+    decode_record,
+)
 from siltstone.broker.groups.ports import GroupLog
-from siltstone.broker.groups.rules.group import Group, subscribed_topics
-from siltstone.broker.groups.rules.member import Member, Protocol, member_bytes
+from siltstone.broker.groups.rules.group import Group, Member, Protocol, member_bytes, subscribed_topics
 from siltstone.broker.groups.rules.states import GroupState
 
 log = logging.getLogger(__name__)
 
 
 class Replay:
-    """``cells`` are complete after ``finish``."""
+    """``groups``: group id → known group. They have their members only after ``finish``."""
 
     def __init__(self) -> None:
-        self.cells: dict[str, KnownGroup] = {}
+        self.groups: dict[str, KnownGroup] = {}
         self.records_read = 0
         self._unknown_versions: set[int] = set()
 
@@ -30,27 +33,30 @@ class Replay:
             self._skip(record)
             return
         group_id = record.key.group_id
-        cell = self.cells.get(group_id)
-        if cell is None:
-            cell = self.cells[group_id] = KnownGroup(Group(group_id))
-        cell.apply(record)
-        if cell.live_records == 0:
-            del self.cells[group_id]
+        known = self.groups.get(group_id)
+        if known is None:
+            known = self.groups[group_id] = KnownGroup(Group(group_id))
+        known.apply(record)
+        if known.live_records == 0:
+            del self.groups[group_id]
 
     def finish(self) -> dict[str, KnownGroup]:
-        for group_id, cell in self.cells.items():
-            if cell.metadata is not None:
-                cell.group = group_of(group_id, cell.metadata)
-        return self.cells
+        for group_id, known in self.groups.items():
+            if known.metadata is not None:
+                known.group = group_of(group_id, known.metadata)
+        return self.groups
 
     def _skip(self, key: UnknownKey) -> None:
         if key.version not in self._unknown_versions:
             self._unknown_versions.add(key.version)
-            log.warning("records with keys of version %d are of no kind we know and are skipped", key.version)
+            log.warning(
+                "skipped records of __consumer_offsets with keys of version %d, which this program does not know",
+                key.version,
+            )
 
 
 async def replay(group_log: GroupLog) -> Replay:
-    """Raises DamagedGroupRecord, and what the log raises."""
+    """Reads the whole log. Raises DamagedGroupRecord, and what the log raises."""
     done = Replay()
     async for encoded in group_log.read_all():
         done.read(encoded)
@@ -59,7 +65,8 @@ async def replay(group_log: GroupLog) -> Replay:
 
 
 def group_of(group_id: str, metadata: GroupMetadata) -> Group:
-    """As it was when it was written down. Its members have to show up within their session timeouts."""
+    """The group as it was when its record was written. Each member has to send a heartbeat within its session
+    timeout."""
     members = {member.member_id: _member_of(member, metadata.protocol_name) for member in metadata.members}
     protocol_type = metadata.protocol_type or None
     return Group(
@@ -78,7 +85,7 @@ def group_of(group_id: str, metadata: GroupMetadata) -> Group:
 
 
 def _member_of(member: MemberMetadata, protocol_name: str | None) -> Member:
-    """Of the protocols it knows, the elected one was written down. It tells the others when it joins again."""
+    """The record holds the elected protocol only; the member names its other protocols when it joins again."""
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,

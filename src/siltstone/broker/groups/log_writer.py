@@ -1,9 +1,9 @@
-"""Records on their way into the log, and answers that wait for them.
+"""Appends records to the log of a coordinator, and sends each answer when the records before it are durable.
 
-One append is under way at a time; what comes meanwhile gathers and goes with the next: a group commit. An answer
-about a group is given when every record of that group that was added before it is durable, so what a client was
-told is never taken back. When an append fails, nothing that came after it is appended: the log decides what
-happened, and the owner reads it again.
+One append runs at a time; records that are added meanwhile share the next one (group commit). An answer about a group
+is sent when every record of that group that was added before it is durable, so an answer is never contradicted by the
+log after a crash. When an append fails, no later record is appended: only the log shows whether the failed append
+happened, and the coordinator loads it again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from siltstone.model.limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING
 from siltstone.runtime.tasks import TaskGroup
 
 RECORD_OVERHEAD_BYTES = 200
-"""What a record that waits costs in memory besides its bytes."""
+"""The memory that a waiting record takes besides its bytes."""
 
 HeldAnswer: TypeAlias = "tuple[asyncio.Future[Any], Any]"
 
@@ -37,7 +37,7 @@ class _Batch:
 
 
 class LogWriter:
-    """``on_failure`` is called once; from then on nothing may be added."""
+    """``on_failure`` is called once; after that the caller must not add records."""
 
     def __init__(self, log: GroupLog, tasks: TaskGroup, on_failure: Callable[[Exception], None]) -> None:
         self._log = log
@@ -51,12 +51,12 @@ class LogWriter:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether the log has taken so little of late that nothing more should be added: clients that hear nothing ask
-        again and again, and each time something is added."""
+        """Whether so many bytes wait for the log that requests which write records must be refused: clients without an
+        answer retry, and each retry adds records."""
         return self._waiting_bytes > GROUP_RECORDS_WAITING_BYTES_MAX
 
     def add(self, records: Sequence[EncodedRecord], group_id: str | None = None) -> None:
-        """``group_id``: answers about that group wait for them."""
+        """``group_id``: answers about that group wait until these records are durable."""
         for record in records:
             record_bytes = len(record[0]) + len(record[1] or b"")
             self._waiting_bytes += record_bytes + RECORD_OVERHEAD_BYTES
@@ -71,8 +71,8 @@ class LogWriter:
             self._tasks.start("append", self._write())
 
     def give(self, group_id: str, future: "asyncio.Future[Any]", answer: Any) -> None:
-        """The answer, as soon as all records of the group are durable; COORDINATOR_NOT_AVAILABLE if they may never
-        be."""
+        """Resolves ``future`` with ``answer`` when all records of the group are durable, or with
+        COORDINATOR_NOT_AVAILABLE when their append failed."""
         batch = self._newest_of.get(group_id)
         if batch is None:
             _resolve(future, answer)
@@ -80,7 +80,7 @@ class LogWriter:
             batch.answers.append((future, answer))
 
     def flushed(self) -> "asyncio.Future[Any]":
-        """True when everything added so far is durable; anything else: it failed."""
+        """The future gets True when every record added so far is durable, and another value when an append failed."""
         durable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._batches:
             self._batches[-1].answers.append((durable, True))
@@ -128,6 +128,6 @@ class LogWriter:
 
 
 def _resolve(future: "asyncio.Future[Any]", answer: Any) -> None:
-    """Whoever asked may have gone."""
+    """The future is done already when its caller was cancelled."""
     if not future.done():
         future.set_result(answer)

@@ -1,12 +1,11 @@
-"""The port between coordinators and ``__consumer_offsets``: one log per partition of it, in Kafka's own record formats.
+"""What groups need from the rest of the broker: a log (``GroupLogs``), the existing topics (``KnownTopics``), and the
+registered progress that retention reads (``GroupProgressPort``).
 
-What a coordinator relies on: records stand in the log in the order of the ``append`` calls, one call is awaited
-before the next is made, and what was appended is read again after any crash. An append that fails may have happened
-or not.
+A log is one partition of ``__consumer_offsets``. The coordinator awaits each ``append`` before it makes the next one,
+and relies on this: records are in the log in the order of the appends, and every record whose append returned is read
+again after a crash. An append that raises may have happened or not.
 
-The port between groups and what maintenance is told of them: it must never believe a group further than it is.
-
-The port between groups and topics: which exist.
+The registered progress must never be ahead of the committed offsets: retention deletes records up to it.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,52 +19,55 @@ from siltstone.broker.groups.rules.requests import TopicPartition
 class GroupLog(Protocol):
     @property
     def next_offset(self) -> int:
-        """Of the record that is appended next."""
+        """The offset of the next record."""
         ...
 
     async def append(self, records: Sequence[EncodedRecord]) -> None:
-        """Returns when they are durable. At most ``limits.GROUP_APPEND_BYTES_MAX`` of keys and values, or one
-        record."""
+        """Returns when the records are durable. They are one record, or have at most ``limits.GROUP_APPEND_BYTES_MAX``
+        of keys and values."""
         ...
 
     def read_all(self) -> AsyncIterator[EncodedRecord]:
-        """From the first to the last that was appended before the call. Lets the event loop turn now and then."""
+        """Yields the records from the first to the last that was appended before the call, and lets other tasks run in
+        between."""
         ...
 
     async def trim_before(self, offset: int) -> None:
-        """Records before it are not needed any more."""
+        """Deletes the records before ``offset``, at once or later."""
         ...
 
 
 class GroupLogs(Protocol):
-    """Methods raise errors of ``model.errors``: after Unavailable, Stale and Fenced they are tried again."""
+    """Methods raise errors of ``model.errors``; the coordinator retries, except after CorruptData."""
 
     async def partition_count(self) -> int:
-        """Of ``__consumer_offsets``, which is made if there is none. Never changes."""
+        """The number of partitions of ``__consumer_offsets``, which never changes. The topic is created if it does not
+        exist."""
         ...
 
     async def open(self, partition: int) -> GroupLog:
-        """Again after an append failed: what was open before is not used any more."""
+        """Opens the log of a partition; called again after a failed append, and then the old log is not used again."""
         ...
 
 
 NO_OFFSET = -1
-"""Where an offset is to be no more."""
+"""In place of an offset that is deleted."""
 
 
 class GroupProgressPort(Protocol):
     def holding_back(
         self, group: str, offsets: Mapping[TopicPartition, int]
     ) -> AbstractAsyncContextManager[None]:
-        """Around what makes these a group's offsets. Raises SiltstoneError when it may not be done now."""
+        """The context in which the group's offsets become ``offsets``: entering it waits until the registered
+        progress is not ahead of them. Raises SiltstoneError when that is not possible now."""
         ...
 
     def has_counted(self, group: str) -> bool:
-        """Whether somebody waits for it because of what it has committed."""
+        """Whether retention waits for the group because of an offset that the group has committed."""
         ...
 
     async def let_go(self, group: str) -> None:
-        """It was deleted."""
+        """Retention stops waiting for the group, which was deleted."""
         ...
 
 

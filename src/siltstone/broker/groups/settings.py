@@ -1,5 +1,5 @@
-"""Settings of consumer groups: Kafka's names (dots become underscores) and defaults, and limits of our own. The
-reasons stand in ``model.limits``."""
+"""Settings of consumer groups: Kafka's names (dots become underscores) and defaults, and a few of Siltstone's own.
+``model.limits`` has the default of each and the reason for it."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ _MAY_BE_ZERO = frozenset({"group_initial_rebalance_delay_ms", "offset_metadata_m
 
 
 class InvalidGroupSetting(InvalidRequest):
-    """A setting of consumer groups has a value that cannot work."""
+    """A setting of consumer groups has a value that is not allowed."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -33,7 +33,10 @@ class GroupSettings(msgspec.Struct, frozen=True):
             if getattr(self, name) < least:
                 raise InvalidGroupSetting(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
-            raise InvalidGroupSetting("group_min_session_timeout_ms is above group_max_session_timeout_ms")
+            raise InvalidGroupSetting(
+                f"group_min_session_timeout_ms is {self.group_min_session_timeout_ms}: it must be at most "
+                f"group_max_session_timeout_ms, which is {self.group_max_session_timeout_ms}"
+            )
 
     @property
     def offsets_retention_ms(self) -> int:

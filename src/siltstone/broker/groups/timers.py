@@ -1,7 +1,7 @@
-"""All timers of all groups in one heap, which has the clock ring once for the earliest.
+"""All timers of all groups in one heap; only the earliest is a timer of the clock.
 
-A session's timer is set anew with every heartbeat, each time to a later moment: that costs two writes and no place
-in the heap. The entry in the heap is moved on when its old moment comes.
+Every heartbeat sets the session's timer again, to a later moment. That costs two writes and leaves the heap as it is:
+the heap keeps the entry for the old moment, and pushes a new entry when the old moment comes.
 """
 
 from collections.abc import Callable, Hashable
@@ -16,7 +16,8 @@ _STALE_ENTRIES_MAX = 64
 
 
 class _Set(msgspec.Struct):
-    """``entry`` is the place in the heap that counts, at ``entry_ms``: never later than ``due_ms``."""
+    """``entry`` is the number of the timer's entry in the heap, at ``entry_ms``, which is never later than ``due_ms``.
+    Entries of this timer with other numbers are stale."""
 
     due_ms: float
     ring: Callable[[], None]
@@ -37,17 +38,17 @@ class TimerHeap:
         return len(self._set)
 
     def set(self, key: Hashable, delay_ms: float, ring: Callable[[], None]) -> None:
-        """Replaces the timer of that key. ``ring`` must not raise."""
+        """Replaces the timer of that key, if one is set. ``ring`` must not raise."""
         due_ms = self._clock.monotonic_ms() + delay_ms
-        standing = self._set.get(key)
-        if standing is not None and standing.entry_ms <= due_ms:
-            standing.due_ms, standing.ring = due_ms, ring
+        known = self._set.get(key)
+        if known is not None and known.entry_ms <= due_ms:
+            known.due_ms, known.ring = due_ms, ring
             return
         self._set[key] = self._push(key, due_ms, ring)
         self._arm()
 
     def cancel(self, key: Hashable) -> None:
-        """None may be set."""
+        """Does nothing when no timer of that key is set."""
         if self._set.pop(key, None) is not None:
             self._sweep()
 
@@ -63,7 +64,7 @@ class TimerHeap:
         return _Set(due_ms, ring, entry, due_ms)
 
     def _sweep(self) -> None:
-        """Entries of cancelled timers lie in the heap until their time, unless they become too many."""
+        """Stale entries stay in the heap until their moment comes, unless they outnumber the set timers."""
         if len(self._heap) > 2 * len(self._set) + _STALE_ENTRIES_MAX:
             self._heap = [(timer.entry_ms, timer.entry, key) for key, timer in self._set.items()]
             heapify(self._heap)
@@ -81,7 +82,8 @@ class TimerHeap:
         self._armed = self._clock.call_after_ms(delay_ms, self._ring_due)
 
     def _ring_due(self) -> None:
-        """What is set meanwhile rings in a later turn of the event loop, be it due at once: others want their turn."""
+        """A timer that is set meanwhile rings in a later turn of the event loop even if it is due at once, so that
+        other tasks run in between."""
         self._armed = None
         now_ms, newer = self._clock.monotonic_ms(), next(self._entries)
         while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] < newer:

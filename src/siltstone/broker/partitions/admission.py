@@ -1,8 +1,8 @@
-"""What a partition asks of a batch before it takes it, beyond the batch's own consistency; and what it rewrites.
+"""Checks that a partition makes of a batch before it appends it, beyond the batch's own consistency; and what it
+rewrites.
 
-Source: Apache Kafka's ``LogValidator``, ``UnifiedLog.analyzeAndValidateRecords`` and ``ProducerAppendInfo``. Batches
-stay as they are but for the fields that the broker owns; only a topic with another ``compression.type`` has them
-compressed again.
+Source: Apache Kafka's ``LogValidator``, ``UnifiedLog.analyzeAndValidateRecords`` and ``ProducerAppendInfo``. Only the
+fields that the broker owns are rewritten; a topic with another ``compression.type`` has its batches compressed again.
 """
 
 from typing import TypeAlias
@@ -31,15 +31,15 @@ WritableBuffer: TypeAlias = bytearray | memoryview
 LOG_APPEND_TIME = "LogAppendTime"
 
 ZSTD_VERSION = 7
-"""Produce requests before it come from clients whose consumers cannot read zstd."""
+"""Older Produce requests come from clients whose consumers cannot read zstd."""
 
 
 class TransactionNotOpen(InvalidRequest):
-    """The batch is part of a transaction, and there are none here."""
+    """The batch belongs to a transaction; this broker has none."""
 
 
 class RecordRefused(InvalidRequest):
-    """One record of the batch is to blame: ``record``, from 0."""
+    """The batch is refused because of one record: ``record`` is its index, from 0."""
 
     def __init__(self, text: str, record: int) -> None:
         super().__init__(text)
@@ -47,16 +47,16 @@ class RecordRefused(InvalidRequest):
 
 
 class TimestampRefused(RecordRefused):
-    """A record's time is too far from the broker's."""
+    """The timestamp of a record is too far from the broker's clock."""
 
 
 class KeyMissing(RecordRefused):
-    """The topic is compacted by key, and a record has none."""
+    """A record without a key in a topic that is compacted by key."""
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A batch that may be appended: checked, rewritten where the topic says so. ``append_time_ms`` is -1 with
-    CreateTime."""
+    """A batch that may be appended: it was checked, and rewritten where the topic's configuration requires it.
+    ``append_time_ms`` is -1 unless the topic has LogAppendTime."""
 
     batch: WritableBuffer
     header: BatchHeader
@@ -64,8 +64,8 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> bool:
-    """Whether ``admit`` will read, or compress, so much that it should not be called on the event loop. Nothing is
-    judged here: the header may be any."""
+    """Whether ``admit`` will read, or compress, so much that it should not be called on the event loop. The header has
+    not been checked yet and may hold anything."""
     if len(records) < BATCH_HEADER_BYTES:
         return False
     header = read_batch_header(records)
@@ -78,7 +78,8 @@ def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> boo
 
 
 def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
-    """``records`` is changed in place. Raises the causes of ``kafka_protocol.batch_errors``, TransactionNotOpen,
+    """Checks and rewrites a batch; ``records`` is changed in place. Raises the errors of
+    ``kafka_protocol.batch_errors``, TransactionNotOpen,
     TimestampRefused, KeyMissing."""
     header = check_batch(records, config.max_message_bytes, zstd_allowed=produce_version >= ZSTD_VERSION)
     if header.is_transactional:
@@ -104,7 +105,7 @@ def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_ver
 
 
 def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig, now_ms: int) -> bool:
-    """The header tells the largest time, and of the others nothing; some clients leave it at -1."""
+    """Whether the header is not enough: it has only the largest timestamp, and some clients leave that at -1."""
     return (
         largest_ms - now_ms > config.timestamp_after_max_ms
         or config.timestamp_before_max_ms != LONG_MAX
@@ -115,7 +116,7 @@ def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig
 def _largest_time_allowed(
     records: WritableBuffer, header: BatchHeader, config: TopicConfig, now_ms: int
 ) -> int:
-    """Raises TimestampRefused, MalformedRecords."""
+    """The largest timestamp of the records. Raises TimestampRefused, MalformedRecords."""
     largest_ms = NO_TIMESTAMP
     for record, (delta, _) in enumerate(skim_deltas(*open_batch(records))):
         timestamp_ms = timestamp_of(header, delta)
@@ -138,12 +139,12 @@ def _largest_time_allowed(
 
 
 def _compressed_again(records: WritableBuffer, config: TopicConfig, append_time_ms: int) -> Admitted:
-    """It may have grown. Raises BatchTooLarge."""
+    """The batch with the topic's compression, which may make it larger. Raises BatchTooLarge."""
     assert config.compression_codec is not None
     batch = recompress(records, config.compression_codec)
     if len(batch) > config.max_message_bytes:
         raise BatchTooLarge(
-            f"batch of {len(batch)} bytes once compressed as the topic wants; it takes {config.max_message_bytes} "
-            "(max.message.bytes)"
+            f"batch of {len(batch)} bytes after compression with the topic's compression.type; max.message.bytes is "
+            f"{config.max_message_bytes}"
         )
     return Admitted(batch, read_batch_header(batch), append_time_ms)

@@ -1,7 +1,7 @@
-"""At which offset each leader epoch of a partition ended (KIP-101, KIP-279). Pure.
+"""The offsets at which the leader epochs of a partition ended (KIP-101, KIP-279). Pure.
 
-A partition's leader epoch is the epoch of its data stream, and the metadata keeps who appended which offsets under
-which epoch; so there is nothing to store.
+The leader epoch of a partition is the epoch of its data stream. The metadata records which epoch appended which
+offsets, so the broker stores nothing for this.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ UNKNOWN_OFFSET = -1
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """Epoch -1, offset -1: nothing is known."""
+    """Where an epoch ended; epoch -1 and offset -1 when that is not known."""
 
     leader_epoch: int
     end_offset: int
@@ -24,9 +24,9 @@ class EpochEnd(msgspec.Struct, frozen=True):
 def epoch_end(
     ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, asked_epoch: int
 ) -> EpochEnd:
-    """Where the newest epoch not above ``asked_epoch`` ended; the current one ends at the log's end.
+    """The end of the newest epoch that is not above ``asked_epoch``. The current epoch ends at ``end_offset``.
 
-    An epoch older than all that are known ends where the oldest begins, as Apache Kafka answers.
+    An epoch that is older than all known epochs ends where the oldest known one begins, as in Apache Kafka.
     """
     if asked_epoch == current_epoch:
         return EpochEnd(current_epoch, end_offset)
@@ -45,7 +45,7 @@ def epoch_of(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, 
 
 
 def _starts(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int) -> list[tuple[int, int]]:
-    """(epoch, first offset) of those with records, oldest first, and of the current one."""
+    """(epoch, first offset) of all epochs with records, oldest first, and of the current epoch."""
     starts = [(held.stream_epoch, held.start_offset) for held in ranges if held.stream_epoch < current_epoch]
     current = [held.start_offset for held in ranges if held.stream_epoch == current_epoch]
     return [*starts, (current_epoch, current[0] if current else end_offset)]

@@ -1,7 +1,8 @@
-"""Opening a partition: both streams under the next leader epoch, the newest snapshot, and what came after it.
+"""Opens a partition: both of its streams under the next leader epoch, then the newest snapshot, then the batches that
+were appended after it.
 
-A clean end writes a snapshot, so nothing is read again. After a crash it is at most ``partition_snapshot_bytes`` a
-partition, give or take what was appended while the snapshot was written.
+A broker that is closed writes snapshots, so the next start reads no batches again. After a crash it reads at most
+``partition_snapshot_bytes`` of each partition, and what was appended while the snapshot was being written.
 """
 
 import asyncio
@@ -33,16 +34,16 @@ from siltstone.stream_engine.stream import Stream
 from siltstone.topic_configs.table import TopicConfig
 
 REPLAY_BYTES = 1024 * 1024
-"""Read at a time; the event loop turns in between."""
+"""The size of one read; the event loop runs other tasks between two reads."""
 
 OPENINGS_SIDE_BY_SIDE = 64
-"""Partitions that are read at the same time: of a thousand opened together the memory would not hold what is read."""
+"""Partitions that are recovered at the same time: what a thousand of them read at once would not fit in memory."""
 
 log = logging.getLogger(__name__)
 
 
 class PartitionOpening:
-    """What every opening of one broker needs. ``config_of`` gives a topic's configuration by the topic's id."""
+    """Opens the partitions of one broker. ``config_of`` returns the configuration of a topic by its id."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class PartitionOpening:
         self._side_by_side = asyncio.Semaphore(OPENINGS_SIDE_BY_SIDE)
 
     async def open(self, topic_id: str, partition: PartitionMetadata) -> Partition:
-        """Raises the refusals of OpenStream, EngineNotRunning, and what reading raises."""
+        """Raises the refusals of OpenStream, EngineNotRunning, and what ``StreamEngine.read`` raises."""
         streams = await self._open_streams(partition)
         try:
             async with self._side_by_side:
@@ -115,8 +116,8 @@ class PartitionOpening:
     def _segments(
         self, stream_id: int, snapshot: PartitionSnapshot | None, config: TopicConfig
     ) -> PartitionSegments:
-        """What was known of them at the snapshot; reading on tells the rest. With one from before there were segments,
-        objects tell as much as is not read."""
+        """The segments as of the snapshot; the replay adds what came after it. A snapshot of version 1 holds no
+        segments: then they are estimated from the objects before the snapshot's end."""
         image = self._metadata.image
         stream = image.streams[stream_id]
         if snapshot is None:
@@ -138,7 +139,9 @@ class PartitionOpening:
             return _of_this_log(decode_snapshot(batches[0].payload), streams.data.next_offset)
         except CorruptData as damage:
             log.warning(
-                "partition of stream %d is read from its beginning: %s", streams.data.stream_id, damage
+                "the snapshot of stream %d is not usable, so the whole partition is read: %s",
+                streams.data.stream_id,
+                damage,
             )
             return None
 
@@ -160,23 +163,25 @@ class PartitionOpening:
 
 
 def _count(segments: PartitionSegments, batch: RecordBatch, largest_timestamp_ms: int, now_ms: int) -> None:
-    """When it came nobody knows: at the time its newest record says, if any, and that is past."""
+    """Counts a replayed batch in its segment. When it was appended is not known: the time of its newest record is
+    taken, or now if there is none or that time is in the future."""
     if batch.end_offset <= segments.active.end_offset:
-        return  # of a segment that is closed
+        return  # the batch belongs to a closed segment
     came_ms = now_ms if largest_timestamp_ms == NO_TIMESTAMP else min(max(0, largest_timestamp_ms), now_ms)
     segments.appended(batch.end_offset, len(batch), largest_timestamp_ms, now_ms, came_ms)
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:
-    """Raises DamagedSnapshot."""
+    """The snapshot, unless it reaches beyond the end of its partition. Raises DamagedSnapshot."""
     if snapshot.next_offset > next_offset:
         raise DamagedSnapshot(
-            f"a partition's snapshot reaches offset {snapshot.next_offset}, the partition {next_offset}"
+            f"a partition's snapshot reaches offset {snapshot.next_offset}, but the partition ends at {next_offset}"
         )
     return snapshot
 
 
 def epoch_to_open(stream: StreamMetadata) -> int:
-    """The leader epoch to open a stream under: one higher than ever before. One that was opened without our hearing
-    of it is taken over as it is; another node's is refused."""
+    """The epoch under which to open a stream: one higher than its last. A stream that is open keeps its epoch: an
+    earlier request of this node opened it and the answer was lost, or another node has it and the request is
+    refused."""
     return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1

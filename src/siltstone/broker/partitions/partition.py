@@ -1,5 +1,6 @@
-"""An open partition: a data stream with its batches, a meta stream with its snapshots, and what follows from the
-batches' headers. Everything happens on the event loop, in arrival order; what is visible is durable.
+"""An open partition: a data stream with batches, a meta stream with snapshots, and what the headers of the batches say.
+
+Everything happens on the event loop, in the order of arrival. A batch is visible to readers when it is durable.
 
     log_start_offset ≤ high_watermark ≤ next_offset        the data stream's start, confirmed and next offset
 """
@@ -32,7 +33,8 @@ class PartitionStreams(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """``durable`` is None when the batch stands already (a repetition). ``append_time_ms`` is -1 with CreateTime."""
+    """``durable`` is None if the producer repeated a batch that is durable already. ``append_time_ms`` is -1 unless the
+    topic has LogAppendTime."""
 
     base_offset: int
     append_time_ms: int
@@ -40,8 +42,8 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class BatchKnowledge(msgspec.Struct):
-    """What follows from the batches' headers. ``snapshot_offset``: how far the newest snapshot reaches;
-    ``bytes_since_snapshot``: what came after it."""
+    """What the broker knows from the batches' headers. The newest snapshot holds what was known before
+    ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it."""
 
     producers: ProducerState
     times: TimeIndex
@@ -51,7 +53,7 @@ class BatchKnowledge(msgspec.Struct):
 
 
 class PartitionListener(Protocol):
-    """Who keeps the open partitions hears of what is to be done apart from the appends."""
+    """What a partition calls when work is due that is not part of an append."""
 
     def snapshot_due(self, partition: "Partition") -> None: ...
 
@@ -59,7 +61,8 @@ class PartitionListener(Protocol):
 
 
 class Partition:
-    """Made by ``opening.PartitionOpening``. ``owner_ranges`` gives what the metadata knows of its past."""
+    """Made by ``opening.PartitionOpening``. ``owner_ranges`` returns the offsets that each epoch appended, from the
+    metadata."""
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class Partition:
 
     @property
     def stream_id(self) -> int:
-        """The data stream's."""
+        """The id of the data stream."""
         return self._data.stream_id
 
     @property
@@ -126,13 +129,13 @@ class Partition:
     # -- append ------------------------------------------------------------------------------------------
 
     def append(self, records: WritableBuffer, config: TopicConfig, produce_version: int) -> Appended:
-        """A client's batch, changed in place; offsets are given in call order. Raises what ``admit`` and
-        ``append_admitted`` raise, and then nothing was appended."""
+        """Appends a client's batch, which is changed in place; offsets are assigned in the order of the calls. Raises
+        what ``admit`` and ``append_admitted`` raise; then nothing was appended."""
         return self.append_admitted(admit(records, config, self._clock.now_ms(), produce_version))
 
     def append_admitted(self, admitted: Admitted) -> Appended:
-        """Raises what ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and then nothing was
-        appended."""
+        """Raises what ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and EngineNotRunning; then
+        nothing was appended."""
         now_ms = self._clock.now_ms()
         header = admitted.header
         if header.producer_id < 0:
@@ -146,7 +149,7 @@ class Partition:
         return appended
 
     def append_own(self, batch: bytearray) -> "asyncio.Future[int]":
-        """The broker's own batch: nobody has to be asked whether it may be."""
+        """Appends a batch of the broker itself, without the checks of a client's."""
         appended = self._append(Admitted(batch, read_batch_header(batch), NO_TIMESTAMP), self._clock.now_ms())
         assert appended.durable is not None
         return appended.durable
@@ -177,11 +180,13 @@ class Partition:
             self._listener.snapshot_due(self)
 
     def _answered_before(self, repeated: SequencedBatch) -> Appended:
-        """Like the first time; when that is still on its way to the disk, its fate is shared. Raises EngineNotRunning
-        when that never arrived: whether it stands, only recovery will tell."""
+        """The answer to a repeated batch: the same as to the first one, and durable when that is. Raises
+        EngineNotRunning when the first append failed: only recovery will show whether that batch was stored."""
         durable = self._in_flight.get(repeated.base_offset)
         if durable is None and repeated.base_offset >= self.high_watermark:
-            raise EngineNotRunning(f"the same batch failed at offset {repeated.base_offset}: ask again later")
+            raise EngineNotRunning(
+                f"the first append of this batch failed at offset {repeated.base_offset}: retry later"
+            )
         return Appended(repeated.base_offset, repeated.append_time_ms, durable)
 
     def _remember_in_flight(self, appended: Appended) -> None:
@@ -192,23 +197,24 @@ class Partition:
     # -- read --------------------------------------------------------------------------------------------
 
     async def read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
-        """See StreamEngine.read: at least one batch if there is any, the first holds ``offset``."""
+        """See StreamEngine.read. At least one batch if there is any; the first one contains ``offset``."""
         return await self._engine.read(self._data, offset, bytes_max)
 
     def read_cached(self, offset: int, bytes_max: int) -> list[RecordBatch] | None:
-        """None when ``offset`` lies in objects."""
+        """As ``read``, from the tail cache alone. None when ``offset`` is only in objects."""
         return self._engine.read_cached(self._data, offset, bytes_max)
 
     def cached_bytes(self, offset: int) -> int | None:
-        """From the batch that holds ``offset`` to the high watermark. None when some of it lies in objects only, or
-        ``offset`` was trimmed away."""
+        """Bytes from the batch that contains ``offset`` to the high watermark. None when some of them are only in
+        objects, and when ``offset`` has been trimmed."""
         if offset < self.log_start_offset:
             return None
         return self._engine.cached_bytes(self._data, offset)
 
     async def wait_for(self, offset: int) -> None:
-        """Until the record at ``offset`` is durable. Raises StreamHandleClosed, EngineNotRunning when it never will."""
-        while offset >= self.high_watermark:  # a partition that is closed meanwhile wakes who waits, once
+        """Returns when the record at ``offset`` is durable. Raises StreamHandleClosed or EngineNotRunning when that
+        can no longer happen."""
+        while offset >= self.high_watermark:  # closing the partition wakes the waiters, too
             await self._data.wait_for(offset)
 
     def watch(self, callback: Callable[[], None]) -> None:
@@ -227,21 +233,23 @@ class Partition:
     # -- segments, trim and snapshot ---------------------------------------------------------------------
 
     def check_segment(self, config: TopicConfig, active_offset: int) -> None:
-        """Now and then, whether anything is appended or not; ``active_offset`` is what the metadata says."""
+        """Closes the active segment if it is due by age. Called from time to time, also when nothing is appended;
+        ``active_offset`` is where the metadata lets the active segment begin."""
         self.segments.follow(active_offset)
         if self.segments.check(config, self._clock.now_ms()):
             self._listener.segment_closed(self)
 
     async def trim(self, offset: int) -> None:
-        """Raises OffsetBeyondEnds, EngineOverloaded. Whoever is cancelled here may leave the partition behind its
-        metadata. What producers sent is known after a crash, too, be it trimmed or not."""
+        """Trims the partition to ``offset``. A snapshot first stores what producers sent before it, which is then known
+        after a crash, too. Raises OffsetBeyondEnds, EngineOverloaded. Not to be cancelled: the metadata may then have a
+        trim that the partition has not."""
         if len(self._producers) and self._snapshot_offset < offset <= self.high_watermark:
             await self.write_snapshot()
         await self._engine.trim(self._data, offset)
 
     def _start_moved(self) -> None:
-        """Maintenance trims as well, and what it trims of a segment that a broker did not close may be known to no
-        snapshot: from here on it is."""
+        """Called after every trim. Maintenance trims as well, and no snapshot may hold what producers sent in a trimmed
+        segment that maintenance closed itself; so a snapshot is due."""
         self._times.trim(self.log_start_offset)
         if len(self._producers) and self._snapshot_offset < self.log_start_offset:
             self._listener.snapshot_due(self)
@@ -254,13 +262,14 @@ class Partition:
         return self._snapshot_offset != self._data.next_offset
 
     async def write_down_producers(self, offset: int) -> None:
-        """Returns when what they sent before ``offset`` is known after any crash, be it trimmed or not. Raises as
-        ``write_snapshot``."""
+        """Returns when a durable snapshot holds what producers sent before ``offset``, so that it survives a crash and
+        a trim. Raises what ``write_snapshot`` raises."""
         if len(self._producers) and self._durable_snapshot_offset < offset:
             await self.write_snapshot()
 
     async def write_snapshot(self) -> None:
-        """In the WAL it comes after the batches it tells of, so a snapshot never knows more than the log."""
+        """Appends a snapshot to the meta stream. In the write-ahead log it comes after the batches that it covers, so
+        recovery never finds a snapshot without its batches."""
         covered = self._data.next_offset
         segments = self.segments
         body = SnapshotBody(
@@ -274,15 +283,15 @@ class Partition:
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:
-    """The tail cache is charged for the batch and would hold all of its request (rule 9): out of one that is mostly
-    something else the batch is copied."""
+    """The batch, copied if it is less than half of its request. The tail cache counts the bytes of the batch, but a
+    slice keeps the whole request in memory (rule 9)."""
     if isinstance(batch, memoryview) and 2 * len(batch) < memoryview(batch.obj).nbytes:
         return bytearray(batch)
     return batch
 
 
 def _smallest_timestamp_ms(header: BatchHeader) -> int:
-    """As far as a header tells: the first record's, if times grow."""
+    """The smallest timestamp as far as the header says: that of the first record, unless the largest is smaller."""
     if header.is_log_append_time:
         return header.max_timestamp_ms
     return min(header.base_timestamp_ms, header.max_timestamp_ms)

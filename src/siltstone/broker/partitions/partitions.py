@@ -1,4 +1,5 @@
-"""The open partitions of a broker: opened on first use, written down now and then, given back together at the end."""
+"""The open partitions of a broker. A partition is opened on first use and stays open until the broker is closed or the
+topic is deleted; its snapshots and closed segments are written in the background."""
 
 import asyncio
 import logging
@@ -36,14 +37,14 @@ PartitionKey = tuple[str, int]
 EXPIRY_INTERVAL_MS = 10 * MINUTE_MS
 
 SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX = 2 * SECOND_MS
-"""A full tail cache over a bucket that is out of reach has no room for them, maybe for an hour; the next start reads a
-little more."""
+"""While the bucket cannot be reached, a full tail cache may have no room for snapshots for an hour. Without them the
+next start reads more batches again."""
 
 log = logging.getLogger(__name__)
 
 
 class PartitionGone(Stale):
-    """The topic was deleted, or never had that partition."""
+    """The partition does not exist: its topic was deleted, or never had it."""
 
 
 class PartitionsStatistics(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class PartitionsStatistics(msgspec.Struct, frozen=True):
 
 
 class Partitions:
-    """Also hears, as their PartitionListener, what the partitions want done apart from their appends."""
+    """Also the PartitionListener of every partition."""
 
     def __init__(
         self,
@@ -82,12 +83,12 @@ class Partitions:
         self._tasks.start("close-segments-by-age", self._check_segments())
 
     def opened(self, topic_id: str, index: int) -> Partition | None:
-        """None: not opened yet, ``open`` does it."""
+        """The partition if it is open, else None."""
         return self._open.get((topic_id, index))
 
     async def open(self, topic: Topic, index: int) -> Partition:
-        """Raises PartitionGone, EngineNotRunning, and what opening raises. Concurrent callers share one opening; those
-        who come while the topic is being deleted learn how that ends."""
+        """The partition, opened if need be. Concurrent callers share one opening. While the topic is being deleted the
+        caller waits for the outcome. Raises PartitionGone, EngineNotRunning, and what PartitionOpening.open raises."""
         key = (topic.id, index)
         while (deletion := self._deleting.get(topic.id)) is not None:
             await asyncio.wait((deletion,))
@@ -120,32 +121,33 @@ class Partitions:
         return self._topics.of(topic).config
 
     def leader_epoch(self, topic: Topic, index: int) -> int:
-        """The epoch it is open under, or will be when it is opened: what clients may be told either way."""
+        """The epoch under which the partition is open, or would be opened next."""
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
         return 0 if stream is None else epoch_to_open(stream)
 
     async def trim(self, partition: Partition, offset: int) -> None:
-        """Raises OffsetBeyondEnds."""
+        """See Partition.trim; it goes on when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
+        EngineNotRunning."""
         await asyncio.shield(self._begin("trim", partition.trim(offset)))
 
-    # -- work that is done to its end, whoever has stopped waiting for it ----------------------------------
+    # -- work that goes on when its caller is cancelled ----------------------------------------------------
 
     def _begin(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
-        """Raises EngineNotRunning once this is closed. Cancelled when it is closed meanwhile."""
+        """Starts ``work`` as a task of its own; ``close`` cancels it. Raises EngineNotRunning after ``close``."""
         if self._is_closed:
             work.close()
-            raise EngineNotRunning("the broker is closing: ask again when it is back")
+            raise EngineNotRunning("the broker is closing: retry when it has started again")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = self._tasks.start(name, _into(answer, work))
         task.add_done_callback(lambda _: (work.close(), answer.cancel()))
         return answer
 
-    # -- topics that go ----------------------------------------------------------------------------------
+    # -- deletion of topics --------------------------------------------------------------------------------
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Raises the refusals of DeleteTopic. From then on its partitions are closed for everybody."""
+        """Deletes the topic and closes its partitions. Raises the refusals of DeleteTopic, EngineNotRunning."""
         while (deletion := self._deleting.get(topic.id)) is not None:
             await asyncio.wait((deletion,))
         deletion = self._deleting[topic.id] = self._begin("delete", self._delete(topic.id))
@@ -158,7 +160,7 @@ class Partitions:
             await asyncio.wait(openings)
         try:
             await self._metadata.execute(DeleteTopic(self._engine.node_id, self._engine.node_epoch, topic_id))
-        except TopicNotExist:  # it was deleted before, and who did it may not have heard of it
+        except TopicNotExist:  # an earlier command deleted it, and its answer may have been lost
             self._forget(topic_id)
             raise
         self._forget(topic_id)
@@ -175,7 +177,8 @@ class Partitions:
         self._rolls.due(partition)
 
     async def _check_segments(self) -> None:
-        """For ever: some at a time, so that what was opened together is not closed in one moment."""
+        """Runs for ever. Checks some partitions at a time, so that segments that were opened together are not all
+        closed at once."""
         while True:
             await self._clock.sleep_ms(SEGMENT_CHECK_INTERVAL_MS)
             if not self._to_check:
@@ -194,7 +197,7 @@ class Partitions:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_due(self, partition: Partition) -> None:
-        if not self._is_closed:  # then they are all written anyway
+        if not self._is_closed:  # ``close`` writes all of them
             self._tasks.start("snapshot", self._write_snapshot(partition))
 
     async def _write_snapshot(self, partition: Partition) -> None:
@@ -202,8 +205,8 @@ class Partitions:
             return
         try:
             await partition.write_snapshot()
-        except SiltstoneError as trouble:  # costs time at the next start, nothing else
-            log.warning("the snapshot of a partition was not written: %s", trouble)
+        except SiltstoneError as trouble:  # without it the next start takes longer, no more
+            log.warning("the snapshot of stream %d was not written: %s", partition.stream_id, trouble)
 
     async def _expire_producers(self) -> None:
         while True:
@@ -213,7 +216,8 @@ class Partitions:
                 partition.expire_producers(before_ms)
 
     async def close(self) -> None:
-        """Snapshots of what changed, as far as there is room for them. The engine closes the streams."""
+        """Writes a snapshot of every partition that has changed, as far as there is room in the tail cache. The engine
+        closes the streams."""
         self._is_closed = True
         await self._tasks.cancel()
         stalled_ms_max = SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX
@@ -221,7 +225,8 @@ class Partitions:
             self._write_snapshots(), self._engine.statistics, self._clock, stalled_ms_max
         ):
             log.warning(
-                "snapshots of partitions were not written: nothing came further for %d ms", stalled_ms_max
+                "stopped writing snapshots of partitions: no progress for %d ms; the next start reads more",
+                stalled_ms_max,
             )
 
     async def _write_snapshots(self) -> None:
@@ -240,4 +245,4 @@ async def _into(answer: "asyncio.Future[T]", work: Coroutine[Any, Any, T]) -> No
         answer.set_result(await work)
     except Exception as failure:
         answer.set_exception(failure)
-        answer.exception()  # seen, should nobody wait any more
+        answer.exception()  # marks it as retrieved, in case the caller was cancelled

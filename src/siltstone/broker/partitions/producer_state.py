@@ -1,11 +1,12 @@
-"""What a partition knows of its idempotent producers: epoch and last batches of each (KIP-98, KIP-185). Pure.
+"""The idempotent producers of a partition: the epoch and the last batches of each (KIP-98, KIP-185). Pure.
 
-A batch is new, a repetition of one of the last five (answered like the first time and not appended again), or refused:
+A batch is new, or repeats one of the producer's last five (then it is answered as the first time and not appended
+again), or is refused:
 
     epoch older than known               StaleProducerEpoch
     newer epoch                          has to begin with sequence 0
-    same epoch                           has to continue, modulo 2^31
-    producer unknown                     anything goes: its state expired, or the log was trimmed (KIP-360)
+    same epoch                           has to continue the sequence, modulo 2^31
+    producer unknown                     may have any sequence: its state expired, or the log was trimmed (KIP-360)
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ SEQUENCES = 2**31
 
 
 class StaleProducerEpoch(Fenced):
-    """A newer instance of the producer is at work."""
+    """A newer instance of the producer has taken over."""
 
 
 class OutOfOrderSequence(InvalidRequest):
@@ -37,7 +38,7 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``batches`` are the newest of ``epoch``, oldest first. ``seen_ms``: when the last one came."""
+    """``batches`` are the last ones of ``epoch``, oldest first. ``seen_ms`` is when the last of them was appended."""
 
     producer_id: int
     epoch: int
@@ -46,18 +47,19 @@ class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerState:
-    """Of one partition. ``producers_max`` bounds it: who was idle for longest is forgotten first."""
+    """The producers of one partition, ``producers_max`` at most: the one that was idle for longest is forgotten
+    first."""
 
     def __init__(self, producers_max: int, entries: Iterable[ProducerEntry] = ()) -> None:
         self._producers_max = producers_max
         self._entries = {entry.producer_id: entry for entry in entries}
-        """In the order of ``seen_ms``."""
+        """The entries are in the order of ``seen_ms``."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def find_repeated(self, header: BatchHeader) -> SequencedBatch | None:
-        """The same batch, appended before. None: it is new and may be appended. Raises StaleProducerEpoch,
+        """The batch that ``header`` repeats. None if the batch is new and may be appended. Raises StaleProducerEpoch,
         OutOfOrderSequence."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -77,7 +79,7 @@ class ProducerState:
         return None
 
     def appended(self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int) -> None:
-        """The batch was given ``base_offset``."""
+        """Records that the batch was appended at ``base_offset``."""
         batch = SequencedBatch(header.base_sequence, header.last_sequence, base_offset, append_time_ms)
         entry = self._entries.pop(header.producer_id, None)
         batches: tuple[SequencedBatch, ...] = (batch,)
@@ -90,7 +92,7 @@ class ProducerState:
             del self._entries[next(iter(self._entries))]
 
     def expire(self, before_ms: int) -> None:
-        """Forget who was last seen before that."""
+        """Forgets the producers that were last seen before ``before_ms``."""
         gone = []
         for producer_id, entry in self._entries.items():
             if entry.seen_ms >= before_ms:
@@ -100,7 +102,7 @@ class ProducerState:
             del self._entries[producer_id]
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """Oldest first."""
+        """All entries, the one idle for longest first."""
         return iter(self._entries.values())
 
 

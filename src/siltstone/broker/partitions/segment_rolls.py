@@ -1,7 +1,7 @@
-"""Telling the metadata where segments were closed: behind the appends, in order, many partitions in one command.
+"""Records closed segments in the metadata: after the appends, in order, segments of many partitions in one command.
 
-What producers sent is written down first, as Kafka does when it rolls: retention trims closed segments whole, and
-after a crash only the snapshot knows what was in them.
+What producers sent in a segment is stored in a snapshot first, as Kafka does when it rolls: retention deletes closed
+segments whole, and after a crash only the snapshot knows what producers sent in them.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ class SegmentRolls:
         self._arrived = asyncio.Event()
 
     def due(self, partition: Partition) -> None:
-        """It has closed segments that are unwritten."""
+        """Has the closed segments of ``partition`` recorded."""
         self._due[partition] = None
         self._arrived.set()
 
     async def write(self) -> None:
-        """For ever."""
+        """Runs for ever: records what is due."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -48,7 +48,7 @@ class SegmentRolls:
                     await self._clock.sleep_ms(SEGMENT_CHECK_INTERVAL_MS)
 
     async def _write_some(self) -> bool:
-        """One command, with the oldest segment of each partition. False: try again later."""
+        """One command, with the oldest segment of each partition. Returns False when it has to be tried again later."""
         some = list(islice(self._due, SEGMENTS_PER_COMMAND_MAX))
         for partition in some:
             self._follow(partition)
@@ -68,7 +68,9 @@ class SegmentRolls:
             self._refused(written_down, refusal)
             return True
         except SiltstoneError as trouble:
-            log.warning("closed segments are not in the metadata yet: %s", trouble)
+            log.warning(
+                "closed segments were not recorded in the metadata, which will be retried: %s", trouble
+            )
             return False
         for partition, segment in written_down:
             partition.segments.follow(segment.end_offset)
@@ -76,7 +78,7 @@ class SegmentRolls:
         return len(written_down) == len(some)
 
     def _follow(self, partition: Partition) -> None:
-        """What maintenance has closed or trimmed meanwhile is not counted a second time."""
+        """Drops the segments that maintenance has closed or trimmed in the meantime."""
         stream = self._metadata.image.streams.get(partition.stream_id)
         if stream is not None:
             partition.segments.follow(stream.active_offset)
@@ -87,22 +89,27 @@ class SegmentRolls:
                 self._due.pop(partition, None)
 
     def _refused(self, written_down: Sequence[tuple[Partition, ClosedSegment]], refusal: Refusal) -> None:
-        """Nothing that this node would do again helps: it is fenced, or the command is wrong."""
+        """Drops the segments: this node is fenced or the command is wrong, so a retry would be refused, too."""
         if not isinstance(refusal, Fenced):
-            log.error("closed segments are passed over: %s", refusal)
+            log.error("closed segments are not recorded in the metadata, and not retried: %s", refusal)
         for partition, segment in written_down:
             partition.segments.follow(segment.end_offset)
         self._due.clear()
 
 
 async def _written_down(partition: Partition) -> tuple[Partition, ClosedSegment] | None:
-    """None: not now, or there is nothing."""
+    """The oldest unrecorded segment of the partition, when a snapshot holds what producers sent in it; None if there
+    is none, or the snapshot cannot be written now."""
     if partition.is_closed or not partition.segments.unwritten:
         return None
     segment = partition.segments.unwritten[0]
     try:
         await partition.write_down_producers(segment.end_offset)
     except SiltstoneError as trouble:
-        log.warning("a segment is not closed yet, as its producers cannot be written down: %s", trouble)
+        log.warning(
+            "a closed segment of stream %d is not recorded yet, because no snapshot was written: %s",
+            partition.stream_id,
+            trouble,
+        )
         return None
     return partition, segment

@@ -1,7 +1,7 @@
-"""The segments of an open partition: the one that grows, and those closed of which the metadata has not heard yet.
+"""The segments of an open partition: the active one, and closed ones that are not recorded in the metadata yet.
 
-Nothing here waits for anything: an append costs a few comparisons. That the metadata hears of it is the business of
-``segment_rolls``; what is lost on the way makes one longer segment.
+Nothing here waits, and an append costs a few comparisons. ``segment_rolls`` records closed segments in the metadata; if
+one is lost before that, its offsets become part of a longer segment. Read next: ``topic_configs.rolling``.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class PartitionSegments:
-    """``stream_id`` is the data stream's. ``config``: the topic's, as it was when somebody last looked."""
+    """``stream_id`` is that of the data stream, ``config`` the topic's configuration as of the last ``check``."""
 
     def __init__(
         self,
@@ -46,13 +46,14 @@ class PartitionSegments:
 
     @property
     def unwritten(self) -> tuple[ClosedSegment, ...]:
-        """Oldest first."""
+        """Closed segments that are not recorded in the metadata, oldest first."""
         return tuple(self._unwritten)
 
     def appended(
         self, end_offset: int, size_bytes: int, largest_timestamp_ms: int, now_ms: int, opened_ms: int = -1
     ) -> bool:
-        """A batch came; whether a segment was closed before it. ``opened_ms``: when it came, where that is not now."""
+        """Counts a batch. Returns whether the active segment was closed before it. ``opened_ms`` is when the batch was
+        appended, if that is not now."""
         is_closed = is_full_for(self._active, self._limits, size_bytes, now_ms)
         if is_closed:
             self._close(now_ms)
@@ -62,7 +63,8 @@ class PartitionSegments:
         return is_closed
 
     def check(self, config: TopicConfig, now_ms: int) -> bool:
-        """Whether a segment was closed though nothing is appended: it is too old, or retention waits for it."""
+        """Closes the active segment if it is too old, or if retention waits for it and nothing is being appended.
+        Returns whether it did."""
         if config is not self._config:
             self._config = config
             self._limits = self._limits_of_active()
@@ -75,8 +77,8 @@ class PartitionSegments:
         return is_due
 
     def follow(self, active_offset: int) -> None:
-        """The metadata says where the active segment begins: it has heard of closed ones, maintenance has closed some,
-        or something was trimmed."""
+        """Drops what lies before ``active_offset``, where the active segment begins according to the metadata: closed
+        segments were recorded, maintenance has closed some, or the partition was trimmed."""
         while self._unwritten and self._unwritten[0].end_offset <= active_offset:
             del self._unwritten[0]
         if self._unwritten:
@@ -98,5 +100,5 @@ class PartitionSegments:
 
 
 def chance_of_segment(stream_id: int, start_offset: int) -> float:
-    """A number in [0, 1) that is the same for a segment in every life of its node."""
+    """A number in [0, 1) that is always the same for a segment, also after a restart of its node."""
     return seeded_randomness(stream_id << 63 | start_offset).random()

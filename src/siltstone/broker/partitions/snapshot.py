@@ -1,16 +1,16 @@
-"""A partition's snapshot, version 2: the one payload of each record of its meta stream.
+"""The format of a partition's snapshot, version 2: the payload of each record of the meta stream is one snapshot.
 
-====== ==== =================================================================
+====== ==== =====================================================================
 offset size field (little endian)
-====== ==== =================================================================
+====== ==== =====================================================================
 0      4    magic "SPS2"
 4      4    CRC-32C of all that follows
-8      8    next offset of the data stream: the snapshot holds what came before
+8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
-====== ==== =================================================================
+====== ==== =====================================================================
 
-It is an excerpt of the batches' own headers: losing one costs reading them again. The newest is taken; the
-ones before it are trimmed. Version 1, "SPS1", is the same without what is said of segments, and is read.
+A snapshot holds only what the headers of the batches say, so without one the broker reads the batches again. It uses
+the newest snapshot and trims older ones. Version 1, "SPS1", has no segments, and can be read.
 """
 
 from struct import Struct
@@ -35,8 +35,8 @@ class DamagedSnapshot(CorruptData):
 
 
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
-    """``active``: the segment that grows; None in version 1. ``unwritten``: those closed before it that the metadata
-    may not know of yet, oldest first."""
+    """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
+    may not be recorded in the metadata yet."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
@@ -64,12 +64,14 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
     """Raises DamagedSnapshot."""
     view = memoryview(payload)
     if len(view) < _HEADER.size:
-        raise DamagedSnapshot(f"a partition's snapshot of {len(view)} bytes: its header has {_HEADER.size}")
+        raise DamagedSnapshot(
+            f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
+        )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
     if magic not in (MAGIC, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
-        raise DamagedSnapshot("a partition's snapshot has another CRC-32C than it was written with")
+        raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
     try:
         return PartitionSnapshot(next_offset, _decoder.decode(view[_HEADER.size :]))
     except msgspec.MsgspecError as error:

@@ -1,7 +1,7 @@
-"""Which offset to scan from for a time: a sparse index over a partition, and its newest time. Pure.
+"""A sparse index over a partition that says from which offset to scan for a time, and the newest timestamp. Pure.
 
-An entry (t, o) says: no record before offset o is younger than t. Both grow from entry to entry, so the last entry with
-t < target tells that everything before its o is too old, however the producers' clocks jumped about.
+An entry (t, o) means that no record before offset o is younger than t. Both t and o grow from entry to entry. So all
+records before the o of the last entry with t < target are older than the target, even if producers' clocks jumped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ _offset = attrgetter("offset")
 
 
 class TimeIndexState(msgspec.Struct, frozen=True, array_like=True):
-    """All of an index, to be written down. ``bytes_since_entry``: appended after the last entry."""
+    """A whole index, for a snapshot. ``bytes_since_entry`` were appended after the last entry was made."""
 
     entries: tuple[TimeEntry, ...] = ()
     newest: TimeEntry = NOTHING_NEWEST
@@ -34,8 +34,8 @@ class TimeIndexState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TimeIndex:
-    """``newest`` is the largest timestamp, and an offset in the first batch that has it. It may have been trimmed
-    away: then a scan finds the next, which ``renew_newest`` is told."""
+    """``newest`` is the largest timestamp, and an offset in the first batch that has it. That batch may have been
+    trimmed: then ``time_lookup`` scans for the next one and calls ``renew_newest``."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TimeIndex:
         )
 
     def appended(self, max_timestamp_ms: int, base_offset: int, end_offset: int, size_bytes: int) -> None:
-        """A batch came to the end of the partition."""
+        """Indexes a batch that was appended to the partition."""
         if max_timestamp_ms > self.newest.timestamp_ms:
             self.newest = TimeEntry(max_timestamp_ms, base_offset)
         self._bytes_since_entry += size_bytes
@@ -64,22 +64,23 @@ class TimeIndex:
             self._add(end_offset)
 
     def scan_from(self, timestamp_ms: int) -> int:
-        """An offset at or before the first record of that time or later. 0 when nothing is known."""
+        """An offset that is not behind the first record at or after the time; 0 when the index has no entry before
+        it."""
         position = bisect_left(self._entries, timestamp_ms, key=_timestamp)
         return self._entries[position - 1].offset if position else 0
 
     def trim(self, start_offset: int) -> None:
-        """Forget what tells of records before ``start_offset`` only: they are gone."""
+        """Drops the entries that cover only records before ``start_offset``."""
         del self._entries[: bisect_right(self._entries, start_offset, key=_offset)]
 
     def renew_newest(self, newest: TimeEntry) -> None:
-        """The largest timestamp of those that are left."""
+        """Replaces the newest timestamp, whose record was trimmed or compacted."""
         self.newest = newest
 
     def _add(self, offset: int) -> None:
         timestamp_ms = self.newest.timestamp_ms
         if self._entries and self._entries[-1].timestamp_ms >= timestamp_ms:
-            timestamp_ms = self._entries.pop().timestamp_ms  # the new one says the same of more records
+            timestamp_ms = self._entries.pop().timestamp_ms  # the new entry covers these records, too
         self._entries.append(TimeEntry(timestamp_ms, offset))
         if len(self._entries) > self._entries_max:
             del self._entries[::2]

@@ -1,5 +1,8 @@
-"""Offsets by time: exact to the record (item 35). The time index says where to begin, the batches'
-own timestamps which batch it is, and one batch is decoded; in a thread when that takes long."""
+"""Finds offsets by time, exact to the record (item 35).
+
+The time index says where to begin, the batches' largest timestamps say which batch has the record, and that batch is
+decoded, in a thread when it is large.
+"""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -20,11 +23,10 @@ from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.errors import OffsetBeyondEnds
 
 SCAN_BYTES = 1024 * 1024
-"""Read at a time; the event loop turns in between."""
-
+"""The size of one read; the event loop runs other tasks between two reads."""
 
 TURNS_OF_A_TRIM_MAX = 100
-"""Of the event loop, from when a trim is in the metadata to when the partition has heard of it: mostly one."""
+"""Turns of the event loop that a partition may lag behind a trim in the metadata; mostly one."""
 
 
 class TimedOffset(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class TimedOffset(msgspec.Struct, frozen=True):
 async def offset_for_time(
     partition: Partition, timestamp_ms: int, calls: BlockingCalls
 ) -> TimedOffset | None:
-    """The first record of that time or later, in offset order. None: there is none."""
+    """The first record in offset order that is at or after the time; None if there is none."""
     start = max(partition.log_start_offset, partition.times.scan_from(timestamp_ms))
     async for batch in _batches(partition, start):
         if batch.largest_timestamp_ms < timestamp_ms:
@@ -48,7 +50,7 @@ async def offset_for_time(
 
 
 async def offset_of_newest_time(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
-    """The first record with the largest timestamp of all that are there. Raises what Partition.wait_for raises."""
+    """The first record with the largest timestamp in the partition. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
     if newest.offset >= partition.log_start_offset:
         await partition.wait_for(newest.offset)
@@ -68,8 +70,8 @@ async def _newest_of_next_batch(
 
 
 async def _newest_by_scan(partition: Partition, gone: TimeEntry, calls: BlockingCalls) -> TimedOffset | None:
-    """The newest record was trimmed away, or key compaction removed it. Done once: the index is told what took its
-    place."""
+    """Finds the newest record when the one in the index was trimmed or removed by key compaction. The result goes into
+    the index, so the scan is not repeated."""
     newest: TimedOffset | None = None
     end = partition.log_start_offset
     async for batch in _batches(partition, end):
@@ -94,8 +96,8 @@ async def _looked_up(
 
 
 async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:
-    """From the batch that holds ``offset`` to the high watermark. A trim meanwhile moves it on. Raises OffsetBeyondEnds
-    when one does not come to its end."""
+    """The batches from the one that contains ``offset`` to the high watermark. After a trim the iteration goes on at
+    the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
     turns_left = TURNS_OF_A_TRIM_MAX
     while (offset := max(offset, partition.log_start_offset)) < partition.high_watermark:
         try:

@@ -1,1 +1,2 @@
-"""Topics as clients know them: names, configurations, and which there are. Next: ``registry``."""
+"""Topics as clients know them: ``names`` (which are legal, and refusals), ``registry`` (the topics that exist, with
+their configurations) and ``creating``. Read next: ``registry``."""

@@ -1,9 +1,8 @@
-"""How topics come to be: asked for, automatically when they are first used, and the broker's own for group offsets.
+"""Creates topics: on request, automatically when a topic is first used, and ``__consumer_offsets``.
 
-A topic is created by one metadata command, so nobody ever sees half of one. Names, collisions and what stands already
-are judged there; numbers and configurations are judged here.
-
-Replicas assigned by hand, for CreateTopics and CreatePartitions: this broker is the only one there is.
+One metadata command creates a topic, so a topic is never visible in part. The command judges names, collisions and
+topics that exist already; this module judges numbers, configurations, and replicas that are assigned by hand (for
+CreatePartitions, too), of which this broker is the only possible one.
 """
 
 import asyncio
@@ -33,31 +32,15 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
 
-
-def check_replicas(node_id: int, broker_ids: Sequence[int]) -> None:
-    """Of one partition. Raises InvalidReplicaAssignment."""
-    if not broker_ids:
-        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
-    for broker_id in broker_ids:
-        if broker_id != node_id:
-            raise InvalidReplicaAssignment(
-                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-            )
-    if len(broker_ids) > 1:
-        raise InvalidReplicaAssignment(
-            f"The manual partition assignment includes the broker {node_id} more than once."
-        )
-
-
 BROKER_DEFAULT = -1
-"""Stands for the broker's number of partitions, or of replicas."""
+"""In a request: the broker's default number of partitions, or of replicas."""
 
 OFFSETS_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": str(100 * MIB),
 }
-"""As Kafka creates it."""
+"""The same as in Kafka."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +79,7 @@ class TopicCreation:
         return self._topics.by_id(bytes.fromhex(made.topic_id)) or self._topics.of(made)
 
     def validate(self, wanted: NewTopic) -> TopicMetadata:
-        """What ``create`` would make now. Writes nothing, raises the same."""
+        """The topic that ``create`` would create now. Writes nothing, and raises what ``create`` raises."""
         decision = decide(self._metadata.image, self._command(wanted), self._clock.now_ms())
         if isinstance(decision, Decision):
             return decision.result
@@ -104,11 +87,11 @@ class TopicCreation:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether topics are created when they are first asked for."""
+        """Whether a topic is created when a client first asks for it."""
         return self._settings.auto_create_topics_enable
 
     async def create_if_missing(self, name: str) -> Topic:
-        """The topic; with the broker's defaults if there was none. Concurrent callers share one creation. Raises
+        """The topic, created with the broker's defaults if there is none. Concurrent callers share one creation. Raises
         InvalidTopicName, Unavailable."""
         wanted = self._offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
         lock = self._locks.setdefault(name, asyncio.Lock())
@@ -122,7 +105,7 @@ class TopicCreation:
     async def _create_unless_there(self, wanted: NewTopic) -> Topic:
         try:
             return await self.create(wanted)
-        except TopicAlreadyExists:  # another process was faster
+        except TopicAlreadyExists:  # another process created it in the meantime
             topic = self._topics.by_name(wanted.name)
             if topic is None:
                 raise
@@ -133,7 +116,7 @@ class TopicCreation:
         return NewTopic(name=OFFSETS_TOPIC, partition_count=count, configs=OFFSETS_TOPIC_CONFIGS)
 
     def _command(self, wanted: NewTopic) -> CreateTopic:
-        """In the order in which Kafka looks for faults."""
+        """Checks in Kafka's order, so that a request with several faults gets the same error as in Kafka."""
         if why := why_illegal(wanted.name):
             raise InvalidTopicName(why)
         if wanted.name in self._metadata.image.topic_ids:
@@ -168,10 +151,25 @@ class TopicCreation:
         return asked
 
     def _new_topic_id(self) -> str:
-        """Kafka reserves the smallest ids, and tools cannot take one on the command line that begins with a dash when
-        it is written in base64."""
+        """A random id that is not 0 or 1, which Kafka reserves, and does not begin with a dash in base64, which command
+        lines would take for an option."""
         while True:
             topic_id = random_token(self._rng)
             number = int(topic_id, 16)
             if number > 1 and number >> 122 != 0b111110:
                 return topic_id
+
+
+def check_replicas(node_id: int, broker_ids: Sequence[int]) -> None:
+    """Checks the replicas of one partition. Raises InvalidReplicaAssignment."""
+    if not broker_ids:
+        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+    for broker_id in broker_ids:
+        if broker_id != node_id:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+    if len(broker_ids) > 1:
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes the broker {node_id} more than once."
+        )

@@ -1,9 +1,7 @@
-"""Names of topics: which are illegal, in Kafka's words, and which are the broker's own. The rule itself is the
-metadata's (``metadata.topic_names``).
+"""Topic names: why one is illegal, in Kafka's words, and which topics are internal. The rule itself is in
+``metadata.decisions.topics``.
 
-Why a request about topics is refused, where the metadata has no word for it: one class per cause.
-
-Texts are Kafka's where people know them.
+Refusals of requests about topics that the metadata does not make: one class per cause, with Kafka's text if it has one.
 """
 
 from siltstone.metadata.decisions.topics import is_topic_name
@@ -12,11 +10,11 @@ from siltstone.model.limits import TOPIC_NAME_CHARACTERS_MAX
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-"""Consumers that subscribe to a pattern leave them out, by the flag in the metadata."""
+"""Metadata marks them as internal, so that consumers that subscribe to a pattern leave them out."""
 
 
 def why_illegal(name: str) -> str | None:
-    """None: it may be a topic's name."""
+    """Why ``name`` cannot be the name of a topic; None if it can."""
     if is_topic_name(name):
         return None
     return f"Topic name is invalid: {_reason(name)}"
@@ -34,37 +32,38 @@ def _reason(name: str) -> str:
 
 
 class UnknownTopic(InvalidRequest):
-    """There is none of that name."""
+    """No topic has that name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no topic {name[:300]!r}: create it, or correct the name")
 
 
 class UnknownTopicId(InvalidRequest):
-    """There is none of that id: it was deleted, and perhaps made again."""
+    """No topic has that id: the topic was deleted, and perhaps created again under another id."""
 
     def __init__(self, topic_id: bytes) -> None:
         super().__init__(f"there is no topic with id {topic_id.hex()}: look up its id again")
 
 
 class InvalidPartitionCount(InvalidRequest):
-    """A topic has at least one partition, and never loses one."""
+    """The number of partitions is below one, or not larger than it is."""
 
 
 class InvalidReplicationFactor(InvalidRequest):
-    """A topic has at least one replica."""
+    """The number of replicas is below one."""
 
 
 class InvalidReplicaAssignment(InvalidRequest):
-    """Partitions assigned by hand are numbered without gap, and every replica is at a broker that exists."""
+    """The assigned partitions are not numbered without gaps, or a replica is assigned to a broker that does not
+    exist."""
 
 
 class TooManyPartitionsAtOnce(InvalidRequest):
-    """More than one request may ask for."""
+    """The request would create more partitions than one request may."""
 
 
 class InternalTopic(InvalidRequest):
-    """The broker's own topics are neither deleted nor given partitions: groups would lose their offsets."""
+    """Internal topics are not deleted and get no partitions: groups would lose their offsets."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"topic {name} is the broker's own: leave it as it is")
+        super().__init__(f"topic {name} is internal: it cannot be deleted and gets no partitions")

@@ -1,7 +1,7 @@
-"""Which topics there are, as the metadata image has them at this moment; with their configurations as values.
+"""The topics that exist, as the current metadata image has them, with their configurations as values.
 
 A look-up costs two dictionary reads while no topic is created, altered or deleted: the image changes with every upload,
-its map of topics does not. A topic that stays the same stays the same object, so that others may keep things by it.
+but its map of topics does not. An unchanged topic stays the same object, so other modules may compare and cache it.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from siltstone.topic_configs.table import TopicConfig, stored_topic_config, writ
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """``id`` is the metadata's (32 hex digits), ``topic_id`` the same as the protocol's 16 bytes. ``fragments``: what
-    Metadata wrote of the topic, by version, and the leader epochs that were told."""
+    """``id`` is the id in the metadata (32 hex digits), ``topic_id`` the same id as 16 bytes of the protocol.
+    ``fragments``, by version of Metadata: the leader epochs, and the topic encoded with them."""
 
     name: str
     id: str
@@ -34,7 +34,7 @@ class Topic(msgspec.Struct, frozen=True):
 
 class Topics:
     def __init__(self, metadata: MetadataService, defaults: Mapping[str, str] | None = None) -> None:
-        """``defaults``: broker-level configurations of topics. Raises InvalidTopicConfig."""
+        """``defaults``: configurations of topics that do not set them. Raises InvalidTopicConfig."""
         self.defaults = written_defaults(defaults or {})
         self._metadata = metadata
         self._image = metadata.image
@@ -54,7 +54,7 @@ class Topics:
         return None if topic_id is None else self._found(image.topics[topic_id])
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """By the 16 bytes of the protocol."""
+        """The topic with that id, in the 16 bytes of the protocol."""
         image = self._metadata.image
         if image is not self._image:
             self._follow(image)
@@ -65,7 +65,7 @@ class Topics:
         return None if metadata is None else self._found(metadata)
 
     def all(self) -> tuple[Topic, ...]:
-        """Ordered by name."""
+        """All topics, ordered by name. The same object while no topic changes."""
         image = self._metadata.image
         if image is not self._image:
             self._follow(image)
@@ -76,7 +76,7 @@ class Topics:
         return self._all
 
     def of(self, metadata: TopicMetadata) -> Topic:
-        """The topic as the metadata had it then, be it gone now."""
+        """The topic that ``metadata`` describes, even if it has been deleted or altered since."""
         topic = self._known.get(metadata.topic_id)
         if topic is None or topic.metadata is not metadata:
             topic = self._known[metadata.topic_id] = self._made(metadata)

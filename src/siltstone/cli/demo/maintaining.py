@@ -1,6 +1,6 @@
-"""The rest of maintenance, on the demo's store: the newest flight of each plane, retention, garbage collection.
+"""The demo's steps of maintenance after the first compaction: key compaction, retention, garbage collection.
 
-Each step is told by what it does to the topic, and checked against the source as consuming was.
+Each step prints its effect on a topic, compares it with the source data, and returns whether it is right.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,41 +20,41 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.server.components import open_store
 
 EVERYTHING = 2**63 - 1
-HEARD_MS_MAX = 10_000
-HEARD_POLL_MS = 50
+FOLLOWED_MS_MAX = 10_000
+FOLLOWED_POLL_MS = 50
 KEPT_SINCE = datetime(2013, 7, 1, tzinfo=UTC)
 
 
 def keep_newest(stage: Stage) -> bool:
-    """Key compaction of the flights by plane. Whether the table that is left is the right one."""
+    """Key compaction of the flights by plane. Returns whether exactly the last flight of every plane is left."""
     story = stage.story
-    story.step("Keep the newest flight of each plane: key compaction")
+    story.step("Key compaction: keep the newest flight of each plane")
     configure(stage.broker.bootstrap_servers, FLIGHTS_TOPIC, {"cleanup.policy": "compact"})
     story.done(f"{FLIGHTS_TOPIC} has cleanup.policy=compact now")
     stage.broker.flush()
     scope = Scope(topics=frozenset([FLIGHTS_TOPIC]), is_forced=True, up_to=EVERYTHING)
     began_ms = stage.clock.monotonic_ms()
-    _, is_split = maintain(stage, ["sso-compaction"], Scope())  # into objects of single streams
+    _, is_split = maintain(stage, ["sso-compaction"], Scope())  # makes stream objects of stream set objects
     reports, is_compacted = maintain(stage, ["key-compaction"], scope)
     seconds = (stage.clock.monotonic_ms() - began_ms) / 1000
     removed = sum(report.records_removed for report in reports)
     left = len(stage.flights) - removed
-    story.done(f"{counted(len(stage.flights), 'record')} became {left:,} in {seconds_words(seconds)}; offsets stay as "
-               "they were")  # fmt: skip
+    story.done(f"{counted(len(stage.flights), 'record')} became {left:,} in {seconds_words(seconds)}; they keep "
+               "their offsets")  # fmt: skip
     with siltstone.KeyedView(stage.broker.bootstrap_servers, FLIGHTS_TOPIC) as view:
         found = dict(view)
     expected = {flight.tail_number: flight.line for flight in stage.flights}
     same = sum(found.get(plane) == line for plane, line in expected.items())
     is_same = found == expected
     tell = story.done if is_same else story.wrong
-    tell(f"read as a table: {same:,} of {len(expected):,} planes show their last flight of the year")
+    tell(f"read as a table, {same:,} of {len(expected):,} planes have their last flight of the year")
     return is_split and is_compacted and is_same
 
 
 def drop_old(stage: Stage) -> bool:
-    """Retention of the late flights. Whether none is gone that was to be kept."""
+    """Retention of the late flights. Returns whether no record was deleted that had to stay."""
     story = stage.story
-    story.step(f"Let retention drop late flights before {KEPT_SINCE:%B}")
+    story.step(f"Retention: delete late flights before {KEPT_SINCE:%B}")
     since_ms = int(KEPT_SINCE.timestamp() * 1000)
     configure(
         stage.broker.bootstrap_servers, LATE_TOPIC, {"retention.ms": str(stage.clock.now_ms() - since_ms)}
@@ -62,30 +62,31 @@ def drop_old(stage: Stage) -> bool:
     reports, is_right = maintain(stage, ["retention"], Scope(topics=frozenset([LATE_TOPIC])))
     late = [flight for flight in stage.flights if flight.is_late]
     trimmed = sum(report.offsets_trimmed for report in reports)
-    begins = _begin_when_heard(stage, trimmed)
+    begins = _begin_when_followed(stage, trimmed)
     to_keep = sum(flight.departure_ms >= since_ms for flight in late)
     is_kept = len(late) - begins >= to_keep
     tell = story.done if is_kept and trimmed == begins else story.wrong
     tell(f"{LATE_TOPIC} begins at offset {begins:,} now: {len(late) - begins:,} of {len(late):,} records stay, "
          f"among them all {to_keep:,} since {KEPT_SINCE:%B}")  # fmt: skip
-    story.note("whole segments go, so some older ones stay with them")
+    story.note("retention deletes whole segments, so some older records stay")
     return is_right and is_kept and trimmed == begins
 
 
-def _begin_when_heard(stage: Stage, expected: int) -> int:
-    """The broker follows the metadata: what a trim has moved is seen there a moment later."""
-    until_ms = stage.clock.monotonic_ms() + HEARD_MS_MAX
+def _begin_when_followed(stage: Stage, expected: int) -> int:
+    """The first offset that the broker reports, after it has followed the trim in the metadata or FOLLOWED_MS_MAX."""
+    until_ms = stage.clock.monotonic_ms() + FOLLOWED_MS_MAX
     begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
     while begins != expected and stage.clock.monotonic_ms() < until_ms:
-        stage.clock.block_ms(HEARD_POLL_MS)
+        stage.clock.block_ms(FOLLOWED_POLL_MS)
         begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
     return begins
 
 
 def collect(stage: Stage) -> bool:
-    """With the broker gone nobody reads, so what is destroyed may go at once."""
+    """Runs the kinds that free space, then a sweep without a grace period: the broker has stopped, so no read can use a
+    replaced object. Returns whether all units succeeded."""
     story = stage.story
-    story.step("Stop the broker, and collect garbage")
+    story.step("Garbage collection, after the broker has stopped")
     with open_store(stage.settings) as store:
         before = sum(1 for _ in listed(store))
     kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
@@ -100,7 +101,7 @@ def collect(stage: Stage) -> bool:
 def maintain(
     stage: Stage, kinds: Iterable[str], scope: Scope, title: str = "at work"
 ) -> tuple[Sequence[UnitReport], bool]:
-    """The reports of all units, and whether nothing failed."""
+    """Runs ``kinds`` and prints what failed. Returns the reports of all units, and whether none failed."""
     done: list[UnitReport] = []
     is_right = True
     with open_store(stage.settings) as store, stage.story.progress(title) as on_progress:

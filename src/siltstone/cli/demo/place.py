@@ -1,4 +1,4 @@
-"""Where the demo's store lies, and that it is gone afterwards unless it was asked to stay."""
+"""The folder of the demo's store: the one that --store names, or a temporary one that is deleted afterwards."""
 
 import shutil
 import tempfile
@@ -10,12 +10,13 @@ from siltstone.model.errors import InvalidRequest
 
 
 class PlaceTaken(InvalidRequest):
-    """The folder holds something: the demo only fills a folder of its own."""
+    """The folder of --store is not empty; the demo uses only a new or empty folder."""
 
 
 @contextmanager
 def demo_folder(wanted: Path | None, *, keep: bool) -> Iterator[Path]:
-    """``wanted``, which stays, or a temporary folder, which does not unless ``keep``. Raises PlaceTaken."""
+    """Yields ``wanted``, which is never deleted, or a temporary folder, which is deleted unless ``keep``. Raises
+    PlaceTaken."""
     if wanted is not None:
         yield _vacant(wanted)
         return
@@ -29,5 +30,5 @@ def demo_folder(wanted: Path | None, *, keep: bool) -> Iterator[Path]:
 
 def _vacant(folder: Path) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise PlaceTaken(f"{folder} is there already and is not empty: name another folder, or remove it")
+        raise PlaceTaken(f"{folder} exists and is not empty: name another folder, or remove it")
     return folder

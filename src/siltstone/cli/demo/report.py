@@ -1,4 +1,4 @@
-"""What maintenance bought: a table and a chart of before and after a compaction, and a chart of all steps."""
+"""The effect of maintenance: a table and a chart of before and after the compaction, and a chart of all steps."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def figures_table(before: Figures, after: Figures) -> Table:
 
 
 def figure_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
-    """Name, before, after."""
+    """Rows of (name, before, after)."""
     rows = [
         ("objects", before.objects, after.objects),
         ("  stream set objects", before.stream_set_objects, after.stream_set_objects),
@@ -34,7 +34,7 @@ def figure_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
 
 
 def stream_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
-    """Of each stream that was read: where it lies, what reading it takes."""
+    """Two rows for each stream that was read: how many objects hold it, and how many GETs reading it takes."""
     rows: list[tuple[str, int, int]] = []
     for name in before.requests:
         rows.append((f"objects holding {name}", before.holding[name], after.holding[name]))
@@ -43,7 +43,7 @@ def stream_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
 
 
 def chart(before: Figures, after: Figures) -> RenderableType:
-    """A pair of bars for each figure, each pair on the scale of its larger one."""
+    """A pair of bars (before, after) for each figure; each pair has a scale of its own."""
     rows = [
         ("objects", before.objects, after.objects),
         ("index entries", before.index_entries, after.index_entries),
@@ -68,7 +68,8 @@ def _pair(name: str, left: int, right: int) -> RenderableType:
 
 
 def steps_chart(steps: Sequence[Held]) -> RenderableType:
-    """Bytes and objects after each step, on one scale each; the last column is the bucket with all that waits there."""
+    """Bytes and number of committed objects after each step, the bytes as bars on one scale. The last column is all
+    bytes in the bucket, replaced objects that await deletion included."""
     made = Table.grid(padding=(0, 1))
     for width, justify in ((20, "left"), (18, "left"), (10, "right"), (7, "right"), (10, "right")):
         made.add_column(width=width, justify=justify)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What all steps of the demo after the first need."""
+"""The values that every step of the demo after the first needs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from siltstone.server.settings.store import StoreSettings
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """``start_runner`` starts Spark at the first call."""
+    """``start_runner``: starts Spark at the first call, and returns the same runner afterwards."""
 
     settings: StoreSettings
     story: Story

@@ -1,7 +1,7 @@
-"""What the demo says while it works: numbered steps, what was done in each, a bar while it takes long.
+"""Prints the demo's progress: numbered steps, the results of each, and a progress bar while a step takes long.
 
-On a terminal a line moves; elsewhere (a CI log) each step is a plain line when it begins and one when it is done. All
-of it fits into 80 columns.
+The bar is shown at a terminal only; elsewhere, as in the log of a CI job, the output is plain lines. All output fits
+into 80 columns, but for commands, which are not wrapped.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,12 +42,12 @@ class Story:
         self._console.print(Padding(renderable, (1, 0, 1, 3)))
 
     def command(self, text: str) -> None:
-        """In one line however long, to be copied."""
+        """Prints a shell command on one line, however long, so that it can be copied."""
         self._console.print(f"   [bold]$[/] {text}", soft_wrap=True)
 
     @contextmanager
     def progress(self, text: str) -> Iterator[OnProgress]:
-        """What is inside reports (done, in all); nothing is left of the bar afterwards."""
+        """Yields a function that reports (done, total) to a bar; the bar disappears afterwards."""
         with Progress(
             TextColumn("  "), SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20),
             TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(),

@@ -1,8 +1,8 @@
-"""Settings for little data: a year of flights is 30 MB, a real store seals its blocks at 100 MiB.
+"""Settings for little data: a year of flights is 30 MB, while the default makes objects of about 100 MiB.
 
-The thresholds follow from the amount of data, in the proportions of the defaults or near them, so that any number of
-flights comes to some thirty stream set objects. They are written to the store's own ``siltstone.toml``: commands tried
-on the store afterwards find them there.
+The sizes are computed from the amount of data, near the proportions of the defaults, so that any number of flights
+makes about thirty stream set objects. They are written to ``siltstone.toml`` of the store, so that commands that are
+tried on the store afterwards use them, too.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ memory_bytes = "8MiB"
 
 
 def write_settings(folder: Path, flights: Sequence[Flight]) -> StoreSettings:
-    """Into the folder, which is made."""
+    """Makes the folder and writes its ``siltstone.toml``. Returns the settings."""
     cache_block_bytes = min(MIB, max(CACHE_BLOCK_BYTES_MIN, _bytes_of(flights) // OBJECTS_WANTED))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SETTINGS_FILE).write_text(
@@ -52,11 +52,11 @@ def write_settings(folder: Path, flights: Sequence[Flight]) -> StoreSettings:
 
 
 def batch_bytes(settings: StoreSettings) -> int:
-    """Of a producer, before compression: small enough that an object has batches of all partitions, as in a store with
-    many producers. 64 KiB or so for the whole year."""
+    """Size of a producer's batch before compression, about 64 KiB for the whole year: small enough that every object
+    holds batches of all partitions, as in a store with many producers."""
     return settings.engine.upload.cache_block_bytes_max * 3 // 16
 
 
 def _bytes_of(flights: Sequence[Flight]) -> int:
-    """In objects, as measured: the producer's compression makes about a third of a line."""
+    """The size of the flights in objects: lz4 compresses them to about a third, as measured."""
     return sum(len(flight.line) for flight in flights) // 3

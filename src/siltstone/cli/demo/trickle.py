@@ -1,4 +1,4 @@
-"""Records that go on arriving while something else happens: a day's flights at a time, each day acknowledged."""
+"""Produces flights in the background, one day at a time; each day is acknowledged before the next begins."""
 
 import threading
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.runtime.clock import Clock
 
 PAUSE_SECONDS = 0.2
-"""Between two days, so that a month takes about as long as Spark's start and a compaction of little data."""
+"""Pause between two days: a month then takes about as long as the start of Spark and a compaction of little data."""
 
 
 class Trickle:
-    """``run`` in a thread; ``hurry`` makes it go on without pauses."""
+    """``run`` is the body of a thread; ``hurry`` ends its pauses; ``raise_failure`` raises what ended it early."""
 
     def __init__(self, producer: FlightProducer, flights: Sequence[Flight], clock: Clock) -> None:
         self._producer = producer

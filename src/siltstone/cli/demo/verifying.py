@@ -1,6 +1,6 @@
-"""Every record that was consumed, compared with its source: none lost, altered or doubled, in order for each key.
+"""Compares all consumed records with their source: no record may be lost, altered, duplicated or out of order.
 
-Compared are topic, key, value and timestamp; the order of a key is that of the offsets in its partition.
+Topic, key, value and timestamp are compared. Records of one key are compared in the order of their offsets.
 """
 
 from collections import defaultdict
@@ -25,7 +25,8 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """The n-th record of a key, and what should be there: None for nothing at all."""
+    """``number``: the position among the records of the key, from 0. ``expected`` None: there should be no such record;
+    ``found`` None: there is none."""
 
     topic: str
     tail_number: str
@@ -45,7 +46,7 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 def verify(flights: Iterable[Flight], consumed: Iterable[Consumed]) -> Verification:
-    """``flights`` in the order in which they were produced: the order of each key is theirs."""
+    """``flights``: in the order in which they were produced; ``consumed``: in any order."""
     expected: defaultdict[Key, list[Sent]] = defaultdict(list)
     for flight in flights:
         for topic in flight.topics:

@@ -1,4 +1,4 @@
-"""``siltstone groups``: the list, and what can be done with consumer groups."""
+"""``siltstone groups``: lists all consumer groups; the parent of the commands for consumer groups."""
 
 import click
 
@@ -15,9 +15,10 @@ from siltstone.cli.output import print_json, results
 @cluster_options
 @click.pass_context
 def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None:
-    """List the consumer groups of a broker; show, move and delete them.
+    """List consumer groups and their lag; show, reset or delete them.
 
-    The lag is how many offsets a group has not read, over all partitions it has read before.
+    The lag is the number of offsets between the committed offset and the end, summed over all partitions for which the
+    group has committed one.
     """
     if context.invoked_subcommand is None:
         list_groups(choice, as_json)

@@ -1,4 +1,4 @@
-"""``siltstone groups delete GROUP …``."""
+"""``siltstone groups delete GROUP …``: deletes consumer groups with their committed offsets."""
 
 import click
 
@@ -12,13 +12,13 @@ from siltstone.kafka_client.groups import delete_groups, find_groups
 @yes_option
 @cluster_options
 def delete(choice: ClusterChoice, group_ids: tuple[str, ...], is_answered: bool, as_json: bool) -> None:
-    """Delete groups: how far they have read is forgotten.
+    """Delete consumer groups with their committed offsets.
 
-    Only groups without members. Asks first at a terminal; elsewhere --yes is needed.
+    Only a group without members can be deleted. Asks for confirmation at a terminal; elsewhere --yes is required.
     """
     group_ids = tuple(dict.fromkeys(group_ids))
     with choice.open() as cluster:
         find_groups(cluster, group_ids)
-        confirm(f"Forget how far {', '.join(group_ids)} has read?", is_answered=is_answered)
+        confirm(f"Delete the committed offsets of {', '.join(group_ids)}?", is_answered=is_answered)
         refused = delete_groups(cluster, group_ids)
     tell_deleted(group_ids, refused, as_json)

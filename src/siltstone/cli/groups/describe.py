@@ -1,4 +1,4 @@
-"""``siltstone groups describe GROUP``."""
+"""``siltstone groups describe GROUP``: shows the members of a consumer group and its lag in each partition."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from siltstone.kafka_client.groups import Group, Member, committed_offsets, find
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
-    """``member`` None: nobody reads it now."""
+    """``member``: the member to which the partition is assigned now; None for no member."""
 
     where: PartitionLag
     member: Member | None
@@ -25,9 +25,9 @@ class GroupPartition(msgspec.Struct, frozen=True):
 @click.argument("group_id", metavar="GROUP")
 @cluster_options
 def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
-    """Show a group: its members, and how far it has read each partition.
+    """Show the members, the committed offsets and the lag of a group.
 
-    The lag is the number of offsets from the committed one to the end.
+    The lag is the number of offsets from the committed offset to the end of the partition.
     """
     with choice.open() as cluster:
         group = find_group(cluster, group_id)
@@ -57,7 +57,7 @@ def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> Re
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
-        members="not told by this broker" if group.members is None else count_words(len(group.members)),
+        members="not reported by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
         lag=counted(sum(row.where.lag or 0 for row in rows), "record"),
@@ -72,7 +72,7 @@ def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
             cell(where.key.topic),
             str(where.key.partition),
             _number(where.committed),
-            "gone" if where.end_offset is None else count_words(where.end_offset),
+            "deleted" if where.end_offset is None else count_words(where.end_offset),
             _number(where.lag),
             cell(row.member.name) if row.member else "-",
             cell(row.member.host) if row.member else "-",

@@ -1,4 +1,4 @@
-"""How far a group is behind: per partition, and in all."""
+"""The lag of a consumer group: per partition, and the sum."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,8 @@ from siltstone.kafka_client.offsets import LATEST, offsets_at
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """``committed`` None: the group has not said how far it is; ``end_offset`` None: the topic is gone."""
+    """``committed`` None: the group has committed no offset; ``end_offset`` None: the partition does not exist any
+    more."""
 
     key: TopicPartition
     committed: int | None
@@ -24,7 +25,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
 
 def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Of those that exist: a group remembers topics that were deleted."""
+    """The end offset of each partition that exists; a group can have offsets of topics that were deleted."""
     wanted = set(partitions)
     try:
         return (

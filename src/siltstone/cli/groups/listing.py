@@ -1,4 +1,4 @@
-"""What there is to say of all groups, one row each."""
+"""The rows of ``siltstone groups``: one for each consumer group."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,8 @@ from siltstone.kafka_client.groups import all_groups, committed_offsets
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """``members`` None: the broker does not tell. ``lag``: over the partitions with an offset."""
+    """``members``: their number; None if the broker does not report it. ``lag``: the sum over all partitions for
+    which the group has committed an offset."""
 
     group: str
     state: str

@@ -1,4 +1,4 @@
-"""``siltstone groups reset GROUP``."""
+"""``siltstone groups reset GROUP``: commits other offsets for a consumer group."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ from siltstone.model.errors import InvalidRequest
 
 
 class GroupInUse(InvalidRequest):
-    """A group with members says itself how far it has read."""
+    """The group has members, which would overwrite the offsets with their own."""
 
 
 class ResetRow(msgspec.Struct, frozen=True):
-    """``before`` None: the group had no offset there."""
+    """``before``: the committed offset until now; None if there was none."""
 
     topic: str
     partition: int
@@ -31,16 +31,18 @@ class ResetRow(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("group_id", metavar="GROUP")
-@click.option("--topic", "topics", multiple=True, required=True, metavar="NAME", help="Which; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, required=True, metavar="NAME", help="Topic to reset; repeatable."
+)
 @click.option(
     "--to",
     "to",
     required=True,
     metavar="POSITION",
-    help="earliest, latest, an offset, 2013-07-01T12:30, 2h (ago).",
+    help="earliest, latest, an offset, 2013-07-01T12:30, or 2h (ago).",
 )
 @click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
-              help="Only this one; repeatable.")  # fmt: skip
+              help="Limit to this partition; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @cluster_options
 def reset(
@@ -52,10 +54,9 @@ def reset(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a group: the next record it reads.
+    """Set the offsets at which a group continues to read.
 
-    Only while the group has no members. An offset outside a partition stands for its nearer end; a time for the first
-    record of that time or later.
+    The group must have no members. Offsets out of range are clamped. A time means the first record at or after it.
     """
     with choice.open() as cluster:
         position = parse_position(to, "--to", cluster.clock.now_ms())

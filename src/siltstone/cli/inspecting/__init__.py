@@ -1,1 +1,2 @@
-"""Looking into one object: ``source`` (which bytes), ``anatomy`` (what they say), ``tables`` (how it is shown)."""
+"""``siltstone inspect``: ``source`` finds the object that was named, ``anatomy`` decodes its bytes, ``tables`` shows
+the result."""

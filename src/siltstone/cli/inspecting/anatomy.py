@@ -1,4 +1,4 @@
-"""What an object's bytes say: footer, index, and, when asked, the batches in each block, every checksum verified."""
+"""Decodes an object: its footer and index, and the batches in its blocks. Every checksum is verified."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from siltstone.object_store.port import ObjectNotFound
 
 
 class ObjectDamaged(CorruptData):
-    """The object is not as it was written. The text says where and how."""
+    """The bytes of the object are not those that were written, or are missing. The text says where and why."""
 
 
 class Anatomy(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class BlockContents(msgspec.Struct, frozen=True):
 
 
 def dissect(source: ObjectSource) -> Anatomy:
-    """Footer and index. Raises ObjectDamaged."""
+    """Reads the footer and the index. Raises ObjectDamaged."""
     try:
         tail = source.read(max(0, source.size_bytes - TAIL_READ_BYTES), source.size_bytes)
         footer = decode_footer(tail, source.size_bytes)
@@ -39,14 +39,14 @@ def dissect(source: ObjectSource) -> Anatomy:
         if isinstance(found, IndexLiesBefore):
             found = verified_index(source.read(found.position, found.end), found.footer)
     except ObjectNotFound as gone:
-        raise ObjectDamaged(f"{source.place} is named by the metadata and missing from its bucket") from gone
+        raise ObjectDamaged(f"{source.place} is in the metadata, but missing from its bucket") from gone
     except CorruptData as damage:
         raise _damaged(source, damage) from damage
     return Anatomy(footer, found)
 
 
 def blocks_of(source: ObjectSource, entries: list[BlockEntry]) -> Iterator[BlockContents]:
-    """One read a block. Raises ObjectDamaged."""
+    """Reads and decodes the blocks one by one, one request for each. Raises ObjectDamaged."""
     object_id = source.metadata.object_id if source.metadata is not None else -1
     for entry in entries:
         try:

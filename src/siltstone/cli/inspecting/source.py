@@ -1,6 +1,6 @@
-"""Which object is meant: an id, a key, a file, or a URL.
+"""Finds the object that was named by an id, a key, a file or a URL.
 
-A file or a URL needs no store: any object can be looked into, wherever it was copied to.
+A file or a URL needs no store, so a copy of an object can be inspected wherever it is.
 """
 
 import os
@@ -21,11 +21,12 @@ from siltstone.server.components import Store
 
 
 class ObjectUnknown(InvalidRequest):
-    """Neither the metadata nor the bucket nor the file system has it."""
+    """The name is no object of the store, no file and no URL of an object."""
 
 
 class ObjectSource(msgspec.Struct, frozen=True):
-    """The bytes of one object. ``metadata`` when the store knows it."""
+    """``read(start, end)``: reads bytes of the object. ``metadata``: None if the object was not found through a
+    store."""
 
     place: str
     size_bytes: int
@@ -34,7 +35,8 @@ class ObjectSource(msgspec.Struct, frozen=True):
 
 
 def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectSource:
-    """What has to be closed afterwards goes to ``opened``. Raises ObjectUnknown, ObjectNotFound, StoreNotFound."""
+    """Registers in ``opened`` what the caller must close afterwards. Raises ObjectUnknown, ObjectNotFound,
+    StoreNotFound."""
     scheme = urlsplit(name).scheme
     if scheme == "file":
         return _of_file(Path(unquote(urlsplit(name).path)))
@@ -58,7 +60,7 @@ def _of_file(path: Path) -> ObjectSource:
 
 
 def _of_url(url: str, opened: ExitStack) -> ObjectSource:
-    """The last part of the path is the key, what is before it the bucket and its prefix."""
+    """The last part of the path is taken as the key, everything before it as the bucket and its prefix."""
     parts = urlsplit(url)
     bucket, _, key = parts.path.rpartition("/")
     if not key:
@@ -91,5 +93,5 @@ def _of_store(name: str, store: Store) -> ObjectSource:
 
 def _unknown_id(object_id: int, image: MetadataImage, store: Store) -> str:
     known = sorted(image.objects)
-    there_are = f"there are {len(known)}, from {known[0]} to {known[-1]}" if known else "it has none"
+    there_are = f"it has {len(known)}, from {known[0]} to {known[-1]}" if known else "it has none"
     return f"the store at {store.settings.folder} has no object {object_id}: {there_are}"

@@ -1,4 +1,4 @@
-"""How an object's anatomy is shown, to people and to scripts."""
+"""The header, index and batches of an object as tables and as JSON."""
 
 from collections.abc import Iterable
 
@@ -61,7 +61,7 @@ def _span(entries: list[BlockEntry]) -> str | None:
 
 
 def index_table(entries: Iterable[BlockEntry]) -> Table:
-    """Fits 80 columns; the checksums are in --json."""
+    """One row for each block. It fits into 80 columns, so only --json has the checksums."""
     shown = table(">stream", ">start", ">end", ">records", ">position", ">bytes", "first", "last")
     for entry in entries:
         shown.add_row(
@@ -100,7 +100,7 @@ def batches_table(contents: BlockContents) -> Table:
 def as_json(
     source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: list[BlockContents] | None
 ) -> dict[str, object]:
-    """``index`` has the entries shown; ``blocks`` only when they were read."""
+    """``entries``: the index entries to show. ``blocks``: None if they were not read; the member is left out then."""
     metadata = source.metadata
     document: dict[str, object] = {
         "place": source.place,
@@ -119,12 +119,12 @@ def as_json(
 
 
 def _metadata_json(metadata: ObjectMetadata) -> dict[str, object]:
-    """By name, though snapshots keep it as an array."""
+    """The fields by name; the struct itself would be encoded as an array, as in snapshots."""
     named = {name: getattr(metadata, name) for name in metadata.__struct_fields__ if name != "ranges"}
     return named | {"state": metadata.state.name, "kind": metadata.kind.label if metadata.kind else None}
 
 
 def _batch_json(batch: RecordBatch) -> dict[str, object]:
-    """Without the payload, which is the producer's business."""
+    """All fields but the payload, of which only the size is shown."""
     named = {name: value for name, value in msgspec.structs.asdict(batch).items() if name != "payload"}
     return named | {"payload_bytes": len(batch.payload)}

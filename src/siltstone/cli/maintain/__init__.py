@@ -1,2 +1,2 @@
-"""``siltstone maintain …``, a file for each command; ``options`` they share, ``tables`` and ``documents`` (JSON) show
-plans and reports."""
+"""``siltstone maintain …``. ``command`` is the group; each subcommand has a module of its name. ``options`` holds the
+options that several subcommands share, ``progress`` the progress bar, ``tables`` shows plans and reports as text."""

@@ -1,4 +1,4 @@
-"""``siltstone maintain cancel JOB``."""
+"""``siltstone maintain cancel JOB``: ends a running job."""
 
 import platform
 
@@ -12,28 +12,28 @@ from siltstone.model.errors import InvalidRequest
 
 
 class JobNotThere(InvalidRequest):
-    """No job has that number, or it is so old that it was forgotten."""
+    """The metadata holds no job of that number: it never existed, or is old enough to have been removed."""
 
 
 @click.command()
 @click.argument("job", type=int, metavar="JOB")
 @store_options
 def cancel(choice: StoreChoice, job: int) -> None:
-    """End a running job, whoever drives it.
+    """Cancel a running job, also one of another process or machine.
 
-    JOB is a number that siltstone maintain status shows. What it has committed stays, what it would commit from now
-    on is refused. Its driver notices within seconds and stops. When the driver has died, the kind is free again at
-    once, without waiting for the end of the lease.
+    JOB is a number that siltstone maintain status shows. Units that the job has committed stay committed; all later
+    commits of it are refused, and its driver stops within seconds. If the driver has died, another job of the kind can
+    start at once, without waiting for the lease to expire.
     """
     with choice.open() as store:
-        standing = store.metadata.image.jobs.get(job)
-        if standing is None:
-            raise JobNotThere(f"there is no job {job}; siltstone maintain status shows those there are")
-        if standing.state is JobState.RUNNING:
+        found = store.metadata.image.jobs.get(job)
+        if found is None:
+            raise JobNotThere(f"there is no job {job}; siltstone maintain status lists all jobs")
+        if found.state is JobState.RUNNING:
             store.metadata.execute(CancelJob(job, f"cancelled by hand from {platform.node()}"))
         ended = store.metadata.refresh().jobs[job]
-    if standing.state is not JobState.RUNNING:
-        text = f"Job {job}, {standing.kind}, had ended already: {ended.report}"
+    if found.state is not JobState.RUNNING:
+        text = f"Job {job}, {found.kind}, had already ended: {ended.report}"
     else:
         text = f"Job {job}, {ended.kind}, was cancelled; its driver, {ended.driver}, stops within seconds."
     results().print(text, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``siltstone maintain``: the group."""
+"""``siltstone maintain``: the group of all commands for maintenance."""
 
 import click
 
@@ -15,9 +15,17 @@ from siltstone.cli.maintain.sweep import sweep
 @click.group(cls=InOrder, invoke_without_command=True)
 @click.pass_context
 def maintain(context: click.Context) -> None:
-    """Keep a store in order: retention, garbage collection, compaction.
+    """Maintain a store: retention, garbage collection, compaction.
 
-    The docs say what each kind does and when: docs/maintenance.md
+    Start with siltstone maintain plan, which shows what would be done and changes nothing. docs/maintenance.md explains
+    each kind of maintenance.
+
+    \b
+    Words:
+    unit       a part of a plan that is committed by itself, such as a topic
+    job        one run of one kind of maintenance, recorded in the metadata
+    driver     the process that carries out a job
+    set aside  a unit that failed; it is retried later
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -1,4 +1,4 @@
-"""``siltstone maintain explain``."""
+"""``siltstone maintain explain``: why each topic or object is, or is not, maintained now."""
 
 import click
 
@@ -17,10 +17,10 @@ from siltstone.maintenance.overview import overview
 @json_option
 @store_options
 def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...], as_json: bool) -> None:
-    """Say of everything why it will be done now, or why not.
+    """Show why maintenance will, or will not, touch each topic now.
 
-    Such as which consumer group keeps retention from dropping a segment, what a topic waits for before it is compacted,
-    and which objects are left alone because they are damaged.
+    Lists every topic and object with the reason, for instance the consumer group for which retention keeps a segment,
+    the threshold that a topic must reach before it is compacted, or the damage for which an object is skipped.
     """
     with choice.open() as store, Progress(store.context.clock) as shown:
         scope = scope_of(store.metadata.image, topics)

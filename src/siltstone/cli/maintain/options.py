@@ -1,4 +1,4 @@
-"""Options that the commands share."""
+"""Options that several commands of ``siltstone maintain`` share, and the values they parse to."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,19 +15,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LimitRefused(InvalidRequest):
-    """What a run may take is written as no size or no time."""
+    """The value of --max-bytes or --max-seconds is not a size or not a time above 0."""
 
 
 def kind_option(command: F) -> F:
     return click.option(
         "--kind", "kinds", multiple=True, type=click.Choice(KIND_NAMES), metavar="KIND",
-        help=f"Only this kind; repeatable: {', '.join(KIND_NAMES)}.",
+        help=f"Limit to this kind; repeatable: {', '.join(KIND_NAMES)}.",
     )(command)  # fmt: skip
 
 
 def topic_option(command: F) -> F:
     return click.option(
-        "--topic", "topics", multiple=True, metavar="NAME", help="Only streams of this topic; repeatable."
+        "--topic", "topics", multiple=True, metavar="NAME", help="Limit to this topic; repeatable."
     )(command)
 
 
@@ -35,19 +35,19 @@ def force_option(command: F) -> F:
     return click.option(
         "--force",
         is_flag=True,
-        help="Also what would wait for an interval or a threshold, or is set aside.",
+        help="Ignore intervals and thresholds, and retry units that are set aside.",
     )(command)
 
 
 def scope_of(
     image: MetadataImage, topics: tuple[str, ...], *, force: bool = False, up_to: int | None = None
 ) -> Scope:
-    """Raises TopicNotThere."""
+    """The topics to look at, None for the whole store, and how. Raises TopicNotThere."""
     return Scope(topics=topics_named(image, topics) or None, is_forced=force, up_to=up_to)
 
 
 def size_of(option: str, text: str | None) -> int | None:
-    """Raises LimitRefused."""
+    """Parses ``64MiB`` into bytes; None if the option was not given. Raises LimitRefused."""
     if text is None:
         return None
     size_bytes = written_quantity(Unit.BYTES, text)
@@ -57,7 +57,7 @@ def size_of(option: str, text: str | None) -> int | None:
 
 
 def seconds_of(option: str, text: str | None) -> float | None:
-    """A plain number is seconds. Raises LimitRefused."""
+    """Parses ``600`` (seconds) or ``10min`` into seconds; None if the option was not given. Raises LimitRefused."""
     if text is None:
         return None
     if text.replace(".", "", 1).isdecimal():

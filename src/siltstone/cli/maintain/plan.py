@@ -1,4 +1,4 @@
-"""``siltstone maintain plan``."""
+"""``siltstone maintain plan``: shows what maintenance would do now, without doing it."""
 
 import click
 
@@ -22,8 +22,8 @@ def plan(
 ) -> None:
     """Show what maintenance would do now, and why.
 
-    In the order in which it would be done. Nothing is written and no Spark is started; of the objects only indexes are
-    read.
+    Units are listed in the order in which siltstone maintain run does them. The command writes nothing and starts no
+    Spark; of the objects it reads only the indexes.
     """
     show_plan(choice, kinds, topics, force=force, as_json=as_json)
 

@@ -1,5 +1,5 @@
-"""How far a run is: a bar on stderr with units or tasks, bytes and time left; gone afterwards, silent without a
-terminal."""
+"""The progress bar of a run on stderr: units or tasks, bytes, time left. It disappears when the run is done, and is not
+shown where stderr is no terminal."""
 
 from types import TracebackType
 from typing import Self
@@ -35,7 +35,7 @@ class Progress:
         self._bars.stop()
 
     def say(self, text: str) -> None:
-        """Above the bar, and there to stay."""
+        """Prints a line above the bar; the line stays."""
         self._bars.console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def tell(self, told: Told) -> None:

@@ -1,4 +1,4 @@
-"""``siltstone maintain run``: everything, or some of it, once, now."""
+"""``siltstone maintain run``: carries out all kinds of maintenance, or the chosen ones, once."""
 
 from contextlib import closing
 
@@ -32,23 +32,23 @@ KEY_COMPACTION = "key-compaction"
 
 
 class UpToOffsetUnclear(InvalidRequest):
-    """--up-to without saying of what."""
+    """--up-to was given without --kind key-compaction and exactly one --topic."""
 
 
 @click.command()
 @kind_option
 @topic_option
-@click.option("--dry-run", is_flag=True, help="Only show the plan, as siltstone maintain plan does.")
-@click.option("--max-bytes", metavar="SIZE", help="Read and write at most about so much, such as 10GiB.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan, like siltstone maintain plan.")
+@click.option("--max-bytes", metavar="SIZE", help="Read and write at most about this much, e.g. 10GiB.")
 @click.option(
-    "--max-seconds", metavar="SECONDS", help="Begin nothing new after so long, such as 600 or 10min."
+    "--max-seconds", metavar="SECONDS", help="Start no further unit after this time, e.g. 600 or 10min."
 )
 @force_option
 @click.option(
     "--up-to",
     type=click.IntRange(min=0),
     metavar="OFFSET",
-    help="Key compaction of one topic: up to this offset, whatever its ratio and lag.",
+    help="Compact the keys of one topic up to this offset, whatever its dirty ratio and lag.",
 )
 @runner_options
 @json_option
@@ -65,11 +65,12 @@ def run(
     runner: RunnerChoice,
     as_json: bool,
 ) -> None:
-    """Do what is to be done now: all kinds, in the order that frees space first.
+    """Carry out maintenance now: all kinds that have work.
 
-    Each unit is committed by itself; one that fails is set aside with its reason and costs the others nothing. Spark is
-    started when the first unit needs it. Ctrl-C ends the run: what was committed stays, and the report says what that
-    is. Exit status 1 if something failed, 130 after Ctrl-C.
+    Kinds run one after another, those that free space first. Each unit is committed by itself; a unit that fails is set
+    aside with its reason and retried later, and the others continue. Spark is started when the first unit needs it.
+    Ctrl-C ends the run; committed units stay committed, and the report lists them. Exit status 1 if something failed,
+    130 after Ctrl-C.
     """
     _check_up_to(up_to, kinds, topics)
     if dry_run:
@@ -92,26 +93,26 @@ def carry_out(
     force: bool = False,
     up_to: int | None = None,
 ) -> None:
-    """Raises Failure when something failed or the run was interrupted."""
+    """Runs the kinds and prints a report of each. Raises Failure if a unit failed or the run was interrupted."""
     runner.check()
     with choice.open() as store, Progress(store.context.clock) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
 
         def open_runner() -> Runner:
             if runner.is_spark:
-                shown.say(f"starting Spark, {runner.master} …")
+                shown.say(f"starting Spark ({runner.master}) …")
             opened = runner.start()
-            hear()  # Spark's driver takes Ctrl-C for itself
+            install_handlers()  # Spark's driver has replaced our handler of Ctrl-C
             return opened
 
         with closing(LateRunner(open_runner)) as late:
             driver = Driver(store.context, late.start, scope, budget, on_told=shown.tell)
-            with cancelled_by_signals(driver.cancel) as hear:
+            with cancelled_by_signals(driver.cancel) as install_handlers:
                 reports = _reports(driver, store, kinds, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
     elif (kinds or topics) and not any(_has_content(report) for report in reports):
-        remarks().print("siltstone maintain explain says why", style="dim")
+        remarks().print("siltstone maintain explain shows why", style="dim")
     if driver.is_cancelled:
         raise Failure(INTERRUPTED)
     if not all(report.is_well for report in reports):
@@ -121,7 +122,7 @@ def carry_out(
 def _check_up_to(up_to: int | None, kinds: tuple[str, ...], topics: tuple[str, ...]) -> None:
     if up_to is not None and (kinds != (KEY_COMPACTION,) or len(topics) != 1):
         raise UpToOffsetUnclear(
-            f"--up-to needs --kind {KEY_COMPACTION} and one --topic: the offset is one of its records"
+            f"--up-to is an offset of one topic: add --kind {KEY_COMPACTION} and one --topic"
         )
 
 

@@ -1,4 +1,4 @@
-"""``siltstone maintain serve``: maintenance on its schedule, until it is told to stop."""
+"""``siltstone maintain serve``: runs maintenance on a schedule until Ctrl-C or SIGTERM."""
 
 from contextlib import closing
 from threading import Event, Thread
@@ -17,17 +17,17 @@ from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.server.maintaining import open_service
 
 SERVE_LEVEL = "info"
-"""A line for every run that found something to do."""
+"""The default: at info, the service logs a line for every run that had work."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Every kind once, whatever its schedule, then end.")
+@click.option("--once", is_flag=True, help="Run every kind once, whatever its schedule, then exit.")
 @runner_options
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default=SERVE_LEVEL,
-    help=f"What is logged on stderr [{SERVE_LEVEL}].",
+    help=f"Log records of this level and above on stderr [{SERVE_LEVEL}].",
 )
 @json_option
 @store_options
@@ -40,13 +40,13 @@ def serve(
 ) -> None:
     """Run each kind of maintenance on its schedule, until stopped.
 
-    The schedule is the settings maintenance.interval.… of docs/reference.md. Any number may run on a store, and
-    beside brokers: the lease of a job keeps them from doing the same twice. What frees space has a thread of its
-    own and never waits for what copies. One Spark is started when something needs it, and kept. What fails is set
-    aside and tried again; without its metadata the service waits until they are back.
+    The settings maintenance.interval.… (docs/reference.md) are the schedule. Several services can run on one store, and
+    beside brokers: the lease of a job prevents two of them from doing the same work. Deletion runs in its own thread
+    and is never blocked by compaction. Spark is started when a unit first needs it, and kept. A unit that fails is set
+    aside and retried later. If the metadata database cannot be reached, the service waits and retries.
 
-    Ctrl-C, or SIGTERM, ends it within seconds: what is under way is cancelled, what was committed stays, and the
-    report says what was done. A second one ends it at once.
+    Ctrl-C or SIGTERM: the service cancels running tasks, prints a report and exits within seconds; committed units stay
+    committed. Press again to exit at once.
     """
     settings = choice.settings()
     runner.check()
@@ -54,7 +54,7 @@ def serve(
     with closing(LateRunner(runner.start)) as late, open_service(settings, late.start) as service:
         say = remarks() if as_json else results()
         say.print(
-            f"Maintenance is at work (store {settings.folder}, {_words(runner)})",
+            f"Maintenance is running (store {settings.folder}, {_words(runner)})",
             markup=False,
             soft_wrap=True,
         )
@@ -66,7 +66,8 @@ def serve(
 
 
 def _run(service: MaintenanceService, *, is_once: bool) -> bool:
-    """In a thread, so that signals are heard whatever it does. → Whether somebody stopped it."""
+    """Runs the service in a thread, so that this thread can handle signals at any time. Returns whether a signal
+    stopped it."""
     failures: list[BaseException] = []
     ended = Event()
     stopped: list[str] = []
@@ -81,7 +82,7 @@ def _run(service: MaintenanceService, *, is_once: bool) -> bool:
 
     def stop(reason: str) -> None:
         stopped.append(reason)
-        # Not here: the handler may have interrupted somebody who holds what it needs.
+        # Not in this thread: the signal may have interrupted it while it held a lock that ``service.stop`` needs.
         Thread(target=service.stop, args=(reason,), name="stop", daemon=True).start()
 
     with cancelled_by_signals(stop):
@@ -93,7 +94,7 @@ def _run(service: MaintenanceService, *, is_once: bool) -> bool:
 
 
 def _words(runner: RunnerChoice) -> str:
-    return "Spark is started when it is needed" if runner.is_spark else "in this process"
+    return "Spark is started when needed" if runner.is_spark else "tasks run in this process"
 
 
 def _report(done: ServiceStatistics, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``siltstone maintain status``."""
+"""``siltstone maintain status``: jobs, units that are set aside, last runs, and free space."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,18 @@ from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
 
 FINISHED_SHOWN_MAX = 15
-"""--json has all that are kept."""
+"""Finished jobs in the table; --json has all that the metadata keeps."""
 
 
 @click.command()
 @json_option
 @store_options
 def status(choice: StoreChoice, as_json: bool) -> None:
-    """Show running and recent jobs, what is set aside, when each kind last ran, and whether there is room.
+    """Show jobs, failed units, last runs and free space.
 
-    A job is one run of one kind by one driver, under a lease that the driver renews. A running job whose lease has
-    passed has lost its driver: the next run takes it over. Set aside is what failed: it is tried again by itself, at
-    the time shown, or at once when its topic is configured otherwise.
+    A job is one run of one kind of maintenance. Its driver renews a lease; if the lease of a running job has expired,
+    its driver is gone, and the next run takes the job over. A unit that failed is set aside: it is retried
+    automatically at the time shown, or with the next run after its topic was configured differently.
     """
     with choice.open() as store:
         image, now_ms = store.metadata.image, store.context.clock.now_ms()
@@ -62,7 +62,7 @@ def _lease_left_ms(job: JobMetadata, now_ms: int) -> int | None:
 
 
 def _jobs(image: MetadataImage) -> list[JobMetadata]:
-    """Running ones first, then the newest."""
+    """Running jobs first; among equals the newest first."""
     return sorted(image.jobs.values(), key=lambda job: (job.state is not JobState.RUNNING, -job.job_id))
 
 
@@ -87,12 +87,12 @@ def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> Render
 
 
 def _space_words(space: Space) -> str:
-    waits = {
-        Pressure.NONE: "nothing waits for room",
-        Pressure.WARN: "major collections wait for room",
-        Pressure.FULL: "whatever copies waits for room; deleting goes on",
+    effect = {
+        Pressure.NONE: "maintenance is not held back",
+        Pressure.WARN: "major garbage collection waits for free space",
+        Pressure.FULL: "compaction and garbage collection wait for free space; deletion continues",
     }[space.pressure]
-    return f"{space.name}: {space.use:.0%} used, {size_words(space.room_bytes)} left: {waits}"
+    return f"{space.name}: {space.use:.0%} used, {size_words(space.room_bytes)} free; {effect}"
 
 
 def _running_shown(jobs: Sequence[JobMetadata], now_ms: int) -> RenderableType:
@@ -113,7 +113,7 @@ def _running_shown(jobs: Sequence[JobMetadata], now_ms: int) -> RenderableType:
 
 def _lease_words(job: JobMetadata, now_ms: int) -> str:
     left_ms = job.lease_until_ms - now_ms
-    return f"{seconds_words(left_ms / 1000)} left" if left_ms > 0 else "passed: its driver is gone"
+    return f"{seconds_words(left_ms / 1000)} left" if left_ms > 0 else "expired: its driver is gone"
 
 
 def _finished_shown(jobs: Sequence[JobMetadata]) -> RenderableType:
@@ -133,8 +133,10 @@ def _finished_shown(jobs: Sequence[JobMetadata]) -> RenderableType:
 
 def _aside_shown(asides: Sequence[SetAside], image: MetadataImage, now_ms: int) -> RenderableType:
     if not asides:
-        return "Nothing is set aside."
-    shown = table("kind", "unit", ">failures", "since", "next try", "reason", title="Set aside")
+        return "No unit is set aside."
+    shown = table(
+        "kind", "unit", ">failures", "since", "next try", "reason", title="Set aside after failures"
+    )
     for aside in asides:
         next_try = time_words(aside.retry_at_ms) if aside.waits(image, now_ms) else "with the next run"
         shown.add_row(
@@ -144,7 +146,7 @@ def _aside_shown(asides: Sequence[SetAside], image: MetadataImage, now_ms: int) 
 
 
 def _last_shown(runs: dict[str, LastRun], now_ms: int) -> RenderableType:
-    shown = table("kind", "ended", "report", title="Last run of everything")
+    shown = table("kind", "ended", "report", title="Last run of each kind")
     for kind in KIND_NAMES:
         ran = runs.get(kind)
         age = "" if ran is None else f"{seconds_words(max(0, now_ms - ran.ended_ms) / 1000)} ago"

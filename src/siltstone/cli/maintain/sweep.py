@@ -1,4 +1,4 @@
-"""``siltstone maintain sweep``: deletes what is due, by hand or by cron."""
+"""``siltstone maintain sweep``: deletes objects whose grace period is over."""
 
 import click
 
@@ -12,16 +12,18 @@ from siltstone.maintenance.sweep.sweeping import sweep as sweep_store
 
 @click.command()
 @click.option(
-    "--grace-period", metavar="DURATION", help="Spare what was destroyed later than that, such as 10min."
+    "--grace-period",
+    metavar="DURATION",
+    help="Only delete objects that were replaced at least this long ago, e.g. 10min.",
 )
 @json_option
 @store_options
 def sweep(choice: StoreChoice, grace_period: str | None, as_json: bool) -> None:
-    """Delete objects that nobody needs any more.
+    """Delete objects that are not needed any more.
 
-    Objects prepared for an upload that never came are given up when their time limit has passed. Objects that
-    compaction has replaced are deleted from their bucket when their grace period has, which is longer than any
-    read that may still use them.
+    Objects that compaction has replaced are deleted from their bucket after a grace period, which is longer than any
+    read that may still use them. Objects that were prepared for an upload which never finished are removed after their
+    time limit.
     """
     settings = choice.settings(sweep__grace_period_ms=grace_period)
     with choice.open() as store:
@@ -32,7 +34,7 @@ def sweep(choice: StoreChoice, grace_period: str | None, as_json: bool) -> None:
         _print_report(report)
     if report.passed_over:
         for reason in report.passed_over:
-            remarks().print(f"passed over: {reason}", markup=False, soft_wrap=True)
+            remarks().print(f"skipped: {reason}", markup=False, soft_wrap=True)
         raise Failure
 
 
@@ -43,6 +45,6 @@ def _print_report(report: SweepReport) -> None:
             delete_requests=report.delete_requests,
             given_up=f"{counted(report.objects_expired, 'prepared object')} past the time limit",
             uploads_aborted=report.uploads_aborted,
-            still_waiting=f"{counted(report.objects_waiting, 'destroyed object')} within the grace period",
+            waiting=f"{counted(report.objects_waiting, 'destroyed object')} in the grace period",
         )
     )

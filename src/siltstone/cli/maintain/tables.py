@@ -1,4 +1,4 @@
-"""Plans and reports, for people."""
+"""Plans, explanations and reports of runs as tables and lines of text."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,13 +13,14 @@ from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.running import RunReport
 
 ROWS_SHOWN_MAX = 60
-"""Of one kind; --json has all."""
+"""Rows of one kind in a table; --json has all."""
 
 ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
 
 
 def plan_shown(planned: Overview) -> RenderableType:
-    """Units, and what is set aside; reasons for what stays are ``explain``'s."""
+    """The units of each kind and what they make, and how many units are set aside. ``explanation_shown`` has the
+    reasons for all that is not planned."""
     parts: list[RenderableType] = []
     if any(each.units for each in planned.kinds):
         shown = table("kind", "unit", ">reads", ">writes", ">objects", "because")
@@ -27,7 +28,7 @@ def plan_shown(planned: Overview) -> RenderableType:
             _add_units(shown, each)
         parts += [shown, "", _totals(planned)]
     else:
-        parts.append("Nothing to do. (siltstone maintain explain says why)")
+        parts.append("Nothing to do. (siltstone maintain explain shows why)")
     making = [unit for each in planned.kinds for unit in each.units if unit.outputs]
     if making and len(planned.kinds) == 1:
         parts += ["", _outputs_shown(making), ABBREVIATIONS]
@@ -59,7 +60,7 @@ def _outputs_shown(units: Sequence[PlannedUnit]) -> Table:
             str(each.first_task) if is_one_task else f"{each.first_task}-{each.last_task}",
             each.reason,
         )
-    # A unit does not list all that a large plan makes.
+    # A unit of a large plan lists only the first of its outputs.
     if (more := sum(unit.objects_after for unit in units) - ROWS_SHOWN_MAX) > 0:
         listed = "all" if more + ROWS_SHOWN_MAX <= len(outputs) else f"the first {len(outputs):,}"
         shown.add_row("…", *[""] * 6, f"and {count_words(more)} more (--json has {listed})")
@@ -84,7 +85,7 @@ def _totals(planned: Overview) -> str:
             (
                 f"{counted(len(units), 'unit')}, {size_words(sum(unit.bytes_read for unit in units))} to read, "
                 f"{size_words(sum(unit.bytes_written for unit in units))} to write",
-                f"then there is more for {', '.join(more)}" if more else "",
+                f"another run will find more for {', '.join(more)}" if more else "",
             ),
         )
     )
@@ -93,7 +94,7 @@ def _totals(planned: Overview) -> str:
 def _waiting_line(planned: KindOverview) -> str:
     return (
         f"{planned.kind}: {counted(len(planned.waiting), 'unit')} set aside after failures "
-        "(siltstone maintain status says why; --force tries them now)"
+        "(siltstone maintain status shows why; --force retries them now)"
     )
 
 
@@ -127,14 +128,12 @@ def _with_detail(unit: PlannedUnit) -> str:
 
 
 def report_lines(report: RunReport) -> list[str]:
-    """Of one round: the kind and what came of it, then each unit that did not end well."""
+    """One line for the run of the kind, then one line for each unit with its outcome."""
     lines = [f"{report.kind}: {report.in_one_line}"]
     lines += [f"  {each.name}: {each.outcome.value}: {each.text}" for each in report.units]
     if report.is_cancelled:
         left = ", ".join(report.postponed[:5]) + (" …" if len(report.postponed) > 5 else "")
-        lines.append(
-            f"  what is listed as done is committed and stays{f'; not done: {left}' if left else ''}"
-        )
+        lines.append(f"  units listed as done are committed and stay{f'; not done: {left}' if left else ''}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``siltstone produce TOPIC``."""
+"""``siltstone produce TOPIC``: sends lines as records, and waits until all of them are stored."""
 
 from typing import BinaryIO
 
@@ -26,7 +26,7 @@ MAX_MESSAGE_BYTES = "max.message.bytes"
 
 
 class Stopped(Unavailable):
-    """Some records are written and the others are not."""
+    """Producing failed after some records were written; the text says how many."""
 
 
 class ProduceSettings(msgspec.Struct, frozen=True):
@@ -44,23 +44,29 @@ class ProduceSettings(msgspec.Struct, frozen=True):
     "line_format",
     type=click.Choice(FORMATS),
     default=TEXT,
-    help="A line is a value, or an object with key, value, headers ... as tail --format json writes.",
+    help="text (default): a line is a value; json: an object with key, value, headers, as tail --format json writes.",
 )
 @click.option(
-    "--key-separator", metavar="TEXT", default="", help="What ends the key in a line, such as : or \\t."
+    "--key-separator",
+    metavar="TEXT",
+    default="",
+    help='Split each line into key and value at this text, e.g. ":" or "\\t".',
 )
-@click.option("--key", metavar="TEXT", help="The key of every record.")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Of every record; repeatable.")
+@click.option("--key", metavar="TEXT", help="Key of every record.")
 @click.option(
-    "--partition", type=click.IntRange(min=0), metavar="N", help="Where all go, whatever their keys."
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Header of every record; repeatable."
 )
 @click.option(
-    "--empty-as-null", is_flag=True, help="An empty value is null, which deletes in a compacted topic."
+    "--partition",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Send all records to this partition, whatever their keys.",
 )
+@click.option("--empty-as-null", is_flag=True, help="Send an empty value as a tombstone (null).")
 @click.option(
-    "--compression", type=click.Choice(CODECS), default="none", help="How batches are compressed [none]."
+    "--compression", type=click.Choice(CODECS), default="none", help="Compression of batches [none]."
 )
-@click.option("--create", is_flag=True, help="Make the topic if there is none.")
+@click.option("--create", is_flag=True, help="Create the topic if it does not exist.")
 @cluster_options  # fmt: skip
 def produce(
     choice: ClusterChoice,
@@ -78,8 +84,8 @@ def produce(
 ) -> None:
     """Send the lines of FILE, or of stdin, as records.
 
-    Records with a key go where Java clients put them; others go to one partition after another. Every record is sent
-    exactly once and is durable before the end is told, also when the broker restarts in between.
+    Keyed records use Kafka's default (murmur2) partitioner; others go round-robin, one batch per partition. The command
+    waits until every record is stored, exactly once, even if the broker restarts meanwhile.
     """
     rules = LineRules(
         line_format=line_format,
@@ -91,7 +97,7 @@ def produce(
     )
     if key is not None and key_separator:
         raise click.UsageError(
-            "--key and --key-separator: the key is either in each line or the same for all."
+            "--key and --key-separator exclude each other: every record has the same key, or each line has its own."
         )
     with choice.open() as cluster:
         production = Production(cluster, ProduceSettings(topic, rules, Codec[compression.upper()], create))
@@ -100,7 +106,7 @@ def produce(
 
 
 class Production:
-    """One run of the command."""
+    """Sends all lines of one input to one topic, and prints how many records were written."""
 
     def __init__(self, cluster: Cluster, settings: ProduceSettings) -> None:
         self._cluster = cluster
@@ -121,13 +127,14 @@ class Production:
         )
 
     def _prepared(self) -> tuple[int, int]:
-        """How many partitions there are, and the largest batch the topic takes. Raises TopicUnknown."""
+        """The number of partitions, and the largest batch that the topic accepts. Creates the topic if --create was
+        given. Raises TopicUnknown."""
         settings = self._settings
         try:
             topic = find_topic(self._cluster, settings.topic)
         except TopicUnknown as unknown:
             if not settings.create:
-                raise TopicUnknown(f"{unknown}; --create makes it") from unknown
+                raise TopicUnknown(f"{unknown}; --create creates it") from unknown
             create_topic(self._cluster, settings.topic, None, {})
             topic = find_topic(self._cluster, settings.topic)
         if settings.rules.partition is not None:
@@ -138,11 +145,15 @@ class Production:
         try:
             configs = topic_configs(self._cluster, [self._settings.topic], [MAX_MESSAGE_BYTES])
             return int(configs[self._settings.topic][MAX_MESSAGE_BYTES].value or BATCH_BYTES)
-        except (KafkaRefusal, KeyError):  # a client that may not ask; most topics take more than our batches
+        except (
+            KafkaRefusal,
+            KeyError,
+        ):  # the client may not read the configuration; most topics accept BATCH_BYTES
             return BATCH_BYTES
 
     def run(self, stream: BinaryIO) -> None:
-        """Raises Stopped, or what came instead of the first record."""
+        """Sends all lines. Raises Failure after Ctrl-C, Stopped if some records were written before an error, and the
+        error itself if none was."""
         hint_at_terminal(stream, self._settings.topic)
         try:
             with ProduceProgress(stream, self._cluster.clock) as self._progress:
@@ -175,13 +186,13 @@ class Production:
         self._producer.flush()
 
     def _parsed(self, line: bytes, number: int) -> OutgoingRecord:
-        """Raises LineRefused, PartitionUnknown; what stands before that line is written first."""
+        """Parses line ``number``. Raises LineRefused, PartitionUnknown, after all lines before it have been written."""
         try:
             record = self._read(line, number)
             if record.partition is not None and record.partition >= self._partition_count:
                 raise PartitionUnknown(
-                    f"line {number}: topic {self._settings.topic} has no partition {record.partition}: it has 0 to "
-                    f"{self._partition_count - 1}"
+                    f"line {number}: topic {self._settings.topic} has no partition {record.partition}: it has "
+                    f"partitions 0 to {self._partition_count - 1}"
                 )
         except InvalidRequest:
             self._producer.flush()
@@ -190,7 +201,7 @@ class Production:
 
     def _say_trouble(self, trouble: str) -> None:
         if self._progress is not None:
-            self._progress.say(f"{trouble}; sending again what is not acknowledged")
+            self._progress.say(f"{trouble}; retrying what is not acknowledged")
 
     def tell(self, as_json: bool) -> None:
         seconds = (self._cluster.clock.monotonic_ms() - self._began_ms) / 1000
@@ -199,7 +210,7 @@ class Production:
             print_json({
                 "topic": self._settings.topic, "records": producer.records, "input_bytes": self._bytes_read,
                 "batches": producer.batches, "sent_bytes": producer.wire_bytes, "seconds": round(seconds, 3),
-                "partitions": {str(number): told for number, told in sorted(producer.partitions.items())},
+                "partitions": {str(number): offsets for number, offsets in sorted(producer.partitions.items())},
             })  # fmt: skip
             return
         where = counted(len(producer.partitions), "partition")

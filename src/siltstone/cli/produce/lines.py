@@ -1,4 +1,4 @@
-"""A line of text becomes a record. Pure."""
+"""Parses a line of input into a record. Pure."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,12 +16,13 @@ _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\0": "\0", "\\\\": "\\"}
 
 
 class NoHeader(InvalidRequest):
-    """What should be NAME=VALUE is not."""
+    """The value of --header is not NAME=VALUE."""
 
 
 class LineRules(msgspec.Struct, frozen=True, kw_only=True):
-    """``key``: of every record. ``separator``: what stands between key and value; b"" for lines without keys.
-    ``headers``: of every record, before its own. ``empty_is_null``: an empty value deletes."""
+    """The options of the command. ``key``: the key of every record that has none of its own. ``separator``: splits a
+    line into key and value; b"" for lines without keys. ``headers``: added to every record, before its own.
+    ``empty_is_null``: an empty value is sent as null."""
 
     line_format: str = TEXT
     separator: bytes = b""
@@ -32,7 +33,7 @@ class LineRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def line_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
-    """Line and its number → record. Raises LineRefused."""
+    """A function (line, number of the line) → record, which raises LineRefused."""
     return _json_reader(rules) if rules.line_format == JSON else _text_reader(rules)
 
 
@@ -69,7 +70,7 @@ def _json_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
 
 
 def parse_separator(text: str) -> bytes:
-    """With ``\\t`` and the like as shells hand them over."""
+    """The separator in bytes. A shell passes ``\\t`` as two characters; this replaces them by a tab."""
     for written, meant in _ESCAPES.items():
         text = text.replace(written, meant)
     return text.encode("utf-8", "surrogateescape")
@@ -80,7 +81,7 @@ def _shown(separator: bytes) -> str:
 
 
 def parse_headers(texts: Iterable[str]) -> tuple[RecordHeader, ...]:
-    """Raises NoHeader."""
+    """Parses NAME=VALUE texts. Raises NoHeader."""
     headers: list[RecordHeader] = []
     for text in texts:
         name, separator, value = text.partition("=")

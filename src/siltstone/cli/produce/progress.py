@@ -1,4 +1,5 @@
-"""What a person sees while a long input is sent: on stderr, gone afterwards, silent where nobody looks."""
+"""The progress bar of ``siltstone produce`` on stderr. It disappears at the end, and is not shown where stderr is no
+terminal."""
 
 import os
 import stat
@@ -14,7 +15,7 @@ from siltstone.runtime.clock import Clock
 
 
 class ProduceProgress:
-    """Silent as well where the input comes from the same terminal."""
+    """Not shown either when the input is typed at a terminal, where it would disturb the typing."""
 
     def __init__(self, stream: BinaryIO, clock: Clock) -> None:
         console = remarks()
@@ -22,7 +23,7 @@ class ProduceProgress:
         self._began_ms = clock.monotonic_ms()
         self._total_bytes = _size_of(stream)
         self._bytes_read = 0
-        columns = [TextColumn("{task.fields[told]}")]
+        columns = [TextColumn("{task.fields[sent]}")]
         bar = [BarColumn(bar_width=30)] if self._total_bytes is not None else []
         is_hidden = not console.is_terminal or stream.isatty()
         self._bars = Progress(
@@ -32,7 +33,7 @@ class ProduceProgress:
 
     def __enter__(self) -> Self:
         self._bars.start()
-        self._task = self._bars.add_task("produce", total=self._total_bytes, told="")
+        self._task = self._bars.add_task("produce", total=self._total_bytes, sent="")
         return self
 
     def __exit__(
@@ -45,24 +46,26 @@ class ProduceProgress:
         self._bytes_read += bytes_read
         seconds = max(0.001, (self._clock.monotonic_ms() - self._began_ms) / 1000)
         rate = count_words(int(records / seconds))
-        told = f"{count_words(records)} records, {size_words(self._bytes_read)}, {rate}/s"
-        self._bars.update(self._task, completed=self._bytes_read, told=told)
+        sent = f"{count_words(records)} records, {size_words(self._bytes_read)}, {rate}/s"
+        self._bars.update(self._task, completed=self._bytes_read, sent=sent)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line above the bar; the line stays."""
         self._bars.console.print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def _size_of(stream: BinaryIO) -> int | None:
-    """Of a file; None for what has no size."""
+    """The size of a regular file; None for a pipe or a terminal."""
     try:
         status = os.fstat(stream.fileno())
-    except OSError:  # io.UnsupportedOperation is one
+    except OSError:  # includes io.UnsupportedOperation
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def hint_at_terminal(stream: BinaryIO, topic: str) -> None:
-    """Somebody who sits before an empty line should know what to do."""
+    """Says at a terminal what to type."""
     if stream.isatty() and sys.stderr.isatty():
-        remarks().print(f"One record a line for {topic}; Ctrl-D ends.", style="dim", markup=False)
+        remarks().print(
+            f"Type one record per line for {topic}; Ctrl-D ends the input.", style="dim", markup=False
+        )

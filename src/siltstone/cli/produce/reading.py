@@ -1,7 +1,7 @@
-"""Lines as they come in: from a file, a pipe, or somebody's fingers.
+"""Splits a file, a pipe or typed input into lines as they arrive.
 
-What has come is handed on at once, and with it whether more is there already: a pipe that pauses is when what was
-gathered should be sent.
+Lines are yielded as soon as they are read, with a flag that says whether more input is waiting. When none is, the
+caller flushes its batches, so that records typed or piped slowly are sent at once.
 """
 
 import select
@@ -18,11 +18,12 @@ READ_BYTES = 256 * KIB
 
 
 class LineTooLong(InvalidRequest):
-    """A line that no broker takes; input without line ends, most likely."""
+    """A line is longer than any record may be; the input probably has no line ends."""
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """``bytes_read``: with their line ends. ``pauses``: the next lines are not there yet."""
+    """``lines`` without line ends. ``bytes_read``: their size in the input, line ends included. ``pauses``: no
+    further input is waiting."""
 
     lines: list[bytes]
     bytes_read: int
@@ -30,7 +31,7 @@ class Lines(msgspec.Struct, frozen=True):
 
 
 def read_lines(stream: BinaryIO) -> Iterator[Lines]:
-    """Without their line ends; the last line need not have one. Raises LineTooLong."""
+    """Yields all lines of the input; the last one need not have a line end. Raises LineTooLong."""
     beginning: list[bytes] = []
     beginning_bytes = 0
     number = 1
@@ -40,7 +41,7 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
         beginning_bytes += len(first)
         if beginning_bytes > APPEND_BYTES_MAX:
             raise LineTooLong(
-                f"line {number} is longer than {APPEND_BYTES_MAX // MIB} MiB: records end with lines"
+                f"line {number} is longer than {APPEND_BYTES_MAX // MIB} MiB: each line must be one record"
             )
         lines: list[bytes] = []
         if others:
@@ -54,13 +55,13 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
 
 
 def _read(stream: BinaryIO) -> bytes:
-    """What is there, at least a byte; none at the end."""
+    """Waits for input and returns what has arrived; b"" at the end."""
     read = getattr(stream, "read1", stream.read)
     return bytes(read(READ_BYTES))
 
 
 def _has_more(stream: BinaryIO) -> bool:
-    """True for what cannot pause."""
+    """Whether more input is waiting; True for a stream that ``select`` does not support, such as a buffer in memory."""
     try:
         readable, _, _ = select.select([stream.fileno()], [], [], 0)
     except (UnsupportedOperation, ValueError, OSError):

@@ -1,1 +1,1 @@
-"""``siltstone table``: a topic as the table of its keys."""
+"""``siltstone table``: shows the newest value of each key of a topic."""

@@ -1,4 +1,4 @@
-"""``siltstone table TOPIC``: of each key the newest value."""
+"""``siltstone table TOPIC``: shows the newest value of each key."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,7 +20,7 @@ VALUE_CHARACTERS_MAX = 120
 
 
 class KeyRow(msgspec.Struct, frozen=True):
-    """``value`` None: the topic holds nothing for the key."""
+    """``entry``: the newest record of the key; None if there is none or it is a tombstone."""
 
     key: bytes
     entry: Entry | None
@@ -28,21 +28,21 @@ class KeyRow(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("topic", metavar="TOPIC")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this key; repeatable.")
-@click.option("--prefix", metavar="TEXT", help="Only keys that begin with it.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Show only this key; repeatable.")
+@click.option("--prefix", metavar="TEXT", help="Show only keys that begin with this text.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=ROWS_DEFAULT,
     metavar="N",
-    help=f"Rows shown [{ROWS_DEFAULT}].",
+    help=f"Show at most N rows [{ROWS_DEFAULT}].",
 )
 @click.option(
     "--memory",
     type=click.IntRange(min=1),
     default=MEMORY_MIB,
     metavar="MIB",
-    help=f"The most that keys and values may take [{MEMORY_MIB}].",
+    help=f"Stop if keys and values need more than this many MiB [{MEMORY_MIB}].",
 )
 @cluster_options  # fmt: skip
 def table(
@@ -54,10 +54,11 @@ def table(
     memory: int,
     as_json: bool,
 ) -> None:
-    """Show a topic as a table: of each key the newest value.
+    """Show a topic as a table: the newest value of each key.
 
-    The topic is read from its beginning to where it ends now. Records without key are passed over, and a record without
-    value removes its key. A topic with cleanup.policy=compact is kept short for this by key compaction.
+    The command reads the topic from its beginning to its current end. Records without a key are skipped, and a record
+    without a value (a tombstone) removes its key. Key compaction keeps a topic with cleanup.policy=compact short. Exit
+    status 1 if a --key is not in the topic.
     """
     bootstrap = ",".join(map(str, choice.bootstrap))
     with KeyedView(bootstrap, topic, bytes_max=memory * MIB) as view:
@@ -101,7 +102,7 @@ def _show(view: KeyedView, rows: list[KeyRow], *, as_json: bool) -> None:
 def _cells(row: KeyRow) -> tuple[str, ...]:
     entry = row.entry
     if entry is None:
-        return shown_bytes(row.key), "(not there)", "", "", ""
+        return shown_bytes(row.key), "(not found)", "", "", ""
     value = shown_bytes(entry.value)
     cut = value if len(value) <= VALUE_CHARACTERS_MAX else value[: VALUE_CHARACTERS_MAX - 1] + "…"
     return (

@@ -1,1 +1,2 @@
-"""``siltstone tail``: ``command`` takes records from the broker, ``formats`` writes them down."""
+"""``siltstone tail``: ``command`` reads records from the broker, ``formats`` turns each into a line, ``sink`` writes
+the lines to stdout."""

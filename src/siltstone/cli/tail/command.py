@@ -1,4 +1,4 @@
-"""``siltstone tail TOPIC``."""
+"""``siltstone tail TOPIC``: shows records of a topic as they arrive."""
 
 import os
 import sys
@@ -22,7 +22,8 @@ LAST_DEFAULT = 10
 
 
 class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``position`` None: the last ``last`` records."""
+    """``numbers``: partitions to read, empty for all. ``position``: where to begin; None for the last ``last``
+    records."""
 
     topic: str
     numbers: tuple[int, ...]
@@ -45,9 +46,11 @@ class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
     "--from",
     "from_",
     metavar="POSITION",
-    help="Begin elsewhere: earliest, latest, an offset, 2013-07-01T12:30, 2h (ago).",
+    help="Begin at earliest, latest, an offset, 2013-07-01T12:30, or 2h (ago).",
 )
-@click.option("--until-end", is_flag=True, help="Stop where the topic ends now, instead of waiting for more.")
+@click.option(
+    "--until-end", is_flag=True, help="Stop at the current end of the topic instead of waiting for more."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
 @click.option(
     "--partition",
@@ -55,20 +58,20 @@ class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
     multiple=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Only this one; repeatable.",
+    help="Limit to this partition; repeatable.",
 )
 @click.option(
     "--format",
     "line_format",
     type=click.Choice(FORMATS),
     default=TEXT,
-    help="Safe text (the default), one JSON object a line, or the exact bytes of the values.",
+    help="text (default): control characters are escaped; json: one object per line; raw: the bytes of the values.",
 )
-@click.option("--timestamps", is_flag=True, help="Show when (UTC).")
-@click.option("--offsets", is_flag=True, help="Show where: partition:offset.")
+@click.option("--timestamps", is_flag=True, help="Show the timestamp (UTC).")
+@click.option("--offsets", is_flag=True, help="Show partition:offset.")
 @click.option("--key", is_flag=True, help="Show the key.")
 @click.option("--headers", is_flag=True, help="Show the headers.")
-@click.option("--all", "all_columns", is_flag=True, help="Show all four.")
+@click.option("--all", "all_columns", is_flag=True, help="Show timestamp, offset, key and headers.")
 @cluster_options  # fmt: skip
 def tail(
     choice: ClusterChoice,
@@ -86,13 +89,13 @@ def tail(
     all_columns: bool,
     as_json: bool,
 ) -> None:
-    """Show the records of a topic as they come, beginning with the last ones.
+    """Show the last records of a topic, and new ones as they arrive.
 
-    Ctrl-C ends it. Columns are separated by tabs; what a terminal would obey is escaped, so that a record is always one
-    line. Each partition is in order; between partitions there is none.
+    Ctrl-C stops it. Columns are separated by tabs; control characters are escaped, so each record is one line. Records
+    of one partition are in order; records of different partitions are not ordered.
     """
     if last is not None and from_ is not None:
-        raise click.UsageError("--last and --from: say one place to begin.")
+        raise click.UsageError("--last and --from exclude each other: give one place to begin.")
     columns = Columns(
         timestamps=timestamps or all_columns, offsets=offsets or all_columns, key=key or all_columns,
         headers=headers or all_columns,
@@ -117,7 +120,7 @@ def _in_colour() -> bool:
 
 
 def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:
-    """Raises ReaderGone, and what following raises."""
+    """Writes the records to stdout. Raises ReaderGone, KafkaRefusal, KafkaNotReady."""
     sink = Sink()
     for found in _found(settings, cluster):
         if found is None:
@@ -145,7 +148,7 @@ def _found(settings: TailSettings, cluster: Cluster) -> Iterator[Found | None]:
 def _beginning(
     settings: TailSettings, cluster: Cluster, partitions: list[TopicPartition], following: Following
 ) -> tuple[list[Found], dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """What is shown first, where each partition goes on, and where it ends now."""
+    """The records to show first, and per partition the offset at which to continue and its current end."""
     if settings.position is None:
         last, ends = following.last(partitions, settings.last)
         return last, ends, ends
@@ -162,6 +165,6 @@ def _remark(text: str) -> None:
 
 
 def _hint(settings: TailSettings) -> None:
-    """Somebody who sits before an empty screen should know that it works."""
+    """Says at a terminal that the command is waiting."""
     if sys.stdout.isatty() and sys.stderr.isatty():
-        remarks().print(f"Waiting for records of {settings.topic}; Ctrl-C ends.", style="dim", markup=False)
+        remarks().print(f"Waiting for records of {settings.topic}; Ctrl-C stops.", style="dim", markup=False)

@@ -1,9 +1,9 @@
-"""A record as a line on stdout. Pure.
+"""The line that ``siltstone tail`` prints for a record. Pure.
 
 =====  =============================================================================================
-text   columns with tabs between them, everything shown safely: a record is always one line
-json   ``json_records``: everything, one object a line
-raw    the exact bytes of the value, and the end of a line; null is an empty line
+text   columns separated by tabs, control characters escaped, so that a record is always one line
+json   the whole record as one JSON object: see ``json_records``
+raw    the bytes of the value and a line end; an empty line for null
 =====  =============================================================================================
 """
 
@@ -29,7 +29,7 @@ Writer = Callable[[TopicPartition, Record], bytes]
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """What a line of text has before the value."""
+    """The columns before the value in format text."""
 
     timestamps: bool = False
     offsets: bool = False
@@ -38,7 +38,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_writer(line_format: str, columns: Columns, *, in_colour: bool) -> Writer:
-    """The record as a whole line, with its end."""
+    """A function that formats a record as one line, line end included. ``in_colour``: for format text only."""
     if line_format == RAW:
         return lambda _, record: bytes(record.value or b"") + b"\n"
     if line_format == JSON:
@@ -82,7 +82,7 @@ def _unpainted(text: str, _: str) -> str:
 
 
 def moment_words(timestamp_ms: int) -> str:
-    """UTC to the millisecond; always as wide."""
+    """The time in UTC to the millisecond, always 23 characters; ``-`` for no timestamp."""
     if timestamp_ms < 0:
         return f"{'-':23}"
     try:

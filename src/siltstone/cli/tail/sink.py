@@ -1,4 +1,4 @@
-"""stdout for a long stream of lines: gathered while there are more, and quiet when the reader has enough."""
+"""Writes a long stream of lines to stdout in large pieces, and notices when the reader of the pipe has gone."""
 
 import select
 import sys
@@ -11,11 +11,11 @@ GATHERED_BYTES = 64 * KIB
 
 
 class ReaderGone(Exception):
-    """Whoever read our output reads no more, as ``head`` does when it has enough."""
+    """The reader of stdout, such as ``head``, has closed the pipe."""
 
 
 class Sink:
-    """Raises ReaderGone from every method."""
+    """Gathers lines and writes them together. Both methods raise ReaderGone."""
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
         self._stream = sys.stdout.buffer if stream is None else stream
@@ -29,8 +29,8 @@ class Sink:
             self.flush()
 
     def flush(self) -> None:
-        """At every pause, or nobody sees the last records; without anything to write it is noticed that the reader has
-        gone."""
+        """Writes the gathered lines. The caller flushes whenever no record is waiting, so that the last records are
+        seen. Raises ReaderGone also when there is nothing to write."""
         try:
             if self._gathered:
                 self._stream.write(b"".join(self._gathered))
@@ -46,7 +46,7 @@ class Sink:
 
 
 def _is_closed(stream: BinaryIO) -> bool:
-    """Of a pipe: whether its other end is. False for what is no pipe."""
+    """Whether ``stream`` is a pipe whose reading end is closed."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)

@@ -1,4 +1,4 @@
-"""``siltstone topics``: the list, and what can be done with topics."""
+"""``siltstone topics``: lists all topics; the group of the commands for topics."""
 
 import click
 
@@ -14,13 +14,14 @@ from siltstone.cli.topics.trim import trim
 
 
 @click.group(cls=InOrder, invoke_without_command=True)
-@click.option("--internal", is_flag=True, help="Also those that brokers keep for themselves.")
+@click.option("--internal", is_flag=True, help="List internal topics of the brokers, too.")
 @cluster_options
 @click.pass_context
 def topics(context: click.Context, choice: ClusterChoice, internal: bool, as_json: bool) -> None:
-    """List the topics of a broker; make, show, change and delete them.
+    """List the topics of a broker; create, change or delete them.
 
-    The number of records is the span of the offsets. Compaction leaves gaps: a compacted topic has at most that many.
+    The number of records is computed from the offsets. Compaction leaves gaps between offsets, so a compacted topic has
+    at most (≤) that many.
     """
     if context.invoked_subcommand is None:
         list_topics(choice, internal, as_json)
@@ -33,13 +34,13 @@ def list_topics(choice: ClusterChoice, internal: bool, as_json: bool) -> None:
         print_json({"topics": rows})
         return
     if not rows:
-        results().print("There are no topics yet; siltstone topics create NAME makes one.", markup=False)
+        results().print("There are no topics yet; siltstone topics create NAME creates one.", markup=False)
         return
     results().print(topics_table(rows))
     for row in rows:
         if row.without_leader:
             numbers = ", ".join(map(str, row.without_leader))
-            remarks().print(f"{row.name}: nobody leads partition {numbers}", style="yellow", markup=False)
+            remarks().print(f"{row.name}: no broker leads partition {numbers}", style="yellow", markup=False)
 
 
 for command in (create, describe, configure, trim, delete):

@@ -1,6 +1,7 @@
-"""``siltstone topics configure NAME key=value …``.
+"""``siltstone topics configure NAME KEY=VALUE …``: changes configurations of a topic, or adds partitions.
 
-``name=value`` as typed for configurations: ``retention.ms=7d`` means what it means in settings. Pure.
+``parse_assignments`` reads the assignments, also for ``siltstone topics create``. Values may have units as in settings:
+``retention.ms=7d``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,11 +19,11 @@ from siltstone.server.settings.values import topic_config_text
 
 
 class NoAssignment(InvalidRequest):
-    """What should be NAME=VALUE is not."""
+    """An assignment is not NAME=VALUE."""
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Raises NoAssignment."""
+    """NAME=VALUE texts of ``option`` → value by name. Raises NoAssignment."""
     assigned: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -42,9 +43,16 @@ class NothingToChange(InvalidRequest):
 @click.command()
 @click.argument("name", metavar="NAME")
 @click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
-@click.option("--remove", multiple=True, metavar="KEY", help="Back to the broker's value; repeatable.")
-@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions, up to N in all.")
-@click.option("--dry-run", is_flag=True, help="Only ask the broker whether it could be done.")
+@click.option(
+    "--remove",
+    multiple=True,
+    metavar="KEY",
+    help="Reset this configuration to the value of the broker; repeatable.",
+)
+@click.option(
+    "--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions until there are N."
+)
+@click.option("--dry-run", is_flag=True, help="Only let the broker check the change.")
 @cluster_options
 def configure(
     choice: ClusterChoice,
@@ -57,14 +65,14 @@ def configure(
 ) -> None:
     """Change configurations of a topic, or add partitions.
 
-    Such as retention.ms=7d segment.bytes=64MiB. All changes are made, or none. With more partitions, keys go to other
-    partitions than before.
+    For instance: siltstone topics configure flights retention.ms=7d segment.bytes=64MiB. Either all configurations
+    change, or none. After partitions were added, new records of a key may go to another partition than its old ones.
     """
     assigned = parse_assignments(assignments, "configure")
     if not assigned and not remove and partitions is None:
         raise NothingToChange(
             "nothing to change: give KEY=VALUE, --remove KEY or --partitions N; "
-            f"siltstone topics describe {name} --all shows what there is"
+            f"siltstone topics describe {name} --all lists all configurations"
         )
     touched = [*assigned, *remove]
     with choice.open() as cluster:
@@ -86,7 +94,7 @@ def configure(
         return
     results().print(_changes_table(changes))
     if dry_run:
-        remarks().print("The broker would do that; nothing was changed.")
+        remarks().print("The broker would accept the change; nothing was changed.")
 
 
 def _changes(
@@ -95,7 +103,7 @@ def _changes(
     after: Mapping[str, TopicConfig],
     expected: Mapping[str, str],
 ) -> dict[str, tuple[str | None, str | None]]:
-    """``expected``: what a dry run would have made of it."""
+    """Name → (before, after). ``expected``: the values that a dry run would have set."""
     return {
         name: (_value(before, name), expected[name] if name in expected else _value(after, name))
         for name in names

@@ -1,12 +1,11 @@
-"""``siltstone topics create NAME``."""
+"""``siltstone topics create NAME``: creates a topic."""
 
 import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
 from siltstone.cli.topics.configure import parse_assignments
-from siltstone.cli.topics.topic_ids import written_topic_id
-from siltstone.cli.words import counted
+from siltstone.cli.words import counted, written_topic_id
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import create_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -15,16 +14,19 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 @click.command()
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), metavar="N", help="How many [the broker's num.partitions]."
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of partitions [num.partitions of the broker].",
 )
 @click.option(
     "--config",
     "configs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Such as cleanup.policy=compact or retention.ms=7d; repeatable.",
+    help="Configuration, e.g. cleanup.policy=compact or retention.ms=7d; repeatable.",
 )
-@click.option("--if-missing", is_flag=True, help="Say nothing if the topic is there already.")
+@click.option("--if-missing", is_flag=True, help="Succeed if the topic already exists.")
 @cluster_options
 def create(
     choice: ClusterChoice,
@@ -34,14 +36,14 @@ def create(
     if_missing: bool,
     as_json: bool,
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     assigned = parse_assignments(configs, "--config")
     with choice.open() as cluster:
         try:
             made = create_topic(cluster, name, partitions, assigned)
         except KafkaRefusal as refusal:
             if if_missing and refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                _say(as_json, {"name": name, "made": False}, f"{name} is there already.")
+                _say(as_json, {"name": name, "made": False}, f"{name} already exists.")
                 return
             raise
     document = {
@@ -51,7 +53,7 @@ def create(
         "partitions": made.num_partitions,
     }
     of_partitions = f", {counted(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
-    _say(as_json, document, f"Made {name}{of_partitions}.")
+    _say(as_json, document, f"Created {name}{of_partitions}.")
 
 
 def _say(as_json: bool, document: dict[str, object], sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""``siltstone topics delete NAME …``."""
+"""``siltstone topics delete NAME …``: deletes topics."""
 
 import click
 
@@ -16,9 +16,10 @@ from siltstone.kafka_client.topics import delete_topics, find_topics
 @yes_option
 @cluster_options
 def delete(choice: ClusterChoice, names: tuple[str, ...], is_answered: bool, as_json: bool) -> None:
-    """Delete topics with all their records, for good.
+    """Delete topics and all their records, permanently.
 
-    Asks first at a terminal; elsewhere --yes is needed. Unless all of them are there, none is deleted.
+    Asks for confirmation at a terminal; elsewhere --yes is required. If one of the topics does not exist, none is
+    deleted.
     """
     names = tuple(dict.fromkeys(names))
     with choice.open() as cluster:
@@ -29,7 +30,7 @@ def delete(choice: ClusterChoice, names: tuple[str, ...], is_answered: bool, as_
 
 
 def _records(cluster: Cluster, names: tuple[str, ...]) -> int:
-    """At most, and as far as there are leaders to ask."""
+    """The number of records in all partitions that have a leader; an upper bound where compaction has left gaps."""
     topics = find_topics(cluster, names)
     return sum(
         ends.span for ends in ends_of(cluster, [k for t in topics for k in led_partitions(t)]).values()

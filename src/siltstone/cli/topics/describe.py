@@ -1,4 +1,4 @@
-"""``siltstone topics describe NAME``."""
+"""``siltstone topics describe NAME``: shows the partitions and configurations of a topic."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,7 @@ from rich.console import Console, RenderableType
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.topics.listing import led_partitions
-from siltstone.cli.topics.topic_ids import written_topic_id
-from siltstone.cli.words import cell, count_words, time_words
+from siltstone.cli.words import cell, count_words, time_words, written_topic_id
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.configs import ConfigSource, TopicConfig, topic_configs
 from siltstone.kafka_client.offsets import NEWEST, ends_of, offsets_at
@@ -19,7 +18,8 @@ from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
 
 
 class PartitionRow(msgspec.Struct, frozen=True):
-    """Offsets are None while there is no leader to ask; ``newest_timestamp_ms`` also when there is no record."""
+    """``leader``, the offsets and ``newest_timestamp_ms`` are None while the partition has no leader; the last one also
+    while it has no record."""
 
     partition: int
     leader: int | None
@@ -31,12 +31,13 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("name", metavar="NAME")
-@click.option("--all", "all_configs", is_flag=True, help="All configurations, those with default values too.")
+@click.option("--all", "all_configs", is_flag=True, help="Show configurations with default values, too.")
 @cluster_options
 def describe(choice: ClusterChoice, name: str, all_configs: bool, as_json: bool) -> None:
-    """Show a topic: its partitions, and the configurations that are not defaults.
+    """Show the partitions and the configurations of a topic.
 
-    A partition holds the offsets from start to before end; the newest time is that of its latest record.
+    A partition holds the offsets from start up to, not including, end; newest is the largest timestamp of its records.
+    Without --all, configurations with default values are left out.
     """
     with choice.open() as cluster:
         topic = find_topic(cluster, name)
@@ -91,7 +92,9 @@ def _print(
                     internal="yes" if topic.is_internal else None))  # fmt: skip
     out.print("", _partitions_table(rows), "", sep="\n")
     out.print(
-        _configs_table(configs) if configs else "Every configuration has its default (--all shows them)."
+        _configs_table(configs)
+        if configs
+        else "Every configuration has its default value (--all shows them)."
     )
 
 

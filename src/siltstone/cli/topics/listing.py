@@ -1,4 +1,4 @@
-"""What there is to say of all topics, one row each."""
+"""The rows of ``siltstone topics``: one for each topic."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,7 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.output import table
-from siltstone.cli.topics.topic_ids import written_topic_id
-from siltstone.cli.words import cell, count_words
+from siltstone.cli.words import cell, count_words, written_topic_id
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.configs import topic_configs
 from siltstone.kafka_client.offsets import ends_of
@@ -18,8 +17,8 @@ CLEANUP_POLICY = "cleanup.policy"
 
 
 class TopicRow(msgspec.Struct, frozen=True):
-    """``records_max``: the span of its offsets; compaction leaves gaps. ``without_leader``: partitions of which nobody
-    can say more now."""
+    """``records_max``: the sum of end offset minus start offset; compaction leaves gaps, so it is an upper bound.
+    ``without_leader``: partitions that no broker leads now; ``records_max`` does not count them."""
 
     name: str
     topic_id: str

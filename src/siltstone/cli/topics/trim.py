@@ -1,4 +1,4 @@
-"""``siltstone topics trim NAME``."""
+"""``siltstone topics trim NAME``: deletes the oldest records of a topic."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from siltstone.model.errors import InvalidRequest
 
 
 class TrimUnclear(InvalidRequest):
-    """Not exactly one of the two ways to say how far."""
+    """Neither or both of --before and --before-time were given, or --before is a time."""
 
 
 class TrimRow(msgspec.Struct, frozen=True):
@@ -30,11 +30,15 @@ class TrimRow(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("name", metavar="NAME")
-@click.option("--before", metavar="OFFSET", help="Drop what lies before this offset; latest drops all.")
-@click.option("--before-time", metavar="TIME", help="… before the first record of that time: 2013-07-01, 7d.")
+@click.option("--before", metavar="OFFSET", help="Delete records before this offset; latest deletes all.")
+@click.option(
+    "--before-time",
+    metavar="TIME",
+    help="Delete records before the first one of this time, e.g. 2013-07-01 or 7d (ago).",
+)
 @click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
-              help="Only this one; repeatable.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+              help="Limit to this partition; repeatable.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show how many records would be deleted.")
 @yes_option
 @cluster_options
 def trim(
@@ -47,10 +51,10 @@ def trim(
     is_answered: bool,
     as_json: bool,
 ) -> None:
-    """Drop the oldest records of a topic, for good.
+    """Delete the oldest records of a topic, permanently.
 
-    Offsets do not change. An offset beyond the end of a partition stands for its end. Asks first at a terminal;
-    elsewhere --yes is needed.
+    The remaining records keep their offsets. An offset beyond the end of a partition means its end. Asks for
+    confirmation at a terminal; elsewhere --yes is required.
     """
     with choice.open() as cluster:
         position = _position(before, before_time, cluster.clock.now_ms())
@@ -60,17 +64,17 @@ def trim(
             results().print(_table(rows))
         lost = sum(row.records for row in rows)
         if lost and not dry_run:
-            confirm(f"Drop {counted(lost, 'record')} of {name}?", is_answered=is_answered)
+            confirm(f"Delete {counted(lost, 'record')} of {name}?", is_answered=is_answered)
             _trim(cluster, name, rows)
     if as_json:
         print_json({"topic": name, "dry_run": dry_run, "records": lost, "partitions": rows})
         return
-    remarks().print("Nothing was dropped." if dry_run or not lost else f"Dropped {counted(lost, 'record')}.")
+    remarks().print("Nothing was deleted." if dry_run or not lost else f"Deleted {counted(lost, 'record')}.")
 
 
 def _position(before: str | None, before_time: str | None, now_ms: int) -> Position:
     if (before is None) == (before_time is None):
-        raise TrimUnclear("say how far to trim with --before OFFSET, or with --before-time TIME")
+        raise TrimUnclear("say how far to trim, either with --before OFFSET or with --before-time TIME")
     if before_time is not None:
         return Position(Anchor.TIME, parse_time_ms(before_time, "--before-time", now_ms))
     position = parse_position(str(before), "--before", now_ms)
@@ -93,7 +97,7 @@ def _trim(cluster: Cluster, name: str, rows: Sequence[TrimRow]) -> None:
 
 
 def _table(rows: Sequence[TrimRow]) -> RenderableType:
-    shown = table(">partition", ">starts at", ">will start at", ">records to drop")
+    shown = table(">partition", ">start", ">new start", ">records to delete")
     for row in rows:
         shown.add_row(
             str(row.partition),

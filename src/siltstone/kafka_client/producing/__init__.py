@@ -1,1 +1,2 @@
-"""Records to a topic: ``producer`` is the way in; ``partitioner`` says where each goes, ``delivery`` brings it."""
+"""Produces records to a topic: ``producer`` chooses partitions and builds batches, ``delivery`` sends each exactly
+once."""

@@ -1,11 +1,10 @@
-"""Batches to the leaders of their partitions, each exactly once and in order.
+"""Sends batches to the leaders of their partitions, each exactly once and in order.
 
-Several requests are under way to each leader. When anything goes wrong that may pass (a connection lost, a leader that
-has moved) all connections are dropped, and what nobody has acknowledged is sent again from the oldest on, one batch at
-a time: the broker knows the producer and its sequence numbers, and takes none twice. The first batch of each partition
-travels alone, since a broker that knows nothing of a producer takes any sequence number from it.
-
-Records on their way: one, and a batch of them.
+Up to five requests are in flight to each leader. After a transient failure (a connection is lost, a leader has moved)
+the producer closes all connections and sends the unacknowledged batches again, the oldest first, one at a time. The
+broker recognises repeated batches by the producer id and their sequence numbers and does not append them twice. The
+first batch of each partition is sent alone, because a broker that does not know a producer yet accepts any sequence
+number from it.
 """
 
 from collections import deque
@@ -33,7 +32,8 @@ from siltstone.model.errors import Unavailable
 
 
 class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """``line``: where it stands in the input. ``timestamp_ms`` None: now. ``partition`` None: the key decides."""
+    """A record to send. ``line`` is its line in the input; ``timestamp_ms`` None means now; ``partition`` None means
+    that the producer chooses it by the key."""
 
     line: int
     key: bytes | None = None
@@ -44,7 +44,8 @@ class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OutgoingBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """``number``: its place among all batches. ``lines``: those of its records, in order."""
+    """An encoded batch. ``number`` counts the producer's batches; ``lines`` has the input line of each record in
+    order."""
 
     number: int
     partition: TopicPartition
@@ -53,11 +54,11 @@ class OutgoingBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REQUESTS_UNDER_WAY_MAX = 5
-"""Of how many batches of a producer a broker remembers [KIP-98]."""
+"""A broker remembers the sequence numbers of a producer's last five batches per partition [KIP-98]."""
 BROKER_TIME_LIMIT_MS = 30_000
 ANSWER_TIME_LIMIT_MS = 40_000
 DELIVERY_TIME_LIMIT_MS = 120_000
-"""How long a batch is tried; a broker that restarts is back by then [Java: delivery.timeout.ms]."""
+"""How long unacknowledged batches are retried; a broker has restarted by then [Java: delivery.timeout.ms]."""
 ALL_REPLICAS = -1
 UNKNOWN_OFFSET = -1
 
@@ -65,12 +66,15 @@ _SEND_AGAIN = NOT_READY | {ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR
 
 
 class RecordsRefused(KafkaRefusal):
-    """The broker does not take records of the input, for good."""
+    """The broker has refused records of the input, and would refuse them again."""
 
 
 class Delivery:
-    """``on_delivered``: a batch is in the log from that offset on (−1: the broker has forgotten where). ``on_trouble``:
-    something went wrong, and is tried again."""
+    """Sends batches and tracks which are acknowledged.
+
+    ``on_delivered(batch, offset)`` reports that the batch was appended at ``offset``, −1 if the broker no longer
+    knows the offset. ``on_trouble(text)`` reports a failure that is being retried.
+    """
 
     def __init__(
         self,
@@ -88,11 +92,12 @@ class Delivery:
 
     @property
     def records_unacknowledged(self) -> int:
-        """Sent, and nobody knows whether they are written."""
+        """The number of records that were sent without a response: the broker may have appended them or not."""
         return sum(len(batch.lines) for batch in self._unacknowledged.values())
 
     def send(self, batches: Sequence[OutgoingBatch]) -> None:
-        """At most one of each partition. Waits only where too much is under way. Raises what ``wait`` does."""
+        """Sends batches, at most one of each partition. Blocks only while too many requests are in flight. Raises what
+        ``wait`` does."""
         self._unacknowledged |= {batch.number: batch for batch in batches}
         try:
             self._send(batches)
@@ -100,8 +105,8 @@ class Delivery:
             self._deliver_carefully(trouble)
 
     def wait(self) -> None:
-        """Until everything is acknowledged. Raises RecordsRefused, TopicUnknown, and the last trouble when the time is
-        over."""
+        """Waits until every batch is acknowledged. Raises RecordsRefused, TopicUnknown, and the last failure when the
+        time limit of the retries is over."""
         try:
             for connection in list(self._under_way):
                 self._receive_all(connection)
@@ -129,8 +134,8 @@ class Delivery:
             self._receive(connection, is_alone=is_alone)
 
     def _receive(self, connection: Connection, *, is_alone: bool = False) -> None:
-        """One answer. ``is_alone``: all batches before these are acknowledged. Raises KafkaNotReady when any batch has
-        to be sent again, RecordsRefused when one never will be taken."""
+        """Receives one response. ``is_alone``: all earlier batches are acknowledged. Raises KafkaNotReady if a batch
+        must be sent again, RecordsRefused if the broker refused one for good."""
         batches = {batch.partition: batch for batch in self._under_way[connection].popleft()}
         answer = connection.receive(ProduceResponse, ANSWER_TIME_LIMIT_MS)
         failures: list[KafkaNotReady | RecordsRefused] = []
@@ -147,7 +152,7 @@ class Delivery:
             raise failure
 
     def _hear_the_rest(self) -> None:
-        """How far it got is told truly: what is still under way may well be taken."""
+        """Receives all other responses, so that batches which the broker did append are reported as delivered."""
         for connection, under_way in self._under_way.items():
             with suppress(Unavailable, RecordsRefused):
                 while under_way:
@@ -163,7 +168,8 @@ class Delivery:
     def _failure(
         self, batch: OutgoingBatch, result: ProducedPartition, is_alone: bool
     ) -> KafkaNotReady | RecordsRefused:
-        """Out of order may mean that the batch before it was refused, and comes again too."""
+        """The error for a batch. OUT_OF_ORDER_SEQUENCE_NUMBER is transient unless the batch was sent alone: an
+        earlier batch in flight may have failed, and both are sent again."""
         code = ErrorCode(result.error_code)
         if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):
             return KafkaNotReady(code, f"partition {batch.partition}: {words_of(code, result.error_message)}")
@@ -171,12 +177,12 @@ class Delivery:
         return _refused(batch, code, result)
 
     def _deliver_carefully(self, trouble: Unavailable) -> None:
-        """Everything unacknowledged, one by one, until it is done or the time is over."""
+        """Sends all unacknowledged batches one by one, until all are acknowledged or the time limit is over."""
         patience = Patience(self._cluster.clock, self._cluster.rng, DELIVERY_TIME_LIMIT_MS)
         failures = [trouble]
         while self._unacknowledged:
             self._begin_anew()
-            if len(failures) == 1 + isinstance(trouble, KafkaNotReady):  # a leader may just be on its way
+            if len(failures) == 1 + isinstance(trouble, KafkaNotReady):  # not for a first KafkaNotReady
                 self._on_trouble(str(failures[-1]))
             patience.wait_after(failures[-1])
             try:
@@ -186,14 +192,14 @@ class Delivery:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """What is under way is forgotten with its connection."""
+        """Closes all connections and forgets the requests in flight on them."""
         self._cluster.reconnect()
         self._under_way.clear()
         self._untested.clear()
 
     def _send_one_by_one(self, patience: Patience) -> None:
         topics = {batch.partition.topic for batch in self._unacknowledged.values()}
-        find_topics(self._cluster, sorted(topics))  # raises TopicUnknown when it was deleted in the meantime
+        find_topics(self._cluster, sorted(topics))  # raises TopicUnknown if a topic was deleted meanwhile
         for batch in list(self._unacknowledged.values()):
             self._send([batch])
             for connection in list(self._under_way):

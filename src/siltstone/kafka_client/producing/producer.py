@@ -1,14 +1,13 @@
-"""Records gathered into batches, and where they came to lie.
+"""The producer: chooses the partition of each record, collects records into batches, and sends them.
 
-``add`` gathers and sends what is full; ``flush`` returns when everything is durable at the broker. The bytes of open
-batches are bounded whatever the number of partitions.
+``add`` sends a batch when it is full; ``flush`` returns when the broker has acknowledged every record. All open
+batches together are limited to OPEN_BYTES_MAX. A producer id from the broker (KIP-98) lets the broker recognise
+repeated batches.
 
-The identity under which a producer's repetitions are recognised (KIP-98).
-
-Which partition a record goes to, as Java clients decide it: records of one key stay together whoever wrote them.
-
-murmur2 of the key, without its sign, modulo the number of partitions. Records without a key go to one partition for as
-long as one batch, then to the next. Source of the rule: Kafka's BuiltInPartitioner and Utils.murmur2.
+A record with a key goes to the partition murmur2(key), without the sign, modulo the number of partitions, as with Java
+clients: records of a key share a partition whichever client wrote them. Records without a key go to one partition until
+its batch is full, then to the next. Source of the rule: Kafka's BuiltInPartitioner and Utils.murmur2. Read next:
+``delivery``.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.limits import KIB, MIB
 
 _NO_TRANSACTIONS_TIMEOUT_MS = 60_000
-"""Means nothing without a transactional id, but has to be a time."""
+"""The broker ignores the timeout without a transactional id, but the field must be positive."""
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -37,7 +36,7 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 
 
 def new_identity(cluster: Cluster) -> ProducerIdentity:
-    """Raises KafkaRefusal, KafkaNotReady."""
+    """Obtains a producer id and epoch from the broker. Raises KafkaRefusal, KafkaNotReady."""
     return cluster.patiently(lambda: _new_identity(cluster))
 
 
@@ -55,7 +54,7 @@ _POSITIVE = 0x7FFF_FFFF
 
 
 def murmur2(data: Buffer) -> int:
-    """32 bits, unsigned."""
+    """Kafka's hash of a key, as an unsigned integer of 32 bits."""
     length = len(data)
     words = length // 4
     hashed = (_SEED ^ length) & _MASK
@@ -70,30 +69,31 @@ def murmur2(data: Buffer) -> int:
     return hashed ^ hashed >> 15
 
 
-@lru_cache(maxsize=65_536)  # keys come again, and a hash in Python takes longer than looking it up
+@lru_cache(maxsize=65_536)  # keys repeat, and hashing in Python takes longer than a lookup
 def partition_of_key(key: bytes, partition_count: int) -> int:
     return (murmur2(key) & _POSITIVE) % partition_count
 
 
 class RoundRobin:
-    """For records without a key."""
+    """Chooses the partition of records without a key: one partition per batch, in turn."""
 
     def __init__(self, partition_count: int, first: int) -> None:
         self._partition_count = partition_count
         self.partition = first % partition_count
 
     def turn(self) -> None:
-        """The batch is full: the next partition's turn."""
+        """Moves on to the next partition, when the batch is full."""
         self.partition = (self.partition + 1) % self._partition_count
 
 
 BATCH_BYTES = 256 * KIB
-"""Past this a larger batch gains little; half of it is under Kafka's usual limit of 1 MiB in any case."""
+"""The size of a full batch before compression. Larger batches gain little, and this is well below Kafka's usual
+``max.message.bytes`` of 1 MiB."""
 REQUEST_BYTES = 4 * MIB
 OPEN_BYTES_MAX = 32 * MIB
-"""Of all partitions together: a topic of ten thousand partitions would gather gigabytes."""
+"""The limit of all open batches together: full batches for ten thousand partitions would take gigabytes."""
 RECORD_OVERHEAD_BYTES = 32
-"""Lengths, deltas and attributes of a record, at most."""
+"""The most bytes that lengths, deltas and attributes of one record take."""
 
 
 class _OpenBatch:
@@ -104,7 +104,7 @@ class _OpenBatch:
 
 
 class PartitionDelivery(msgspec.Struct):
-    """What one partition got; offsets −1 when the broker could not say."""
+    """The records that one partition has acknowledged; an offset is −1 if the broker could not report it."""
 
     records: int = 0
     first_offset: int = UNKNOWN_OFFSET
@@ -112,7 +112,7 @@ class PartitionDelivery(msgspec.Struct):
 
 
 class Producer:
-    """To one topic of so many partitions. ``batch_bytes_max``: what the topic takes (max.message.bytes)."""
+    """Produces to one topic of ``partition_count`` partitions; ``batch_bytes_max`` is the topic's max.message.bytes."""
 
     def __init__(
         self,
@@ -141,16 +141,17 @@ class Producer:
 
     @property
     def records(self) -> int:
-        """Acknowledged by the broker."""
+        """The number of records that the broker has acknowledged."""
         return sum(partition.records for partition in self.partitions.values())
 
     @property
     def records_unacknowledged(self) -> int:
-        """Sent, and nobody knows whether they are written."""
+        """The number of records that were sent without a response: the broker may have appended them or not."""
         return self._delivery.records_unacknowledged
 
     def add(self, record: OutgoingRecord) -> None:
-        """Raises what ``Delivery.send`` does."""
+        """Adds a record to the open batch of its partition; sends batches that are full. Raises what ``Delivery.send``
+        does."""
         number = self._partition_of(record)
         size_bytes = _size_of(record)
         opened = self._open.get(number)
@@ -168,7 +169,7 @@ class Producer:
             self._send_open()
 
     def flush(self) -> None:
-        """Raises what ``Delivery.wait`` does."""
+        """Sends all open batches and waits until every record is acknowledged. Raises what ``Delivery.wait`` does."""
         self._send_open()
         self._delivery.wait()
 
@@ -219,14 +220,16 @@ class Producer:
         return OutgoingBatch(number=self.batches, partition=partition, data=data, lines=opened.lines)
 
     def _delivered(self, batch: OutgoingBatch, base_offset: int) -> None:
-        told = self.partitions.setdefault(batch.partition.partition, PartitionDelivery())
-        told.records += len(batch.lines)
+        counts = self.partitions.setdefault(batch.partition.partition, PartitionDelivery())
+        counts.records += len(batch.lines)
         if base_offset != UNKNOWN_OFFSET:
-            told.first_offset = base_offset if told.first_offset == UNKNOWN_OFFSET else told.first_offset
-            told.last_offset = base_offset + len(batch.lines) - 1
+            counts.first_offset = (
+                base_offset if counts.first_offset == UNKNOWN_OFFSET else counts.first_offset
+            )
+            counts.last_offset = base_offset + len(batch.lines) - 1
 
 
 def _size_of(record: OutgoingRecord) -> int:
-    """At most."""
+    """An upper bound of the record's encoded size."""
     headers = sum(len(name) * 3 + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES

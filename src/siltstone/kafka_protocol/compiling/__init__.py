@@ -1,4 +1,5 @@
-"""From the description of a message to the functions that read and write one version of it.
+"""Compiles the description of a message into functions that decode and encode one version of it.
 
-``layout`` (what stands on the wire) → ``decoder_source``, ``encoder_source`` (Python text) → ``compiled`` (functions).
+``layout`` (the fields of one version) → ``decoder_source``, ``encoder_source`` (Python source text, written with
+``source``) → ``compiled`` (functions). The functions call ``primitives`` for rare or long steps.
 """

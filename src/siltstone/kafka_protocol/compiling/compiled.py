@@ -1,7 +1,7 @@
-"""The functions that read and write one version of a message, made when they are first asked for.
+"""The functions that decode and encode one version of a message, compiled when they are first used.
 
-What is executed is written by ``decoder_source`` and ``encoder_source`` from our own descriptions: no input has a
-part in it.
+The executed source text is made by ``decoder_source`` and ``encoder_source`` from the message descriptions in this
+package alone; nothing from the network becomes part of it.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Encoder = Callable[[Any], list[Buffer]]
 
 @cache
 def decoder_of(message: type[Message], version: int, in_place: bool) -> Decoder:
-    """The function from bytes, or from a memoryview when decoded in place. Raises UnknownVersion."""
+    """The function that decodes the message from bytes, or from a memoryview if ``in_place``. Raises UnknownVersion."""
     text, constants = decoder_source(_layout(message, version), in_place)
     decoder: Decoder = _function("decode", text, constants, f"<{message.__name__} v{version} decoder>")
     return decoder
@@ -29,7 +29,7 @@ def decoder_of(message: type[Message], version: int, in_place: bool) -> Decoder:
 
 @cache
 def encoder_of(message: type[Message], version: int) -> Encoder:
-    """Raises UnknownVersion."""
+    """The function that encodes the message as a list of buffers. Raises UnknownVersion."""
     text, constants = encoder_source(_layout(message, version))
     encoder: Encoder = _function("encode", text, constants, f"<{message.__name__} v{version} encoder>")
     return encoder

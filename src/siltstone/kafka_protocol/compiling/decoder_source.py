@@ -1,9 +1,12 @@
-"""The text of the function that reads one version of a message: straight lines, one loop per array.
+"""Writes the source text of the function that decodes one version of a message: straight-line code, one loop per
+array.
 
-Neighbouring fields of fixed size are read as one run, together with the length (or its first byte) of what
-follows them. ``data`` is all bytes, ``p`` the position in them, ``end`` their number; ``q`` is where a string
-ends, ``left`` how many more elements arrays may have. No length is used before it was held against what is left: a
-position never passes ``end``, and no list is made of a count that the bytes there cannot hold.
+Neighbouring fields of fixed size are unpacked together, as a *run*, with the length (or its first byte) of the field
+that follows them. In the text, ``data`` is the body, ``p`` the current position, ``end`` the number of bytes, ``q``
+the position where a string or array ends, and ``left`` how many more elements arrays may have.
+
+Invariant: every length is compared with the remaining bytes before it is used. So no position passes ``end``, and no
+list is made from a count that the remaining bytes cannot hold.
 """
 
 from struct import calcsize, unpack_from
@@ -36,13 +39,14 @@ from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:
-    """The text that defines ``decode(data)``, and the constants it refers to. ``data`` is bytes, or when decoded in
-    place a memoryview."""
+    """The text that defines ``decode(data)``, and the constants that it refers to. ``data`` is bytes, or a memoryview
+    if ``in_place``."""
     return _Decoder(layout, in_place).write()
 
 
 def elements_max(layout: Layout) -> int:
-    """A request comes from whoever connects, a response from whom one asked."""
+    """How many array elements a body may have. The limit for requests is lower: any client can send one, whereas a
+    response comes from a broker that was asked."""
     is_request = layout.title.endswith("Request")
     return REQUEST_ELEMENTS_MAX if is_request else MESSAGE_ELEMENTS_MAX
 
@@ -74,7 +78,7 @@ class _Decoder:
         return self.source.text(), self.source.constants
 
     def flush(self) -> None:
-        """Reads the run of fixed-size fields that has gathered."""
+        """Writes the lines that unpack the current run of fixed-size fields."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -90,7 +94,7 @@ class _Decoder:
         self.run.clear()
 
     def group(self, group: FieldGroup) -> str:
-        """Reads a structure's fields; the expression that makes the structure."""
+        """Writes the lines that read a structure's fields; returns the expression that makes the structure."""
         values = [(field.name, self.value(field)) for field in group.fields]
         if self.flexible:
             values += self.tagged(group)
@@ -99,7 +103,7 @@ class _Decoder:
         return f"{made}({', '.join(f'{name}={value}' for name, value in values)})"
 
     def value(self, field: Field) -> str:
-        """Reads a field; the expression of its value."""
+        """Writes the lines that read a field; returns the expression of its value."""
         return self.of_type(field.type, field.name, field.nullable)
 
     def of_type(self, wire: WireType, label: str, nullable: bool) -> str:
@@ -121,7 +125,7 @@ class _Decoder:
         return value
 
     def sized(self, wire: Text | Blob | ArrayOf, label: str, nullable: bool) -> str:
-        """Reads what begins with its length."""
+        """Writes the lines that read a string, bytes or an array; returns the name of the value."""
         length, value = self.source.name("n"), self.source.name("v")
         self.length(length, "h" if isinstance(wire, Text) else "i")
         if not nullable:
@@ -133,7 +137,7 @@ class _Decoder:
         return value
 
     def length(self, length: str, legacy_code: str) -> None:
-        """Reads a length; null is −1. A compact one is a varint of one more."""
+        """Writes the lines that read a length, −1 for null. A compact length is a varint of the length plus 1."""
         self.run.append(("B" if self.flexible else legacy_code, length))
         self.flush()
         if self.flexible:
@@ -162,7 +166,8 @@ class _Decoder:
         return f"[{view}] if q > p else []" if wire.gathered else view
 
     def bound(self, label: str, count: str, size: int) -> None:
-        """Refuses a count whose bytes are not all there, or that is null; ``q`` is where they end."""
+        """Writes the lines that set ``q`` to the end of ``count`` elements, and refuse a count that is null or that the
+        remaining bytes cannot hold."""
         self.source.line(f"q = p + {count} * {size}" if size != 1 else f"q = p + {count}")
         with self.source.block("if not p <= q <= end:"):
             self.source.line(f"raise out_of_bounds({label!r}, {count}, p)")
@@ -185,7 +190,8 @@ class _Decoder:
             self.source.line(f"{value}.append({made})")
 
     def tagged(self, group: FieldGroup) -> list[tuple[str, str]]:
-        """Reads what stands behind the fields of a structure: known tags, and those to be skipped."""
+        """Writes the lines that read the tagged fields at the end of a structure: known ones are decoded, others are
+        skipped."""
         count = self.source.name("n")
         self.run.append(("B", count))
         self.flush()

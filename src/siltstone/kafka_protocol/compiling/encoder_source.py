@@ -1,8 +1,10 @@
-"""The text of the function that writes one version of a message: straight lines, one loop per array.
+"""Writes the source text of the function that encodes one version of a message: straight-line code, one loop per
+array.
 
-Neighbouring fields of fixed size are written as one run, together with the length of what follows them.
-``out`` is what has been written, ``pieces`` what went before it: only records that come in pieces end one and begin the
-next. Tagged fields are written in ascending order, those with their default left out.
+Neighbouring fields of fixed size are packed together, as a *run*, with the length of the field that follows them. In
+the text, ``out`` is the buffer being written and ``pieces`` the finished buffers before it; only a field whose
+records are a list of buffers finishes ``out`` and begins a new one. Tagged fields are written in ascending order of
+their tags, without those that have their default value.
 """
 
 from struct import pack
@@ -25,7 +27,7 @@ from siltstone.kafka_protocol.notation import Number
 
 
 def encoder_source(layout: Layout) -> tuple[str, dict[str, Any]]:
-    """The text that defines ``encode(message)``, which gives a list of buffers, and the constants it refers to."""
+    """The text that defines ``encode(message)``, which returns a list of buffers, and the constants it refers to."""
     return _Encoder(layout).write()
 
 
@@ -46,7 +48,7 @@ class _Encoder:
         return self.source.text(), self.source.constants
 
     def flush(self) -> None:
-        """Writes the run of fixed-size fields that has gathered."""
+        """Writes the line that packs the current run of fixed-size fields."""
         if [code for code, _ in self.run] == ["B"]:
             self.source.line(f"out.append({self.run[0][1]})")
         elif self.run:
@@ -111,7 +113,8 @@ class _Encoder:
                 self.source.line(f"out += {written}")
 
     def length(self, value: str, size: str, legacy_code: str, nullable: bool) -> None:
-        """Writes a length; null is −1. A compact one is a varint of one more, in nearly every case one byte."""
+        """Writes the lines that write a length, −1 for null. A compact length is a varint of the length plus 1, which
+        nearly always takes one byte."""
         length = self.source.name("n")
         null, more = (0, " + 1") if self.flexible else (-1, "")
         null_first = f"{null} if {value} is None else " if nullable else ""
@@ -148,7 +151,8 @@ class _Encoder:
             self.flush()
 
     def tagged(self, group: FieldGroup, holder: str) -> None:
-        """Gathers the tagged fields that have to be written, then writes their number and them."""
+        """Writes the lines that encode the tagged fields without their default value, then write their number and
+        them."""
         self.flush()
         pieces = self.source.name("t")
         self.source.line(f"{pieces} = []")
@@ -162,7 +166,7 @@ class _Encoder:
         default = self.source.constant("default", default_of(group, known.field))
         tagged, outer = self.source.name("v"), self.source.name("out")
         self.source.line(f"{tagged} = {value}")
-        # Most often it is the very object of the default, which is told without looking into it.
+        # The value is usually the default object itself, and ``is`` is cheaper than comparing values.
         with self.source.block(f"if {tagged} is not {default} and {tagged} != {default}:"):
             self.source.line(f"{outer} = out")
             self.source.line("out = bytearray()")

@@ -1,7 +1,7 @@
-"""What one version of a message has on the wire, read from its description.
+"""The layout of one version of a message, derived from its description.
 
-The layout is resolved: no version numbers are left in it, only fields in their order, each with its wire type.
-Read next: ``decoder_source``.
+A layout has no version numbers any more, only the fields of that version in their order, each with its wire type. Read
+next: ``decoder_source``.
 """
 
 from types import NoneType, UnionType
@@ -15,23 +15,23 @@ BOOLEAN = Number("?", 1)
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A string: its length in bytes, then UTF-8."""
+    """A string: its length in bytes, then its UTF-8 bytes."""
 
 
 class Blob(msgspec.Struct, frozen=True):
-    """Bytes or record batches: a length, then those. When gathered, the value is a list of buffers."""
+    """Bytes or record batches: their length, then themselves. If gathered, the value is a list of buffers."""
 
     gathered: bool = False
 
 
 class ArrayOf(msgspec.Struct, frozen=True):
-    """A count, then so many elements."""
+    """An array: the number of its elements, then the elements."""
 
     element: "WireType"
 
 
 class FieldGroup(msgspec.Struct, frozen=True):
-    """The fields of a structure; when flexible, its tagged fields behind them."""
+    """The fields of a message structure; in flexible versions its tagged fields follow them."""
 
     structure: type[Structure]
     fields: "tuple[Field, ...]"
@@ -70,7 +70,7 @@ def default_of(group: FieldGroup, field: Field) -> Any:
 
 
 def smallest_bytes(wire: WireType, flexible: bool, nullable: bool = False) -> int:
-    """The fewest bytes that a value of this type takes: what an announced count is held against."""
+    """The fewest bytes that a value of this type takes; the decoder derives from it how many elements can follow."""
     if isinstance(wire, Number):
         return wire.size_bytes
     if isinstance(wire, Text):
@@ -103,7 +103,7 @@ def _group(structure: type[Structure], version: int) -> FieldGroup:
 
 
 def _apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotated hint as the hint itself and what is noted beside it."""
+    """Splits a type hint into the plain hint and the notes of its ``Annotated``."""
     if get_origin(hint) is Annotated:
         return get_args(hint)[0], hint.__metadata__
     return hint, ()

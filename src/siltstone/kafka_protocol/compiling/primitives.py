@@ -1,16 +1,16 @@
-"""The steps of compiled functions that are rarely taken, or long: varints, tagged fields, refusals.
+"""The rare or long steps that compiled functions call: varints, tagged fields, errors.
 
-What is wrong with the input is a ValueError here; ``codec`` says of which message.
+Malformed input raises ValueError here; ``codec`` turns it into a MalformedMessage that names the message and version.
 """
 
 from siltstone.model.buffers import Buffer
 
 VARINT_BYTES_MAX = 5
-"""Lengths and tags have 32 bits, of which each byte carries 7."""
+"""Lengths and tags have 32 bits; each byte of a varint carries 7 of them."""
 
 
 def rest_of_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of an unsigned varint whose first byte, of 128 or more, has been read, and where it ends."""
+    """The value of an unsigned varint and the position after it; its first byte, 128 or more, has been read already."""
     value = first & 0x7F
     for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
         byte = data[position]
@@ -38,7 +38,7 @@ def varint(value: int) -> bytes:
 
 
 def skip_tagged(data: Buffer, position: int, count: int) -> int:
-    """Where ``count`` tagged fields end, none of which is known."""
+    """The position after ``count`` tagged fields, which are skipped."""
     for _ in range(count):
         _, position, end = tagged_at(data, position)
         position = end
@@ -46,7 +46,7 @@ def skip_tagged(data: Buffer, position: int, count: int) -> int:
 
 
 def tagged_at(data: Buffer, position: int) -> tuple[int, int, int]:
-    """The tag of the field at ``position``, where its value begins and where it ends."""
+    """The tag of the tagged field at ``position``, and the positions where its value begins and ends."""
     tag, position = varint_at(data, position)
     size, position = varint_at(data, position)
     end = position + size
@@ -57,8 +57,8 @@ def tagged_at(data: Buffer, position: int) -> tuple[int, int, int]:
 
 def out_of_bounds(what: str, length: int, position: int) -> ValueError:
     if length < 0:
-        return ValueError(f"{what} is null, which it may not be, at byte {position}")
-    return ValueError(f"{what} has length {length}, more than is left at byte {position}")
+        return ValueError(f"{what} is null at byte {position}, but is not nullable")
+    return ValueError(f"{what} has length {length}, more than the bytes that remain at byte {position}")
 
 
 def too_long_text(what: str, length: int) -> ValueError:
@@ -66,15 +66,15 @@ def too_long_text(what: str, length: int) -> ValueError:
 
 
 def too_many_elements(elements_max: int) -> ValueError:
-    return ValueError(f"more than {elements_max} elements in its arrays")
+    return ValueError(f"its arrays have more than {elements_max} elements in all")
 
 
 def wrong_tagged(what: str, position: int, end: int) -> ValueError:
-    return ValueError(f"tagged field {what} ends at byte {position}, and by its size at {end}")
+    return ValueError(f"tagged field {what} ends at byte {position}, but by its size at byte {end}")
 
 
 def check_uuid(value: bytes) -> bytes:
-    """The struct module would pad a short one with zeros and cut off a long one."""
+    """Returns the uuid. The struct module would pad a shorter value with zeros and cut off a longer one."""
     if len(value) != 16:
         raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
     return value

@@ -1,4 +1,4 @@
-"""Python text in the making: lines, indentation, fresh names, and the constants that the lines refer to."""
+"""Collects the source text of a function: lines, indentation, unused names, and the constants the lines refer to."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,14 +20,14 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines written inside stand under ``head``."""
+        """Writes ``head``; lines written inside the ``with`` are indented under it."""
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def name(self, kind: str) -> str:
-        """A local name not used before: counts are n1, n2 …; values v3 …"""
+        """A local name that was not used before, such as n1 for a count or v2 for a value."""
         self._names += 1
         return f"{kind}{self._names}"
 
@@ -37,7 +37,7 @@ class Source:
         return name
 
     def method_of_struct(self, codes: str, method: str) -> str:
-        """The name of ``struct.Struct(codes)``'s method, made once for each run of fields."""
+        """The name of a constant for the method of ``struct.Struct(codes)``, which is made once per format."""
         name = f"{method}_{codes.replace('?', 'T')}"
         self.constants.setdefault(name, getattr(Struct(f">{codes}"), method))
         return name

@@ -1,5 +1,6 @@
-"""The messages of the protocol, one module per API, one description for all versions of it.
+"""The messages of the protocol: one module per API, one class per message for all its versions.
 
-They are written by ``tools/kafka-messages`` from Kafka's published schemas, in our ``notation``; class and field names
-are Kafka's own, the latter in snake case. ``catalogue`` has them by API key.
+``tools/kafka-messages`` writes them from Kafka's published schemas, in the notation of ``notation``. Class names are
+Kafka's; field names are Kafka's in snake case. Produce and Fetch have some shorter names, which the tool lists.
+``catalogue`` maps each API key to its two messages.
 """

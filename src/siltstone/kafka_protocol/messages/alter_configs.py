@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a topic or broker.
+"""AlterConfigs: replace all configurations of a topic or broker.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""ApiVersions: what the broker speaks; a connection's first question.
+"""ApiVersions: the APIs and versions that the broker supports; the first request of a connection.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""The messages of each API, request and response.
+"""The request and the response of each API, by API key.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""DeleteGroups: delete empty groups and what they remember.
+"""DeleteGroups: delete empty consumer groups and their committed offsets.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""DeleteRecords: drop the records of partitions before an offset.
+"""DeleteRecords: delete the records of partitions before an offset.
 
 Written by tools/kafka-messages.
 """

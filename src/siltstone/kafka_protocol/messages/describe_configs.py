@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and brokers, and where each comes from.
+"""DescribeConfigs: the configurations of topics and brokers, and the source of each value.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""DescribeGroups: the state and the members of groups.
+"""DescribeGroups: the state and the members of consumer groups.
 
 Written by tools/kafka-messages.
 """

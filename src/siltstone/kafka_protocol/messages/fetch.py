@@ -1,4 +1,4 @@
-"""Fetch: read record batches from partitions, waiting for more of them if asked to.
+"""Fetch: read record batches from partitions, waiting for new ones up to a time limit.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""FindCoordinator: the broker that looks after a group or a transactional id.
+"""FindCoordinator: the broker that coordinates a consumer group or a transactional id.
 
 Written by tools/kafka-messages.
 """

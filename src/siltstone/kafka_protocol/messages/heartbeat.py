@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a group is alive, and hears of rebalances.
+"""Heartbeat: report that a member of a consumer group is alive; the response reports rebalances.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, delete or extend single settings.
+"""IncrementalAlterConfigs: set, remove, extend or shorten single configurations.
 
 Written by tools/kafka-messages.
 """

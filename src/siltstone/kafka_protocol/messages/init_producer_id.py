@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's identity, for idempotence and transactions.
+"""InitProducerId: obtain a producer id and epoch, for idempotence and transactions.
 
 Written by tools/kafka-messages.
 """

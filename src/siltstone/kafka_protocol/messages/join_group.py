@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a consumer group, or stay one through a rebalance.
+"""JoinGroup: become a member of a consumer group, or stay one during a rebalance.
 
 Written by tools/kafka-messages.
 """

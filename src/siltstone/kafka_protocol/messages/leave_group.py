@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave a group.
+"""LeaveGroup: remove members from a consumer group.
 
 Written by tools/kafka-messages.
 """

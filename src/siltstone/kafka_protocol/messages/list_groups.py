@@ -1,4 +1,4 @@
-"""ListGroups: the groups that a broker looks after.
+"""ListGroups: the consumer groups that a broker coordinates.
 
 Written by tools/kafka-messages.
 """

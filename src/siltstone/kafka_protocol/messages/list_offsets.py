@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at an end of a partition, or the first at or after a time.
+"""ListOffsets: the first or last offset of partitions, or the first offset at or after a timestamp.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""Metadata: the brokers, the topics, and who leads each partition.
+"""Metadata: the brokers, the topics, and the leader of each partition.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""OffsetCommit: a group remembers how far it has read.
+"""OffsetCommit: store the offsets up to which a consumer group has processed partitions.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""OffsetDelete: a group forgets how far it has read in some partitions.
+"""OffsetDelete: delete a consumer group's committed offsets of some partitions.
 
 Written by tools/kafka-messages.
 """

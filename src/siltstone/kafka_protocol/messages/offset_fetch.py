@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: the committed offsets of consumer groups.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader notices a log cut short.
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which a reader notices that a log was truncated.
 
 Written by tools/kafka-messages.
 """

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader of a group hands out the assignment, and each member gets its own.
+"""SyncGroup: the group's leader sends all assignments, and each member receives its own.
 
 Written by tools/kafka-messages.
 """

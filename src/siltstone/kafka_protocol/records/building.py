@@ -1,9 +1,9 @@
-"""A batch from its records: what the group coordinator, the tools and the tests write.
+"""Builds batches: for the group coordinator, the client, compaction and the tests.
 
-``build_batch`` gives the records consecutive offsets, as a producer does. ``seal_batch`` puts a header before encoded
-records whose offsets and timestamps stay as they are, which a rewritten batch needs. Read next: ``reading``.
-
-A batch with its records compressed another way: for a topic whose ``compression.type`` is not the producer's.
+``build_batch`` gives the records consecutive offsets, as a producer does. ``seal_batch`` puts a header before records
+that are encoded already; compaction uses it, because the remaining records keep their offsets and timestamps.
+``recompress`` changes the compression of a batch, for a topic whose ``compression.type`` differs from the producer's.
+Read next: ``reading``.
 """
 
 from collections.abc import Sequence
@@ -44,12 +44,12 @@ def build_batch(
     attributes: int = 0,
     compression: Codec = Codec.NONE,
 ) -> bytearray:
-    """One batch whose records have the offsets ``base_offset``, + 1, + 2 …, whatever offsets they carry.
+    """Builds one batch whose records have the offsets ``base_offset``, + 1, + 2 …; ``Record.offset`` is ignored.
 
-    ``attributes`` are bits of ``batch_header``, but for the codec. Raises RecordCountWrong for no records.
+    ``attributes`` are bits of ``batch_header`` without the codec's. Raises RecordCountWrong if there are no records.
     """
     if not records:
-        raise RecordCountWrong("a batch of no records; give at least one")
+        raise RecordCountWrong("a batch cannot be built from no records; give at least one")
     header = BatchHeader(
         base_offset=base_offset,
         batch_length=0,
@@ -72,8 +72,8 @@ def build_batch(
 
 
 def seal_batch(header: BatchHeader, body: Buffer, record_count: int) -> bytearray:
-    """The header before the records' bytes, which are compressed by its codec. As in Kafka an empty batch, which
-    compaction keeps for its producer's sake, is not compressed."""
+    """Builds a batch of ``header`` and the encoded records in ``body``, compressed with the header's codec. An empty
+    batch, which compaction keeps to preserve a producer's sequence number, is not compressed, as in Kafka."""
     attributes = header.attributes if record_count else header.attributes & ~CODEC_MASK
     compressed = compress(Codec(attributes & CODEC_MASK), body)
     batch = bytearray(BATCH_HEADER.size)
@@ -111,17 +111,19 @@ def _append_nullable(target: bytearray, value: Buffer | None) -> None:
 
 
 def _wrapped(delta: int) -> int:
-    """Two timestamps can lie further apart than 64 bits count; readers add with the same wrap."""
+    """The delta as a signed 64-bit integer. Two timestamps can differ by more than that; readers wrap in the same
+    way."""
     return (delta + _INT64_VALUES // 2) % _INT64_VALUES - _INT64_VALUES // 2
 
 
 def recompress(
     buffer: Buffer, codec: Codec, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> bytearray:
-    """A new batch; only the codec, the length and the CRC of the header change, and no record is read.
+    """Returns the batch compressed with ``codec``: only codec, length and CRC of its header change, no record is
+    parsed.
 
-    It may be larger than the old one: the limit of the topic has to be held against it again. Raises what
-    ``open_batch`` does.
+    The new batch may be larger than the old one, so the caller checks it against ``max.message.bytes`` again. Raises
+    what ``open_batch`` does.
     """
     header, data = open_batch(buffer, decompressed_bytes_max)
     attributes = header.attributes & ~CODEC_MASK | codec

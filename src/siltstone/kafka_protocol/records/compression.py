@@ -1,11 +1,11 @@
-"""What the codec number of a batch stands for: bytes in, bytes out, and never more than was asked for.
+"""Compresses and decompresses the records of a batch, by the codec number of its header, up to a limit of bytes.
 
-Which library serves which codec, and why: docs/decisions/0006-kafka-codecs.md. gzip, lz4 and zstd come as streams of
-one or more members that do not have to say how long they get; all three are read by one loop that takes at most what
-the limit leaves. snappy says its length before its bytes.
+docs/decisions/0006-kafka-codecs.md names the library of each codec and the reasons. gzip, lz4 and zstd are streams of
+one or more members, which need not state their decompressed size; one loop reads all three and stops at the limit.
+snappy states the decompressed size before the data.
 
-What is written is what the strictest reader takes: lz4 frames of independent 64 KiB blocks (Java reads no linked
-ones), snappy in xerial's framing of 32 KiB blocks (Java reads no other).
+The output can be read by the strictest reader: lz4 frames have independent blocks of 64 KiB, because Java cannot read
+linked blocks; snappy has xerial's framing with blocks of 32 KiB, because Java reads no other.
 """
 
 import sys
@@ -29,7 +29,8 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01" * 2  # version, and the oldest version that reads it
 XERIAL_BLOCK_BYTES = 32 * 1024
 MEMBERS_MAX = 100
-"""Writers make one. What follows a member is copied, so thousands of tiny ones would hold up everything else."""
+"""The most members of a compressed stream; producers write one. The bytes after each member are copied, so a batch of
+thousands of tiny members would block the broker."""
 _OUTPUT_BYTES_MIN = 64 * 1024
 _FAILURES = (
     zlib.error,
@@ -37,11 +38,12 @@ _FAILURES = (
     cramjam.DecompressionError,
     RuntimeError,
     EOFError,
-)  # RuntimeError: lz4's
+)  # lz4 raises RuntimeError
 
 
 class Decompressor(Protocol):
-    """What bz2, lzma, zstd and lz4 have in common: one member of a stream, at most ``max_length`` bytes a call."""
+    """The interface that the decompressors of zstd and lz4 share: each decompresses one member of a stream and
+    returns at most ``max_length`` bytes per call."""
 
     @property
     def eof(self) -> bool: ...
@@ -51,7 +53,7 @@ class Decompressor(Protocol):
 
 
 class GzipDecompressor:
-    """zlib's, which wants back what it left over, behind the interface of the others."""
+    """zlib's decompressor with the interface of the others: it gives zlib the input that it did not consume."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -73,7 +75,7 @@ def compress(codec: Codec, records: Buffer) -> Buffer:
 
 
 def decompress(codec_number: int, records: memoryview, size_bytes_max: int) -> memoryview:
-    """The records as they were before compression; the same view when they were not.
+    """Decompresses ``records`` to at most ``size_bytes_max``; returns the same view if they are not compressed.
 
     Raises UnknownCodec, DecompressionFailed, DecompressedTooLarge.
     """
@@ -84,12 +86,15 @@ def decompress(codec_number: int, records: memoryview, size_bytes_max: int) -> m
     try:
         return memoryview(_DECOMPRESS[codec_number](records, size_bytes_max))
     except _FAILURES as cause:
-        raise DecompressionFailed(f"records are no {Codec(codec_number).name} stream: {cause}") from cause
+        raise DecompressionFailed(
+            f"the records are not a {Codec(codec_number).name} stream: {cause}"
+        ) from cause
 
 
 def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes_max: int) -> bytes:
-    """All members of the stream. Asking for one byte more than the limit tells a stream that fills it from one that
-    passes it; asking for little at first spares lz4, which allocates what it is asked for."""
+    """Decompresses all members of the stream. The loop requests up to one byte more than the limit, to distinguish a
+    stream that reaches the limit from one that exceeds it. Each call requests a moderate size, because lz4 allocates
+    all that is requested."""
     pieces: list[bytes] = []
     left_bytes = size_bytes_max + 1
     step_bytes = max(_OUTPUT_BYTES_MIN, 4 * len(data))
@@ -97,7 +102,9 @@ def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes
     while data:
         members += 1
         if members > MEMBERS_MAX:
-            raise DecompressionFailed(f"more than {MEMBERS_MAX} compressed streams in one batch; send one")
+            raise DecompressionFailed(
+                f"the records are more than {MEMBERS_MAX} compressed streams in one batch; send one stream"
+            )
         member = new()
         while not member.eof:
             piece = member.decompress(data, min(step_bytes, left_bytes))
@@ -113,12 +120,12 @@ def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes
 
 
 def _ends_early() -> DecompressionFailed:
-    return DecompressionFailed("compressed records end early")
+    return DecompressionFailed("the compressed records end early")
 
 
 def _too_large(size_bytes_max: int) -> DecompressedTooLarge:
     return DecompressedTooLarge(
-        f"records decompress to more than {size_bytes_max} bytes; send smaller batches"
+        f"the records of a batch decompress to more than {size_bytes_max} bytes; send smaller batches"
     )
 
 
@@ -135,7 +142,8 @@ def _decompress_zstd(data: Buffer, size_bytes_max: int) -> Buffer:
 
 
 def _decompress_snappy(data: memoryview, size_bytes_max: int) -> Buffer:
-    """xerial's framing, or one raw block as librdkafka writes it. Each block says first how long it gets."""
+    """Decompresses blocks in xerial's framing, or one raw block, which librdkafka writes. Each block begins with its
+    decompressed size."""
     framed = data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
     records = bytearray()
     for block in _xerial_blocks(data) if framed else (data,):

@@ -1,4 +1,4 @@
-"""Control batches: one record that ends a transaction of a producer in a partition.
+"""Control batches: each has one record, which marks the end of a producer's transaction in a partition.
 
 Big endian.
 
@@ -9,8 +9,8 @@ key   version, 16 bits, 0; type, 16 bits: 0 abort, 1 commit
 value version, 16 bits, 0; coordinator epoch, 32 bits
 ===== ============================================================
 
-The record takes an offset like any other and is never shown to an application. Fields that a later version adds
-come after these and are ignored, as Kafka's readers do.
+The record has an offset like any other, and consumers never pass it to an application. Later versions add fields at the
+end; they are ignored, as in Kafka's readers.
 """
 
 from enum import IntEnum
@@ -40,18 +40,19 @@ class TransactionMarker(msgspec.Struct, frozen=True):
 
 
 def read_control_batch(buffer: Buffer) -> TransactionMarker:
-    """Of a batch whose header says that it is one. Raises MalformedRecords, also for the control records with which
-    Kafka's own controllers talk, and what ``iterate_records`` does."""
+    """Reads the transaction marker of a batch whose header has the control bit. Raises MalformedRecords, also for
+    control records of other types, which Kafka's KRaft controllers write, and what ``iterate_records`` does."""
     records = [*iterate_records(buffer)]
     if len(records) != 1:
-        raise MalformedRecords(f"a control batch of {len(records)} records; it has one")
+        raise MalformedRecords(f"a control batch has {len(records)} records instead of one")
     key, value = records[0].key, records[0].value
     if key is None or value is None or len(key) < _KEY.size or len(value) < _VALUE.size:
-        raise MalformedRecords("a control record that is too short")
+        raise MalformedRecords("the key or value of a control record is missing or too short")
     key_version, outcome = _KEY.unpack_from(key)
     value_version, coordinator_epoch = _VALUE.unpack_from(value)
     if key_version < 0 or value_version < 0 or outcome not in list(Outcome):
         raise MalformedRecords(
-            f"control record of type {outcome}, versions {key_version} and {value_version}"
+            f"a control record of type {outcome}, key version {key_version}, value version {value_version}, "
+            "is not a transaction marker"
         )
     return TransactionMarker(Outcome(outcome), coordinator_epoch)

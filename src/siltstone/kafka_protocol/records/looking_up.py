@@ -1,6 +1,7 @@
-"""Offsets by time within one batch, exact to the record: which batch it is, the header's timestamps tell.
+"""Finds the offset for a timestamp within one batch, exact to the record.
 
-With log append time all records have the batch's time. Read next: ``skimming``.
+The caller finds the batch by the timestamps of the batch headers. With log append time, all records have the
+timestamp of the batch. Read next: ``reading.skim_deltas``.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ OffsetAndTimestamp: TypeAlias = tuple[int, int]
 def first_record_at_or_after(
     buffer: Buffer, timestamp_ms: int, start_offset: int = 0
 ) -> OffsetAndTimestamp | None:
-    """The first record from ``start_offset`` on, in offset order, of that time or later.
+    """The first record, in offset order from ``start_offset`` on, whose timestamp is at or after ``timestamp_ms``.
 
     Raises what ``iterate_records`` does.
     """
@@ -26,7 +27,7 @@ def first_record_at_or_after(
 
 
 def record_with_max_timestamp(buffer: Buffer, start_offset: int = 0) -> OffsetAndTimestamp | None:
-    """The first of the records from ``start_offset`` on that no other is later than; None: no record is left.
+    """The record with the largest timestamp from ``start_offset`` on, the first of several; None if no record follows.
 
     Raises what ``iterate_records`` does.
     """

@@ -1,27 +1,25 @@
-"""The records of one batch, in order, without copying what was not compressed.
+"""Reads the records of one batch, in order. Uncompressed keys, values and headers are not copied.
 
-Record; the numbers are zigzag varints of 32 bits, where not said otherwise:
+Layout of a record; numbers are zigzag varints of 32 bits unless stated otherwise:
 
 ======================= ====================================================================================
 field                   form
 ======================= ====================================================================================
-length                  of what follows this field
+length                  the bytes that follow this field
 attributes              one byte, unused
-timestamp delta         64 bits; added to the batch's base timestamp, as 64-bit integers wrap
+timestamp delta         64 bits; added to the batch's base timestamp, wrapping at 64 bits
 offset delta            added to the batch's base offset
 key length, key         -1: null
 value length, value     -1: null
 number of headers       then for each: name length, name (UTF-8), value length (-1: null), value
 ======================= ====================================================================================
 
-Every length is held against what is left of the record before it is used, so damaged bytes end in MalformedRecords
-and in nothing else. The CRC was checked when the batch came in and is not checked again. Read next: ``building``.
+Every length is compared with the bytes that remain in its record before it is used, so damaged bytes raise
+MalformedRecords and no other exception. The CRC was checked when the broker received the batch and is not checked
+again.
 
-One record, as values. Its bytes are drawn in ``reading``.
-
-The first fields of every record, without the record: faster where keys and values do not matter.
-
-Read next: ``reading``, which draws a record and reads all of it.
+``skim_deltas`` and ``first_null_key`` read only the first fields of each record, which is faster than making
+``Record``s. Read next: ``building``.
 """
 
 from collections.abc import Iterator
@@ -47,9 +45,9 @@ RecordHeader: TypeAlias = tuple[str, Buffer | None]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Key, value and header values that were read are views into the batch (or what was decompressed of it).
+    """One record. When it was read, key, value and header values are views into the batch or its decompressed bytes.
 
-    A header name that is no UTF-8 is read with surrogate escapes, so that it is written again as it was.
+    A header name that is not UTF-8 is read with surrogate escapes, so that it can be written back unchanged.
     """
 
     offset: int = 0
@@ -65,7 +63,8 @@ _INT64_MAX = 2**63 - 1
 
 
 def takes_long_to_read(buffer: Buffer) -> bool:
-    """Whether it should not be read where other things wait: by the header of the batch, if that is whole."""
+    """Whether reading the batch takes so long that it must not block the event loop: the batch is compressed or has
+    many records. False if the buffer has no complete header."""
     if len(buffer) < BATCH_HEADER_BYTES:
         return False
     header = read_batch_header(buffer)
@@ -73,7 +72,7 @@ def takes_long_to_read(buffer: Buffer) -> bool:
 
 
 def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
-    """The header of the one batch in the buffer, and its records, decompressed.
+    """The header of the single batch in the buffer, and its records, decompressed.
 
     Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, RecordCountWrong, UnknownCodec,
     DecompressionFailed, DecompressedTooLarge.
@@ -82,10 +81,10 @@ def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_
     refuse_wrong_length(header, len(buffer))
     if header.size_bytes != len(buffer):
         raise NotOneBatch(
-            f"{len(buffer) - header.size_bytes} bytes after the batch; give one batch at a time"
+            f"{len(buffer) - header.size_bytes} bytes follow the batch; give one batch at a time"
         )
     if header.record_count < 0:
-        raise RecordCountWrong(f"a batch of {header.record_count} records")
+        raise RecordCountWrong(f"the batch header has a negative record count, {header.record_count}")
     records = memoryview(buffer)[BATCH_HEADER_BYTES:]
     return header, decompress(header.codec, records, decompressed_bytes_max)
 
@@ -93,14 +92,15 @@ def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_
 def iterate_records(
     buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the one batch in the buffer. Raises what ``open_batch`` does, and MalformedRecords while
-    iterating."""
+    """Yields the records of the single batch in the buffer. Raises what ``open_batch`` does, and MalformedRecords
+    during the iteration."""
     header, data = open_batch(buffer, decompressed_bytes_max)
     return read_records(header, data)
 
 
 def read_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
-    """The records of an opened batch: as many as its header says, and nothing after them. Raises MalformedRecords."""
+    """Yields the records of an opened batch. Raises MalformedRecords, also if there are fewer or more than its header
+    says."""
     position = 0
     for index in range(header.record_count):
         try:
@@ -113,18 +113,18 @@ def read_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
 
 
 def record_end(data: memoryview, position: int, index: int) -> tuple[int, int]:
-    """Where the record at ``position`` begins after its length, and where it ends."""
+    """For the record at ``position``: the position after its length field, and the position of its end."""
     length, position = decode_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
-        raise MalformedRecords(f"record {index} of {length} bytes, {len(data) - position} left")
+        raise MalformedRecords(f"record {index} has length {length}, but {len(data) - position} bytes remain")
     return position, end
 
 
 def refuse_rest(header: BatchHeader, data: memoryview, position: int) -> None:
     if position != len(data):
         raise MalformedRecords(
-            f"{len(data) - position} bytes after the {header.record_count} records of the batch"
+            f"{len(data) - position} bytes follow the {header.record_count} records of the batch"
         )
 
 
@@ -147,7 +147,7 @@ def _read_record(header: BatchHeader, body: memoryview) -> Record:
     if count:
         headers, position = _read_headers(body, position, count)
     if position != len(body):
-        raise MalformedRecords(f"{len(body) - position} bytes after the last field of a record")
+        raise MalformedRecords(f"{len(body) - position} bytes follow the last field of a record")
     return Record(
         offset=header.base_offset + offset_delta,
         timestamp_ms=timestamp_of(header, delta),
@@ -163,28 +163,30 @@ def _read_nullable(body: memoryview, position: int) -> tuple[memoryview | None, 
         return None, position
     end = position + length
     if length < 0 or end > len(body):
-        raise MalformedRecords(f"a field of {length} bytes, {len(body) - position} left in its record")
+        raise MalformedRecords(
+            f"a field has length {length}, but {len(body) - position} bytes remain in its record"
+        )
     return body[position:end], end
 
 
 def _read_headers(body: memoryview, position: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
-    most = (len(body) - position) // 2  # each has two lengths, of a byte at least
+    most = (len(body) - position) // 2  # each header has two lengths of at least one byte
     if not 0 <= count <= most:
-        raise MalformedRecords(f"{count} record headers in {len(body) - position} bytes")
+        raise MalformedRecords(f"{count} record headers cannot fit into {len(body) - position} bytes")
     headers: list[RecordHeader] = []
     for _ in range(count):
         name, position = _read_nullable(body, position)
         value, position = _read_nullable(body, position)
         if name is None:
-            raise MalformedRecords("a record header without a name")
+            raise MalformedRecords("a record header has no name")
         headers.append((str(name, "utf-8", "surrogateescape"), value))
     return tuple(headers), position
 
 
 def skim_deltas(header: BatchHeader, data: memoryview) -> Iterator[tuple[int, int]]:
-    """The timestamp and the offset delta of each record of an opened batch, in order.
+    """Yields the timestamp delta and the offset delta of each record of an opened batch, in order.
 
-    Raises MalformedRecords for what it looks at, which is not all.
+    Raises MalformedRecords for damage in the lengths and deltas; it does not read keys, values and headers.
     """
     position = 0
     for index in range(header.record_count):
@@ -202,11 +204,11 @@ def skim_deltas(header: BatchHeader, data: memoryview) -> Iterator[tuple[int, in
 
 
 def first_null_key(header: BatchHeader, data: memoryview) -> int | None:
-    """Which record of an opened batch has no key, from 0; None: all have one. Raises MalformedRecords like
-    ``skim_deltas``.
+    """The index, from 0, of the first record without a key in an opened batch; None if all have one. Raises
+    MalformedRecords like ``skim_deltas``.
 
-    A compacted topic asks this of every batch, so the varints are read in place, three times faster: a length of two
-    bytes is the usual one, the two deltas are only stepped over, and of the key's length the sign is enough.
+    The broker calls this for every batch of a compacted topic, so varints are read inline, which is three times faster:
+    most record lengths take two bytes, the two deltas are skipped, and only the sign of the key's length is read.
     """
     position = 0
     index = 0
@@ -238,7 +240,7 @@ def _after_varint(data: memoryview, position: int) -> int:
 
 
 def _refuse_negative(data: memoryview, position: int) -> None:
-    """A negative length is null, and -1. Raises MalformedRecords for another."""
+    """Raises MalformedRecords for a negative key length other than -1, which means null."""
     length, _ = decode_varint(data, position)
     if length != -1:
-        raise MalformedRecords(f"a key of {length} bytes")
+        raise MalformedRecords(f"a key has length {length}")

@@ -1,7 +1,7 @@
-"""Zigzag varints: seven bits a byte, the lowest first, the sign in the lowest bit of the whole.
+"""Zigzag varints: seven bits per byte, lowest bits first; the lowest bit of the encoded value is the sign.
 
-As in Kafka's ByteUtils an int32 takes at most 5 bytes and an int64 at most 10. Stricter than there, bits beyond the
-integer's width are refused and not dropped.
+As in Kafka's ByteUtils, an int32 takes at most 5 bytes and an int64 at most 10. Unlike there, bits beyond the integer's
+width are refused instead of dropped.
 """
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
@@ -12,8 +12,8 @@ INT64_BITS = 64
 
 
 def decode_varint(data: Buffer, position: int, bits: int = INT32_BITS) -> tuple[int, int]:
-    """The integer at ``position`` and the position after it. Raises IndexError at the end of the data, which the
-    caller names, and MalformedRecords for an integer that is too wide."""
+    """The integer at ``position`` and the position after it. Raises IndexError at the end of the data, which the caller
+    turns into an error that names the record, and MalformedRecords for an integer that is too wide."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -1,4 +1,4 @@
-"""Blocks of objects as columns: what planning and tasks of the compactions share. ``columns`` (index entries as a
-table, and the reads that fetch them), ``joining`` (neighbouring blocks become one index entry), ``indexes`` (reading
-the indexes of many objects; the only module here that does I/O).
+"""Blocks of objects as columns, shared by the planning and the tasks of the compactions. ``columns`` (index entries
+as a table, and the reads that fetch their blocks), ``joining`` (neighbouring blocks become one index entry),
+``indexes`` (reads the indexes of many objects; the only module here that does I/O).
 """

@@ -1,11 +1,9 @@
-"""The objects a compaction may replace, and why one of them is left alone.
+"""Index entries of source objects as columns, so that a million of them are sorted and grouped without making a
+million values.
 
-Index entries as columns: a million of them are sorted and grouped without making a million values.
-
-A table has the layout of ``object_formats.block_index``, 72 bytes a row. The last field, zero in an index, tells in a
-plan which source the block lies in.
-
-Which ranges of which sources an iteration reads: adjacent blocks joined, each request within its limit.
+A table has the layout of ``object_formats.block_index``, 72 bytes a row. The last field is zero in an index; in a
+plan it is the number of the source that holds the block. ``live_blocks`` makes the table of one source,
+``sorted_table`` that of many, and ``plan_reads`` the ranged reads that fetch the blocks of a table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,27 +18,30 @@ from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES, BlockIndex
 
 
 class Source(msgspec.Struct, frozen=True):
+    """An object that a compaction may replace, with its index."""
+
     metadata: ObjectMetadata
     index: BlockIndex
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """An object that stays as it is in this round, and the reason in one line."""
+    """An object that a plan leaves as it is, and the reason in one line."""
 
     object_id: int
     reason: str
 
 
 class SourceUnusable(CorruptData):
-    """An object and the image contradict each other. The object is left out of the plan; nothing of it is dropped."""
+    """An object contradicts the image. It is left out of the plan, and nothing of it is dropped."""
 
 
 class OverlappingSources(CorruptData):
-    """Two objects hold the same live offsets of a stream: the round is given up, ``siltstone check`` tells more."""
+    """Two objects hold the same live offsets of a stream. The whole plan is given up; ``siltstone check`` reports such
+    overlaps."""
 
 
 class MemoryLimitTooSmall(InvalidRequest):
-    """An iteration could not hold even one block besides a part that is still too small to be sent."""
+    """The memory limit of an iteration is too small for one block beside a part that is too small to be uploaded."""
 
 
 ENTRY = np.dtype(
@@ -68,11 +69,11 @@ NEVER = np.iinfo(np.int64).max
 
 
 def live_blocks(source: Source, streams: Mapping[int, StreamMetadata]) -> Table:
-    """The blocks of a source that hold live offsets; a partly trimmed block is kept whole.
+    """The blocks of a source that hold live offsets; a block that a trim has cut through is kept whole.
 
-    A block is dropped only on proof: its stream is DELETED in the image, it lies wholly below the start offset, or
-    the record that committed the object left it out as dead on arrival. Raises SourceUnusable when the image knows
-    nothing of a stream it should know, or the index does not hold what the image says.
+    A block is dropped only on proof: its stream is DELETED in the image, it lies wholly below the start offset, or the
+    commit of the object left it out because it was dead already. Raises SourceUnusable when the image does not know a
+    stream of the object, or when the index does not hold the ranges that the image says.
     """
     entries = np.frombuffer(source.index.raw, dtype=ENTRY)
     ranges = source.metadata.ranges
@@ -89,7 +90,7 @@ def live_blocks(source: Source, streams: Mapping[int, StreamMetadata]) -> Table:
     )
     offsets_found = (entries["end_offset"] - entries["start_offset"])[inside].sum()
     if offsets_found != (held_end - held_start).sum():
-        raise SourceUnusable("its index does not hold what the image says; run siltstone check")
+        raise SourceUnusable("its index does not hold the offsets that the metadata say; run siltstone check")
     live_from = np.array([_live_from(streams, held.stream_id) for held in ranges], dtype=np.int64)
     is_live = inside & (entries["end_offset"] > live_from[at])
     return entries if is_live.all() else entries[is_live]
@@ -103,7 +104,8 @@ def _live_from(streams: Mapping[int, StreamMetadata], stream_id: int) -> int:
 
 
 def sorted_table(tables: Sequence[Table], numbers: Sequence[int], object_ids: Sequence[int]) -> Table:
-    """All blocks by (stream, start offset), each with the number of its source. Raises OverlappingSources."""
+    """The blocks of all tables, sorted by stream and start offset, each with the number of its source. ``object_ids``
+    has the id of each source, by number. Raises OverlappingSources."""
     if not tables:
         return np.empty(0, dtype=ENTRY)
     table = np.concatenate(tables)
@@ -135,8 +137,8 @@ class Read(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def plan_reads(blocks: Table, request_bytes_max: int) -> list[Read]:
-    """By source, then position. Every block lies in one span of reads that follow each other; a request may end
-    inside a block, so that a span costs the fewest requests."""
+    """The reads that fetch the blocks, by source, then position. Adjacent blocks make a span, which is cut into reads
+    of at most ``request_bytes_max``; a read may end inside a block, so that a span needs the fewest reads."""
     if not len(blocks):
         return []
     ordered = blocks[["source", "position", "size_bytes"]][np.lexsort((blocks["position"], blocks["source"]))]

@@ -1,24 +1,24 @@
-"""Reading the indexes of a round's candidates, side by side."""
+"""Reads the indexes of many objects side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from siltstone.maintenance.blocks.columns import LeftOut, Source
+from siltstone.maintenance.context import OnProgress
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets, read_index
 
 THREADS_MAX = 16
-"""Each waits for one small request at a time."""
-
-OnProgress = Callable[[int, int], None]
+"""A thread waits for one small request at a time."""
 
 
 def read_indexes(
     buckets: Buckets, objects: Sequence[ObjectMetadata], on_progress: OnProgress | None = None
 ) -> tuple[list[Source], list[LeftOut]]:
-    """Those that could be read, in the order given; one that could not is left alone, with the reason (T08)."""
+    """The objects whose index could be read, in the order given, as sources; and those whose index could not, each with
+    the reason (T08). ``on_progress`` is called with (indexes read, objects in all)."""
 
     def attempt(metadata: ObjectMetadata) -> Source | LeftOut:
         try:

@@ -1,9 +1,8 @@
-"""Neighbouring blocks of an object become one index entry, as columns.
+"""Joins index entries: neighbouring blocks of a new object become one entry, computed in columns.
 
-The blocks of an output lie one after another, so joining them is adding up: no byte is touched. The CRC of a joined
-block is the xor of its members' CRCs, each moved over the bytes behind it (``foundation.crc32c_columns``).
-``object_formats.block_join`` does the same for a few entries, and is the oracle in the tests. Driver and task both
-call this, so both come to the same index.
+The blocks of a new object lie one after another, so entries are joined by arithmetic, without their bytes. The CRC of a
+joined block is the xor of its members' CRCs, each moved over the bytes that follow it (``foundation.crc32c_columns``).
+Driver and task both call this module, so both compute the same index.
 """
 
 import numpy as np
@@ -17,8 +16,8 @@ from siltstone.object_formats.object_layout import trailer_of_index
 
 
 def joined_starts(table: Table, breaks: Truths, merged_block_bytes_max: int) -> Integers:
-    """The rows that begin a joined block: where ``breaks`` says so, where the stream or the offsets leap, and where
-    one more would pass the size."""
+    """The rows that begin a joined block: where ``breaks`` is true, where the stream changes or the offsets have a gap,
+    and where the joined block would become larger than ``merged_block_bytes_max``."""
     if not len(table):
         return np.empty(0, dtype=np.int64)
     leaps = breaks.copy()
@@ -56,18 +55,18 @@ def joined(table: Table, merged_block_bytes_max: int) -> Table:
 
 
 def trailer(table: Table, merged_block_bytes_max: int) -> bytes:
-    """Index and footer of that object."""
+    """Index and footer of an object whose blocks are the rows."""
     index = joined(table, merged_block_bytes_max)
     return trailer_of_index(index.tobytes(), int(index["size_bytes"].sum()))
 
 
 def trailer_size(entry_count: Integers) -> Integers:
-    """For each count of index entries the bytes of index and footer."""
+    """The bytes of index and footer for each of the given numbers of index entries."""
     return entry_count * INDEX_ENTRY_BYTES + FOOTER_BYTES
 
 
 def _smallest(timestamps: Integers, starts: Integers) -> Integers:
-    """Of those that are timestamps at all."""
+    """The smallest timestamp of each joined block, without members that have none."""
     unset = np.iinfo(np.int64).max
     smallest = np.minimum.reduceat(np.where(timestamps == NO_TIMESTAMP, unset, timestamps), starts)
     return np.where(smallest == unset, NO_TIMESTAMP, smallest)

@@ -1,6 +1,7 @@
-"""The check (fsck): does everything the metadata says hold, and what lies in the buckets that nobody names?
+"""The check of a store (fsck): whether the metadata contradict themselves, whether every object holds what the
+metadata say, and which objects in the buckets no metadata name.
 
-``findings`` (what may be wrong), ``image_check`` (pure: coverage), ``object_check`` (bytes against the image),
-``bucket_check`` (what nobody names), ``listing`` (whether to believe a listing), ``check`` (all of it);
-``advice`` (what to do about each kind of finding), ``repair_plan`` (what can be repaired: pure), ``repairing``.
+``findings`` (what may be wrong), ``image_check`` (the metadata alone; pure), ``object_check`` (an object against the
+image), ``bucket_check`` (the listing of a bucket against the image), ``check`` (all of these); ``repair_plan`` (what
+can be repaired, and advice about the rest; pure), ``repairing`` (carries the plan out).
 """

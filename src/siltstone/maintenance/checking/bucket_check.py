@@ -1,15 +1,11 @@
-"""What lies in a bucket that no committed metadata names.
+"""Compares the listing of a bucket with the metadata: it finds objects and uploads that no metadata name.
 
-The bucket is listed before the image is read: what is in the list was prepared before, so an object just uploaded
-cannot look like an orphan. What ended in between, swept or committed, is looked up once more.
+The bucket is listed before the image is read. Every object in the list was prepared before, so an object that was just
+uploaded cannot look like an orphan. An orphan is looked up once more, since it may have been deleted after the listing.
 
-A listing is doubtful (``listing``) when it leaves out what is there. Nothing is deleted by such a one.
-
-Whether the listing of a bucket is to be believed.
-
-Stores have answered with part of a list, or none of it, and called that all. Who deletes what a list does not have, or
-what only a list has, loses data by it (BookKeeper #870). So a listing is held against what is known: every object that
-is committed before and after has to be in it.
+A listing may be wrong: stores have returned part of a list, or an empty one, as the whole. A program that trusts such a
+list deletes objects that are in use (BookKeeper #870). So every object that was committed before and after the listing
+has to be in it; a listing that omits one is reported as doubtful, and nothing is repaired.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +24,7 @@ from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 LOOKED_UP_MAX = 10
-"""Objects missing from a list that are looked up: one of them that is there is enough."""
+"""At most this many objects that a list omits are looked up; one that exists proves the list wrong."""
 
 
 def doubts_of(
@@ -38,20 +34,23 @@ def doubts_of(
     after: MetadataImage,
     store: ObjectStore,
 ) -> Iterator[Finding]:
-    """At most one. Without an image from before, only whether it is in order. What is missing from the list and from
-    the bucket is no doubt about the list: ``object_check`` finds it. Raises what the store does."""
+    """Yields at most one finding, LISTING_DOUBTFUL. Without an image from before the listing, only order, sizes and
+    times are checked. An object that is missing from the list and from the bucket is no doubt about the list:
+    ``object_check`` reports it. Raises what the store raises."""
     if any(first.key >= second.key for first, second in pairwise(summaries)):
         yield _doubt(bucket_id, "is not in the order of its keys, or repeats some")
         return
     if any(summary.size_bytes < 0 or summary.modified_ms < 0 for summary in summaries):
-        yield _doubt(bucket_id, "has sizes or times below nothing")
+        yield _doubt(bucket_id, "has negative sizes or times")
         return
     if before is None:
         return
     listed = {summary.key for summary in summaries}
     for key in islice(_missing(listed, bucket_id, before, after), LOOKED_UP_MAX):
         if _is_there(store, key):
-            yield _doubt(bucket_id, f"leaves out {key}, which is there: it is cut short, or not up to date")
+            yield _doubt(
+                bucket_id, f"omits {key}, which is in the bucket: the list is incomplete or out of date"
+            )
             return
 
 
@@ -74,7 +73,7 @@ def _is_there(store: ObjectStore, key: str) -> bool:
 def _doubt(bucket_id: int, text: str) -> Finding:
     return Finding(
         FindingKind.LISTING_DOUBTFUL,
-        f"the listing of bucket {bucket_id} {text}; nothing is deleted by it",
+        f"the listing of bucket {bucket_id} {text}; no object is deleted because of it",
         bucket_id=bucket_id,
     )
 
@@ -82,8 +81,9 @@ def _doubt(bucket_id: int, text: str) -> Finding:
 def check_bucket(
     context: MaintenanceContext, bucket_id: int, before: MetadataImage | None = None
 ) -> list[Finding]:
-    """``before``: an image from before this call; what it names, and the one after too, has to be listed. A bucket that
-    fails is a finding; metadata that cannot be reached is raised."""
+    """Checks one bucket. ``before`` is an image read before this call: the objects that are committed in it, and
+    still are after the listing, have to be listed. A bucket that fails becomes a finding. Raises Unavailable when the
+    metadata cannot be reached."""
     store = context.buckets.store(bucket_id)
     try:
         summaries = list(store.list())
@@ -136,7 +136,7 @@ def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) 
         return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
     metadata = image.objects.get(object_id)
     if metadata is None or metadata.bucket_id != bucket_id:
-        return _finding(FindingKind.ORPHAN_OBJECT, summary, bucket_id, object_id, "is named by nobody")
+        return _finding(FindingKind.ORPHAN_OBJECT, summary, bucket_id, object_id, "is named by no metadata")
     if metadata.state is ObjectState.PREPARED:
         text = "is uploaded, not committed yet"
         return _finding(FindingKind.OBJECT_PREPARED, summary, bucket_id, object_id, text)
@@ -149,7 +149,7 @@ def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) 
 def _judge_uploads(
     uploads: Sequence[MultipartUpload], bucket_id: int, image: MetadataImage, store: ObjectStore
 ) -> list[Finding]:
-    """An upload is completed before its object is committed: one that only the first list has was no orphan."""
+    """Lists the uploads once more when some look orphaned: an upload that is gone by then was completed or aborted."""
     findings = {upload: _judge_upload(upload, bucket_id, image) for upload in uploads}
     if any(finding.kind is FindingKind.ORPHAN_UPLOAD for finding in findings.values()):
         left = set(store.list_multipart())
@@ -160,18 +160,18 @@ def _judge_uploads(
 def _judge_upload(upload: MultipartUpload, bucket_id: int, image: MetadataImage) -> Finding:
     object_id = _own_id(upload.key, image)
     if object_id is None:
-        text = "has an upload in parts that is not this store's"
+        text = "has a multipart upload that is not this store's"
         return _of_upload(FindingKind.FOREIGN_KEY, upload, bucket_id, None, text)
     metadata = image.objects.get(object_id)
     if metadata is not None and metadata.state is ObjectState.PREPARED:
-        text = "is being uploaded in parts"
+        text = "has a multipart upload under way"
         return _of_upload(FindingKind.UPLOAD_UNDER_WAY, upload, bucket_id, object_id, text)
-    text = "has an upload in parts that nobody will complete"
+    text = "has a multipart upload that will never be completed"
     return _of_upload(FindingKind.ORPHAN_UPLOAD, upload, bucket_id, object_id, text)
 
 
 def _own_id(key: str, image: MetadataImage) -> int | None:
-    """None when the key is another program's, or its id was never given out here."""
+    """The object id in a key; None when the key is another program's, or when this store has never assigned the id."""
     object_id = object_id_of_key(key)
     return object_id if object_id is not None and object_id < image.next_object_id else None
 
@@ -206,6 +206,6 @@ def _still_there(store: ObjectStore, key: str) -> bool:
         store.head(key)
     except ObjectNotFound:
         return False
-    except InvalidKey:  # another program's, which we would not even name; it was listed
+    except InvalidKey:  # another program's key that this store could not have made; it was listed
         return True
     return True

@@ -1,31 +1,31 @@
-"""The whole check. It only reads, and runs beside a node and beside compaction."""
+"""The whole check of a store: metadata, objects and buckets. It only reads, and may run beside a node and beside
+maintenance."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.context import MaintenanceContext, OnProgress
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import ObjectState, object_key
 
 THREADS_MAX = 8
-"""Objects read at a time; each holds the bytes of one read request."""
+"""This many objects are read at a time; each holds the bytes of one read request."""
 
 QUEUED_MAX = 1_000
-"""Objects handed to the threads together, so that what waits does not grow with the store."""
-
-Progress = Callable[[int, int], None]
+"""This many objects are given to the threads at a time, so that the queue does not grow with the store."""
 
 
 def check(
-    context: MaintenanceContext, *, read_blocks: bool = True, on_progress: Progress | None = None
+    context: MaintenanceContext, *, read_blocks: bool = True, on_progress: OnProgress | None = None
 ) -> CheckReport:
-    """``on_progress`` hears (objects checked, objects in all). Raises Unavailable when the metadata is out of reach."""
+    """Checks the store; ``read_blocks`` also verifies the bytes of all objects. ``on_progress`` is called with (objects
+    checked, objects in all). Raises Unavailable when the metadata cannot be reached."""
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image), *check_topics(image)]
     committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
@@ -47,7 +47,7 @@ def _check_objects(
     objects: list[ObjectMetadata],
     *,
     read_blocks: bool,
-    on_progress: Progress | None,
+    on_progress: OnProgress | None,
 ) -> Iterator[ObjectCheck]:
     def check_one(metadata: ObjectMetadata) -> ObjectCheck:
         try:
@@ -77,7 +77,7 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
 
 
 def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:
-    """Without what was compacted or swept away while it was being checked."""
+    """The findings without those of objects that were compacted or destroyed while the check ran."""
     found = [finding for each in checks for finding in each.findings]
     if not found:
         return []
@@ -90,6 +90,6 @@ def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list
 
 
 def _place(finding: Finding) -> tuple[int, ...]:
-    """The worst first, then by kind; within a kind by stream and object, so that two checks read alike."""
+    """Sorts findings: the most severe first, then by kind, stream and object, so that two checks can be compared."""
     ids = (-1 if each is None else each for each in (finding.stream_id, finding.object_id))
     return (-finding.severity, finding.kind, *ids)

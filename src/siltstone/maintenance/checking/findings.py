@@ -1,4 +1,4 @@
-"""What a check may find."""
+"""The findings of a check: their kinds, severities, and the report that holds them."""
 
 from enum import IntEnum
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class Severity(IntEnum):
-    """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is held by what nobody names.
-    NOTE: an ordinary state that passes by itself."""
+    """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
+    no metadata name. NOTE: an ordinary state that passes by itself."""
 
     NOTE = 1
     WARNING = 2
@@ -48,8 +48,8 @@ _SEVERITIES = {
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """``text`` is one line for a person; the ids are for a script, None where they do not apply. ``modified_ms``: of
-    what lies in a bucket, as its listing has it."""
+    """One thing that a check found. ``text`` is one line for people; the ids are for programs, None where they do not
+    apply. ``modified_ms`` is the time of the object in the bucket's listing."""
 
     kind: FindingKind
     text: str
@@ -74,5 +74,5 @@ class CheckReport(msgspec.Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Nothing wrong and nothing left over."""
+        """Whether there is no error and no warning."""
         return all(finding.severity is Severity.NOTE for finding in self.findings)

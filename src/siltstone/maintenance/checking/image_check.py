@@ -1,6 +1,7 @@
-"""Whether the image contradicts itself: every offset of every stream covered exactly once (rule 3). Pure.
+"""Checks whether the image contradicts itself. Pure.
 
-Whether the image contradicts itself about topics: each partition has streams of its own, which exist. Pure.
+Every offset of every stream has to be covered by exactly one range (rule 3), ranges and objects have to name each
+other, and each partition has to have streams of its own that exist.
 """
 
 from bisect import bisect_left
@@ -22,7 +23,7 @@ def check_streams(image: ImageView) -> Iterator[Finding]:
 
 
 def check_object_ranges(image: ImageView) -> Iterator[Finding]:
-    """Whether each committed object's ranges stand in their streams' lists."""
+    """Checks that the ranges of each committed object are in the lists of their streams."""
     for metadata in image.objects.values():
         if metadata.state is ObjectState.COMMITTED:
             yield from _check_ranges_listed(metadata, image)
@@ -42,7 +43,7 @@ def _check_order(stream: StreamMetadata) -> Iterator[Finding]:
 
 
 def _check_coverage(stream: StreamMetadata) -> Iterator[Finding]:
-    """Holes in [start offset, end offset). What is not committed yet is beyond the end offset."""
+    """Finds holes in [start offset, end offset). Records that are not committed yet lie beyond the end offset."""
     covered = stream.start_offset
     for held in stream.ranges:
         if held.end_offset <= covered:
@@ -68,14 +69,15 @@ def _check_ranges_listed(metadata: ObjectMetadata, image: ImageView) -> Iterator
         stream = image.streams.get(held.stream_id)
         if stream is None:
             yield _unlisted(
-                FindingKind.STREAM_MISSING, held, "which the metadata does not know and nobody deleted"
+                FindingKind.STREAM_MISSING, held, "which the metadata do not know and no record deleted"
             )
         elif not _contains(stream.ranges, held, "start_offset"):
-            yield _unlisted(FindingKind.RANGE_NOT_LISTED, held, "in whose list it does not stand")
+            yield _unlisted(FindingKind.RANGE_NOT_LISTED, held, "whose list does not have it")
 
 
 def _contains(ranges: Sequence[ObjectRange], held: ObjectRange, sorted_by: str) -> bool:
-    """By binary search: an object's ranges are sorted by stream, a stream's by offset."""
+    """Whether the ranges contain ``held``, by binary search: an object's ranges are sorted by stream, a stream's by
+    offset."""
     field = attrgetter(sorted_by)
     for at in range(bisect_left(ranges, field(held), key=field), len(ranges)):
         if field(ranges[at]) != field(held):
@@ -127,7 +129,7 @@ def check_topics(image: ImageView) -> Iterator[Finding]:
 
 
 def _streams_of(topic: TopicMetadata) -> Iterator[tuple[str, int]]:
-    """Where each stands, and its id."""
+    """Each stream of a topic: which one it is, in words, and its id."""
     for number, partition in enumerate(topic.partitions):
         yield f"data stream of partition {topic.name}-{number}", partition.data_stream_id
         yield f"meta stream of partition {topic.name}-{number}", partition.meta_stream_id
@@ -152,7 +154,7 @@ def _shared(stream_id: int, one: str, other: str) -> Finding:
 
 
 def _check_names(image: ImageView) -> Iterator[Finding]:
-    """Two topics of one name, of which the name finds only one."""
+    """Finds topics whose name leads to another topic, or to none."""
     for topic in image.topics.values():
         if image.topic_ids.get(topic.name) != topic.topic_id:
             yield Finding(

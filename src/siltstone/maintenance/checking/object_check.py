@@ -1,6 +1,7 @@
-"""Whether an object is in its bucket as it was written, and holds what the image says.
+"""Checks whether an object is in its bucket as it was written, and holds the ranges that the image says.
 
-The index may hold more than the image names (what was dead when it was committed), never less.
+The index may hold more than the image names, since blocks that were dead at the commit are left out of it, but never
+less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ def check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: b
     except CorruptData as damage:
         return _failed(FindingKind.OBJECT_DAMAGED, metadata, str(damage))
     except SiltstoneError as trouble:
-        # Unavailable, or access denied: what lies in other buckets is checked all the same.
+        # Unavailable, or access denied: objects in other buckets are checked all the same.
         return _failed(FindingKind.STORE_UNREACHABLE, metadata, str(trouble))
 
 
@@ -72,7 +73,8 @@ def _cover_exactly(blocks: Sequence[BlockEntry], held: ObjectRange) -> bool:
 def _check_blocks(
     store: ObjectStore, metadata: ObjectMetadata, index: BlockIndex, findings: tuple[Finding, ...]
 ) -> ObjectCheck:
-    """Every block read, its checksum verified, its frames decoded. Damage in one does not hide the others."""
+    """Reads every block, verifies its checksum and decodes its frames. Damage in one block does not hide damage in
+    others."""
     found = list(findings)
     bytes_read = 0
     for run in _joined_reads(sorted(index, key=lambda entry: entry.position)):
@@ -82,7 +84,7 @@ def _check_blocks(
 
 
 def _check_run(store: ObjectStore, metadata: ObjectMetadata, run: Sequence[BlockEntry]) -> list[Finding]:
-    """One read. A function of its own so that its bytes are gone before the next are fetched."""
+    """Checks the blocks of one read. It is a function of its own so that its bytes are freed before the next read."""
     first = run[0].position
     raw = memoryview(store.get_range(object_key(metadata.object_id), first, run[-1].end_position))
     found: list[Finding] = []

@@ -1,13 +1,11 @@
-"""What of a check's findings can be repaired. Pure.
+"""Which findings of a check can be repaired, and advice about those that cannot. Pure.
 
-Two things can: orphans that are older than any time limit are deleted, uploads that nobody will complete are aborted.
-Both hold space, neither holds anything that the metadata names. All else stays as it is, with advice.
+Two repairs exist: orphaned objects that are older than any time limit are deleted, and orphaned multipart uploads are
+aborted. Both use space, and no metadata name them. For every other finding there is advice.
 
-Nothing at all is repaired while anything is wrong with the data, the metadata or a listing: an orphan may hold the very
-batches that are missing elsewhere. Nothing is deleted in a bucket that holds objects with ids this store has not given
-out yet: then its metadata is older than the bucket, or the bucket is another's.
-
-What to do about each kind of finding, for people: what a repair does by itself, and what it cannot.
+Nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold the very batches
+that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store has not assigned
+yet: its metadata are then older than the bucket, or the bucket belongs to another store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +18,11 @@ from siltstone.maintenance.checking.findings import CheckReport, Finding, Findin
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, HOUR_MS, REPAIR_DELETIONS_MAX
 from siltstone.model.objects import object_id_of_key
 
-_BACKUP = "bring it back from a backup or a former version of the bucket, byte for byte under its key"
-_GIVE_UP = "what cannot be brought back is given up by trimming the stream past it, or by deleting its topic"
+_BACKUP = "restore it from a backup or an earlier version of the bucket, byte for byte under its key"
+_GIVE_UP = "if that is impossible, trim the stream past the missing records, or delete the topic"
 _METADATA = (
-    "the metadata contradicts itself: stop what writes, keep a copy of the metadata and the buckets, and restore the"
-    " metadata from before it did; nothing is repaired by guessing"
+    "the metadata contradict themselves: stop all writers, keep a copy of the metadata and the buckets, and restore"
+    " metadata from before the contradiction; a repair would be a guess"
 )
 
 ADVICE: dict[FindingKind, str] = {
@@ -32,16 +30,16 @@ ADVICE: dict[FindingKind, str] = {
     FindingKind.RANGES_OVERLAP: _METADATA,
     FindingKind.RANGE_OF_NO_OBJECT: _METADATA,
     FindingKind.OBJECT_MISSING: f"{_BACKUP}; {_GIVE_UP}",
-    FindingKind.OBJECT_DAMAGED: f"{_BACKUP}; its other blocks are whole and are read; {_GIVE_UP}",
+    FindingKind.OBJECT_DAMAGED: f"{_BACKUP}; its other blocks are undamaged and can be read; {_GIVE_UP}",
     FindingKind.INDEX_CONTRADICTS_IMAGE: (
-        "what lies under its key is not what was committed, be it whole: another store's, or an older one's."
-        f" {_BACKUP.capitalize()}; until then all maintenance leaves it alone"
+        "the object under this key is not the one that was committed, but another store's or an older one."
+        f" {_BACKUP.capitalize()}; until then maintenance does not touch it"
     ),
     FindingKind.STREAM_MISSING: _METADATA,
-    FindingKind.STORE_UNREACHABLE: "see that the bucket answers and may be read, then check again",
+    FindingKind.STORE_UNREACHABLE: "make sure that the bucket can be reached and read, then check again",
     FindingKind.ORPHAN_OBJECT: "siltstone check --repair deletes it once it is old enough",
-    FindingKind.FOREIGN_KEY: "it is never touched: whoever put it there has to say whether it may go",
-    FindingKind.ORPHAN_UPLOAD: "siltstone check --repair aborts it, and so does the next sweep",
+    FindingKind.FOREIGN_KEY: "it is never touched: delete it yourself if no other program needs it",
+    FindingKind.ORPHAN_UPLOAD: "siltstone check --repair or the next sweep aborts it",
     FindingKind.OBJECT_PREPARED: "nothing: it is committed, or given up by a sweep after its time limit",
     FindingKind.OBJECT_AWAITS_DELETION: "nothing: a sweep deletes it after its grace period",
     FindingKind.UPLOAD_UNDER_WAY: "nothing: it is completed, or aborted by a sweep after its time limit",
@@ -50,19 +48,19 @@ ADVICE: dict[FindingKind, str] = {
     FindingKind.STREAM_OF_TWO_PARTITIONS: _METADATA,
     FindingKind.TOPIC_NAME_ASTRAY: _METADATA,
     FindingKind.BUCKET_OF_ANOTHER_STORE: "name the right bucket in the settings, or the right metadata",
-    FindingKind.LISTING_DOUBTFUL: "check again; if it stays so, ask whoever runs the bucket",
+    FindingKind.LISTING_DOUBTFUL: "check again; if this stays, ask the operator of the bucket",
 }
 
 
 SOMETHING_IS_WRONG = (
-    "not before everything that is wrong has been dealt with: it may hold what is missing elsewhere"
+    "not repaired until all errors are dealt with: it may hold the records that are missing elsewhere"
 )
 METADATA_IS_OLDER = (
-    "the bucket holds objects with ids that were never given out: the metadata is older than the bucket (was it"
-    " restored?), or the bucket is another store's"
+    "the bucket holds objects with ids that this store never assigned: the metadata are older than the bucket (were"
+    " they restored?), or the bucket is another store's"
 )
 NAMED_ELSEWHERE = (
-    "its id is in use in another bucket: see whether two names in the settings lead to one bucket"
+    "its id is in use in another bucket: check whether two names in the settings lead to one bucket"
 )
 
 
@@ -72,7 +70,8 @@ class Action(Enum):
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """``size_bytes`` and ``modified_ms``: what the listing had, so that whatever changed since is left alone."""
+    """One repair to be done. ``size_bytes`` and ``modified_ms`` are those of the listing: an object that has changed
+    since is not deleted."""
 
     action: Action
     bucket_id: int
@@ -83,7 +82,7 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A finding that is not repaired, and why, or what to do about it."""
+    """A finding that is not repaired. ``advice`` says why, or what to do about it."""
 
     finding: Finding
     advice: str
@@ -112,8 +111,9 @@ def plan_repair(
     age_ms_min: int = COMPACTION_TIME_LIMIT_MS,
     deletions_max: int = REPAIR_DELETIONS_MAX,
 ) -> RepairPlan:
-    """``ids_in_use``: all that the image knows. ``age_ms_min``: the longest time limit an upload may have: what is
-    younger may belong to one that is under way (GC11)."""
+    """Plans the repairs of a report. ``ids_in_use`` are all object ids in the image. Objects younger than
+    ``age_ms_min``, the longest time limit of an upload, are not deleted: they may belong to an upload that is under
+    way (GC11)."""
     refusals = _Refusals(report.findings, frozenset(ids_in_use), now_ms, age_ms_min)
     repairs: list[Repair] = []
     left: list[Left] = []
@@ -125,15 +125,14 @@ def plan_repair(
             left.append(Left(finding, why_not))
     kept, more = _capped(repairs, deletions_max)
     by_key = {(each.bucket_id, each.key): each for each in report.findings}
-    later = (
-        f"not in this run: one deletes at most {deletions_max:,} objects; look what it did, and run it again"
-    )
+    later = f"not in this run: a run deletes at most {deletions_max:,} objects; check its result, and run it again"
     left += (Left(by_key[each.bucket_id, each.key], later) for each in more)
     return RepairPlan(tuple(kept), tuple(left))
 
 
 class _Refusals:
-    """Why a finding is not repaired: None when it is, empty when there is nothing to be said."""
+    """Why findings are not repaired. ``of`` returns the reason; None when the finding is repaired, and an empty text
+    when it needs neither a repair nor advice."""
 
     def __init__(
         self, findings: Sequence[Finding], ids_in_use: frozenset[int], now_ms: int, age_ms_min: int
@@ -170,7 +169,7 @@ _REPAIRED = frozenset({FindingKind.ORPHAN_OBJECT, FindingKind.ORPHAN_UPLOAD})
 
 
 def _is_of_an_unknown_id(finding: Finding) -> bool:
-    """Its key is of our making, its id is not."""
+    """Whether the key has the form of this store's keys, with an id that the store has not assigned."""
     is_foreign = finding.kind is FindingKind.FOREIGN_KEY and finding.key is not None
     return is_foreign and object_id_of_key(finding.key or "") is not None
 
@@ -189,7 +188,7 @@ def _repair(finding: Finding) -> Repair:
 
 
 def _capped(repairs: Sequence[Repair], deletions_max: int) -> tuple[list[Repair], list[Repair]]:
-    """The oldest first, as many deletions as one run may do; aborting takes nothing from anybody."""
+    """The repairs of this run and those left for the next one. Only deletions are limited; the oldest come first."""
     deletions = [each for each in repairs if each.action is Action.DELETE_OBJECT]
     others = [each for each in repairs if each.action is not Action.DELETE_OBJECT]
     return [*deletions[:deletions_max], *others], deletions[deletions_max:]

@@ -1,15 +1,15 @@
-"""Carrying out a repair plan: each object looked up once more in the bucket and in metadata just read (rule 6).
+"""Carries out a repair plan. Each object is looked up once more, in the bucket and in an image just read (rule 6).
 
-An id that the image does not know any more, and that was given out, is never given out again: so between the look and
-the deletion nobody can come to need it.
+An id that was assigned and is in the image no more is never assigned again, so an orphan cannot become an object in use
+between that look-up and its deletion.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
-from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
+from siltstone.maintenance.context import MaintenanceContext, OnProgress, refuse_bucket_of_another_store
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
@@ -18,16 +18,14 @@ from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.bucket_identity import marked_store_id
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 
-OnProgress = Callable[[int, int], None]
-
 NO_LONGER = "is not there any more"
-IN_USE = "the metadata knows it now: it stays"
-CHANGED = "is not what was listed: it stays"
-NOT_OURS = "the bucket does not say that it is this store's: it stays"
+IN_USE = "kept: the metadata name it now"
+CHANGED = "kept: it has changed since it was listed"
+NOT_OURS = "kept: the bucket is not marked as this store's"
 
 
 class Done(msgspec.Struct, frozen=True):
-    """``why_not``: empty when the repair was done."""
+    """A repair that was tried. ``why_not`` is the reason why it was not done, empty when it was."""
 
     repair: Repair
     why_not: str = ""
@@ -48,7 +46,8 @@ class RepairReport(msgspec.Struct, frozen=True):
 def repair(
     context: MaintenanceContext, plan: RepairPlan, on_progress: OnProgress | None = None
 ) -> RepairReport:
-    """Raises Unavailable when the metadata cannot be reached; a bucket's trouble is in the report."""
+    """Carries out the repairs one by one; a failure of a bucket is in the report. ``on_progress`` is called with
+    (repairs tried, repairs in all). Raises Unavailable when the metadata cannot be reached."""
     results: list[Done] = []
     for each in plan.repairs:
         image = context.metadata.refresh()
@@ -87,7 +86,7 @@ def _delete(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
 
 
 def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
-    """The id was prepared no more when the plan was made, and never will be again."""
+    """Aborts the uploads of a key. Its id was not prepared any more when the plan was made, and never will be again."""
     uploads = [upload for upload in store.list_multipart() if upload.key == each.key]
     if not uploads:
         return NO_LONGER
@@ -99,7 +98,7 @@ def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
 
 
 def unrepaired(report: RepairReport) -> Iterator[str]:
-    """A line for each that was planned and not done."""
+    """A line for each repair that was planned and not done."""
     for each in report.results:
         if each.why_not:
             yield f"{each.repair.key}: {each.why_not}"

@@ -42,7 +42,7 @@ UnitWork = Round | MergeGroup
 
 
 class CollectionWork(msgspec.Struct, frozen=True):
-    """What a collection needs to carry its plan out. ``units`` and ``copied_bytes`` are by the names of the units."""
+    """What a collection needs to carry its plan out. ``units`` and ``copied_bytes`` have the names of units as keys."""
 
     units: Mapping[str, UnitWork]
     copied_bytes: Mapping[str, int]
@@ -59,7 +59,8 @@ def plan_of_sources(
     settings: CompactionSettings,
     now_ms: int,
 ) -> CompactionPlan:
-    """The plan of a round, of those sources that still exist. Raises OverlappingSources, MemoryLimitTooSmall."""
+    """Plans a round for those of the sources that are still committed. Raises OverlappingSources,
+    MemoryLimitTooSmall."""
     return plan_compaction(
         [source for source in sources if committed_object(image, source.metadata.object_id) is not None],
         image.streams,
@@ -82,14 +83,15 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 Failures = dict[int | None, TaskFailure]
-"""What tasks could not read, by object id."""
+"""The failures of tasks to read a source, by the id of the source object."""
 
 
 def rewrite(
     attempt: Attempt, sources: Sequence[Source], settings: CompactionSettings, failures: Failures
 ) -> Rewritten | None:
-    """Plans the round from the image as it is now, without the sources that tasks could not read, until one commit
-    succeeds. Adds those sources to ``failures``, unless they were destroyed meanwhile. None: no source is left.
+    """Plans the round from the newest image and carries it out. When tasks could not read some sources, they are added
+    to ``failures``, unless they were destroyed meanwhile, and the round is planned again without them. Returns None
+    when no source is left.
 
     Raises Stale when other drivers were faster; RunFailed, CorruptData and InvalidRequest when the round as a whole
     cannot be done; Cancelled, JobNotRunning, and Unavailable.
@@ -111,6 +113,8 @@ def rewrite(
 
 
 class CarryingOut:
+    """One attempt of a collection."""
+
     def __init__(self, work: CollectionWork, attempt: Attempt) -> None:
         self._work = work
         self._attempt = attempt
@@ -128,7 +132,8 @@ class CarryingOut:
                     yield from self._rewritten(name, work)
 
     def _together(self, names: Sequence[str]) -> Iterator[Sequence[tuple[str, UnitWork]]]:
-        """A round by itself; stream objects that follow each other in waves."""
+        """The units in order, in portions that are carried out together: each round alone, consecutive merge groups in
+        waves."""
         work = [(name, self._work.units[name]) for name in names]
         for is_group, alike in groupby(work, key=lambda each: isinstance(each[1], MergeGroup)):
             if is_group:
@@ -150,7 +155,7 @@ class CarryingOut:
 
     def _rewritten(self, name: str, members: Round) -> Iterator[UnitReport]:
         """Yields the report of the round, then one FAILED report for each object that had to be left out. Such an
-        object is set aside by its own name, so the next round, which has another name, leaves it out."""
+        object is set aside under its own name, so the next plan leaves it out of rounds."""
         attempt = self._throttled(bytes_of_rewrite)
         failures: Failures = {}
         try:
@@ -181,7 +186,9 @@ def bytes_of_copy(data: bytes) -> int:
 
 def _report(name: str, done: Rewritten | None) -> UnitReport:
     if done is None:
-        return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text="others have compacted them")
+        return UnitReport(
+            name=name, outcome=Outcome.NOT_NEEDED, text="other drivers have compacted these objects"
+        )
     results = done.outcome.results
     before, after = len(done.plan.compacted_sources), done.plan.object_count
     text = f"{counted(before, 'stream set object')} became {after}, {size_words(done.outcome.bytes_after)}"

@@ -1,8 +1,8 @@
-"""The kind ``dead-objects``: what holds nothing live is destroyed unread (T10, GC1).
+"""The kind ``dead-objects``: objects that hold nothing live are destroyed unread (T10, GC1).
 
-The image alone tells. Stream objects below a trim, stream set objects of which every stream is trimmed past them or
-deleted; of compacted topics as of others (Kafka's G34). Ids are destroyed in batches, each a unit with a commit of its
-own, which the decision judges once more: one that turned out to hold something live would be refused.
+The image alone shows which objects are dead: those whose streams were all deleted, or trimmed past the object; the
+streams of compacted topics are no exception (G34). Objects are destroyed in batches. A batch is a unit with its own
+commit, and the commit's decision checks once more that nothing in the batch is live.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,13 @@ from siltstone.model.objects import ObjectState
 
 DEAD_OBJECTS = "dead-objects"
 ATTEMPTS_MAX = 3
-"""What others destroy between look and commit is left out the next time; more often than that they do it all."""
+"""A commit is refused when another driver has destroyed an object of the batch. It is then tried without that object,
+at most this often."""
 
 
 class DeadObjects:
+    """The kind of maintenance."""
+
     def __init__(self, lease_ms: int = JOB_LEASE_MS) -> None:
         self._lease_ms = lease_ms
 
@@ -65,13 +68,13 @@ class DeadObjects:
 def _unit(batch: Sequence[ObjectMetadata]) -> PlannedUnit:
     return PlannedUnit(
         name=_name(batch),
-        reason=f"{counted(len(batch), 'object')} of which nothing is live: {size_words(_size(batch))}",
+        reason=f"{counted(len(batch), 'object')} with nothing live: {size_words(_size(batch))}",
         objects_before=len(batch),
     )
 
 
 def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-    """By id, and those that contradict the image."""
+    """The dead objects by id; and those that contradict the image, each with the reason."""
     topics = names_of_topics(image, scope)
     dead: list[ObjectMetadata] = []
     unplanned: list[Unplanned] = []
@@ -89,14 +92,14 @@ def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], lis
 def _destroyed(
     context: MaintenanceContext, job_id: int, name: str, batch: Sequence[ObjectMetadata]
 ) -> UnitReport:
-    """Those that are still there: others may have destroyed some meanwhile."""
+    """Destroys those of the batch that other drivers have not destroyed meanwhile."""
     for _ in range(ATTEMPTS_MAX):
         left = _still_dead(context.metadata.refresh(), batch)
         if not left:
             break
         ids = tuple(metadata.object_id for metadata in left)
         try:
-            # There are no outputs, so it does not matter whose bucket would be cleaned up.
+            # The command has no outputs, so ``commit`` deletes nothing in the bucket that it is given.
             commit(
                 context,
                 CommitCompaction(job_id, ids),
@@ -111,7 +114,9 @@ def _destroyed(
             bytes_freed=_size(left),
             objects_before=len(left),
         )
-    return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text="others have destroyed them")
+    return UnitReport(
+        name=name, outcome=Outcome.NOT_NEEDED, text="other drivers have destroyed these objects"
+    )
 
 
 def _still_dead(image: MetadataImage, batch: Sequence[ObjectMetadata]) -> list[ObjectMetadata]:

@@ -1,12 +1,13 @@
 """The kinds ``minor-gc`` and ``major-gc``: objects with few live bytes are rewritten (BookKeeper's two levels).
 
-    image → who may be worth it → their indexes → candidates, smallest ratio first → units, each a commit by itself
+    image → likely candidates → their indexes → candidates, smallest ratio first → units, each with its own commit
 
-Stream set objects go together into rounds of bounded size. Of a stream object the live end is copied inside the store,
-one unit for each: stream object compaction does the copying, but never looks at an object without a neighbour.
+Stream set objects are rewritten together, in rounds of bounded size. The live end of a stream object is copied inside
+the store, one unit for each object. The copying is that of stream object compaction, which itself never rewrites an
+object without a neighbour.
 
-Forced, the threshold is that of whatever holds a dead block. An object that cannot be read is left alone with its
-reason; one that failed before is a unit by itself, and costs the others nothing.
+In a forced run every object with a dead block is a candidate. An object that cannot be read stays as it is, with the
+reason; an object that failed before is a unit by itself, so that it does not fail a round again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,11 +45,11 @@ def kind_name(level: Level) -> str:
 
 
 EVERYTHING_DEAD = 1.0
-"""The threshold of a forced run: one dead block is enough."""
+"""The threshold of a forced run: one dead block makes an object a candidate."""
 
-NO_PARTNER = "it is small, and there is no other to put it together with"
-NO_FEWER = "rewriting it would free nothing and make no fewer objects"
-NO_ROOM = "there is no room for a copy of what is live; delete something, or give the store more space"
+NO_PARTNER = "it is small, and there is no other small object to merge it with"
+NO_FEWER = "rewriting it would free no bytes and not reduce the number of objects"
+NO_ROOM = "there is no room for a copy of its live bytes; delete something, or give the store more space"
 
 
 class Collection:
@@ -102,7 +103,8 @@ class Collection:
     def _in_order(
         self, image: MetadataImage, candidates: Sequence[Candidate]
     ) -> Iterator[tuple[Round, bool]]:
-        """What becomes a unit together, the smallest ratio first; and whether it is one object that failed before."""
+        """The candidates of each unit, the smallest ratio first; and whether the unit is one object that failed
+        before."""
         sets = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_SET_OBJECT]
         stream_objects = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_OBJECT]
         failed = {each.object_id for each in sets if self._has_failed(image, each)}
@@ -165,7 +167,7 @@ class _Planning:
         self._take(round_unit(members, plan.object_count, is_alone=is_alone), members, plan.live_bytes)
 
     def _why_not(self, plan: CompactionPlan, members: Round) -> str:
-        """Empty when the round is to be done."""
+        """Why the round is not worth doing; empty when it is."""
         if plan.is_empty:
             return plan.left_out[0].reason
         is_freeing = any(each.is_sparse for each in members)

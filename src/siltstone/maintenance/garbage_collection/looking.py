@@ -1,6 +1,7 @@
-"""Finding the candidates: the image says whose index is worth reading, the indexes say who is one.
+"""Finds the candidates of a collection in two steps, and describes the units made of them.
 
-The units of a collection as they are shown: what they are called, why they are worth it, what they cost.
+First live bytes are estimated from the image. Then the indexes of the objects with the smallest expected ratios are
+read, and their exact live bytes computed. ``round_unit`` and ``group_unit`` give each unit its name, reason and cost.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,8 @@ from siltstone.model.objects import ObjectState
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """``candidates``: the smallest ratio first. ``has_remaining``: there are more than were looked into."""
+    """``candidates`` are in order of their ratio, the smallest first. ``has_remaining`` says that more objects are
+    likely candidates than were read."""
 
     candidates: list[Candidate]
     unplanned: list[Unplanned]
@@ -42,6 +44,8 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
+    """How candidates are looked for: at most ``objects_max`` indexes are read."""
+
     threshold: float
     target_size_bytes: int
     objects_max: int
@@ -65,7 +69,8 @@ class Look(msgspec.Struct, frozen=True):
     def _worth_a_look(
         self, image: MetadataImage, scope: Scope
     ) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-        """The smallest expected ratio first. What is dead altogether is left to ``dead-objects``."""
+        """The objects whose index is worth reading, the smallest expected ratio first. Objects that are dead altogether
+        are left to the kind ``dead-objects``."""
         topics = names_of_topics(image, scope)
         found: list[tuple[float, ObjectMetadata]] = []
         unplanned: list[Unplanned] = []
@@ -85,7 +90,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedUnit:
-    """``is_alone``: it failed before, and is known by the object's name since."""
+    """The planned unit of a round. ``is_alone`` says that it is one object that failed before; the unit then has the
+    object's name, under which it was set aside."""
     first = members[0].object_id
     live = _live(members)
     return PlannedUnit(
@@ -118,7 +124,7 @@ def group_unit(group: MergeGroup, candidate: Candidate, image: MetadataImage) ->
 def _reason(members: Sequence[Candidate], noun: str) -> str:
     live, dead = _live(members), _dead(members)
     share = live / max(1, live + dead)
-    return f"{counted(len(members), noun)}, {share:.0%} live: {size_words(dead)} come free"
+    return f"{counted(len(members), noun)}, {share:.0%} live: {size_words(dead)} will be freed"
 
 
 def _detail(members: Sequence[Candidate]) -> dict[str, str]:

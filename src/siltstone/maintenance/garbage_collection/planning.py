@@ -1,25 +1,21 @@
-"""What of an object is live. Pure.
+"""How many bytes of an object are live, and which objects are worth rewriting together. Pure.
 
-From the image alone for whole ranges; a range that a trim has cut through is prorated by its offsets, which is good
-enough to say whose index is to be read first. From the index, for each block: it is live when its end lies above the
-start offset of its stream, the stream exists and is not deleted, and the image says that this object serves its
-range. A block that a trim has cut through is live as a whole.
+*Live bytes.* From the image alone, a range counts as live as a whole; a range that a trim has cut through counts in
+proportion to its offsets, which is good enough to decide which indexes are read. From the index, a block is live when
+its end lies above its stream's start offset, the stream exists and is not deleted, and the image says that this
+object serves the block's range. A block that a trim has cut through is live as a whole. An object that contradicts
+the image is neither dead nor a candidate: nothing of it is dropped (rule 4). A run by topic looks at the objects that
+hold anything of one of its topics, live or dead.
 
-An object that contradicts the image is neither dead nor a candidate: nothing of it is dropped (rule 4).
+*Candidates.* The ratio of an object is its live bytes divided by its size; a stream set object counts as at least as
+large as the target size. An object whose ratio is below the threshold is a candidate for one of two reasons, which are
+kept apart because rewriting for the second alone would never end:
 
-Which objects a run by topic looks at: those that hold something of one of its topics, dead or alive.
+sparse   less than the threshold of its blocks' bytes is live: rewriting it frees the other bytes
+small    it is a small stream set object: rewriting it frees nothing, but merged with another one there is one less
 
-Which objects are worth rewriting, and which of them together. Pure.
-
-The *ratio* of an object is its live bytes to all its bytes, of a stream set object to at least the target size. Below
-the threshold, strictly, it is a candidate; the smallest ratio first, of equal ones the oldest data.
-
-Two reasons, told apart because the second alone would go on for ever:
-
-sparse   of the bytes of its blocks less than the threshold is live: rewriting it frees the rest
-small    it is small for a stream set object: rewriting it frees nothing, but with another one there is one less
-
-A stream object is never small here: joining those of a stream is what stream object compaction does.
+Stream objects are never candidates for being small: stream object compaction joins them. Candidates are ordered by
+ratio, the smallest first, then by the age of their data, the oldest first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +36,8 @@ Streams = Mapping[int, StreamMetadata]
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """From the image: bytes of the object, of its ranges that are live from end to end, and what is expected of the
-    others."""
+    """An estimate from the image: the object's size, the bytes of its ranges that are live as a whole, and the share of
+    the other ranges that is expected to be live."""
 
     total_bytes: int
     whole_bytes: int
@@ -53,7 +49,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class LiveBytes(msgspec.Struct, frozen=True):
-    """From the index: all blocks, and those that are live."""
+    """The exact count from the index: the bytes of all blocks, and of those that are live."""
 
     block_bytes: int
     live_bytes: int
@@ -64,7 +60,7 @@ class LiveBytes(msgspec.Struct, frozen=True):
 
 
 def is_dead(metadata: ObjectMetadata, streams: Streams) -> bool:
-    """Whether records prove that nobody can ask for anything in it. Raises SourceUnusable."""
+    """Whether nothing in the object can be read any more, proven by the streams' records. Raises SourceUnusable."""
     return not any(is_live(served_stream(held, streams), held) for held in metadata.ranges)
 
 
@@ -92,7 +88,8 @@ def live_bytes(source: Source, streams: Streams) -> LiveBytes:
 
 
 def served_stream(held: ObjectRange, streams: Streams) -> StreamMetadata:
-    """The stream of a range, which lists it as long as anything of it is live. Raises SourceUnusable."""
+    """The stream of a range. Raises SourceUnusable when the image does not know the stream, or when the stream is not
+    deleted and does not list the range."""
     stream = streams.get(held.stream_id)
     if stream is None:
         raise SourceUnusable(
@@ -100,7 +97,7 @@ def served_stream(held: ObjectRange, streams: Streams) -> StreamMetadata:
         )
     if stream.state is not StreamState.DELETED and not _lists(stream, held):
         raise SourceUnusable(
-            f"stream {held.stream_id} does not list what it holds of it; run siltstone check"
+            f"stream {held.stream_id} does not list the offsets that the object holds of it; run siltstone check"
         )
     return stream
 
@@ -115,7 +112,7 @@ Topics = dict[int, str]
 
 
 def names_of_topics(image: MetadataImage, scope: Scope) -> Topics:
-    """Empty when everything is looked at."""
+    """The topics of all streams; empty when the run is not limited to topics."""
     if scope.topics is None:
         return {}
     return {stream_id: each.topic.name for stream_id, each in topic_streams(image).items()}
@@ -126,6 +123,8 @@ def in_scope(metadata: ObjectMetadata, topics: Topics, scope: Scope) -> bool:
 
 
 class Candidate(msgspec.Struct, frozen=True):
+    """An object that is worth rewriting: sparse when ``is_sparse``, else small."""
+
     source: Source
     live: LiveBytes
     ratio: float
@@ -141,13 +140,14 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 Round = tuple[Candidate, ...]
+"""The candidates that are rewritten together."""
 
 
 def is_worth_a_look(
     kind: ObjectKind | None, estimate: Estimate, threshold: float, target_size_bytes: int
 ) -> bool:
-    """Whether its index may show that it is a candidate: what a trim has cut through may be nearly all dead, however
-    many offsets are left."""
+    """Whether the object may turn out to be a candidate once its index is read. Ranges that a trim has cut through are
+    taken as dead here, since their blocks may be."""
     return estimate.whole_bytes / _whole(kind, estimate.total_bytes, target_size_bytes) < threshold
 
 
@@ -156,12 +156,12 @@ def expected_ratio(metadata: ObjectMetadata, estimate: Estimate, target_size_byt
 
 
 def judged(source: Source, live: LiveBytes, threshold: float, target_size_bytes: int) -> Candidate | None:
-    """None for an object that is no candidate."""
+    """The object as a candidate, by its exact live bytes; None when it is none."""
     metadata = source.metadata
     ratio = live.live_bytes / _whole(metadata.kind, metadata.size_bytes, target_size_bytes)
     is_sparse = live.live_bytes < threshold * live.block_bytes
     is_small = metadata.kind is ObjectKind.STREAM_SET_OBJECT and metadata.size_bytes < target_size_bytes
-    # What makes it less than the threshold besides is its index, and that would be as large again.
+    # A ratio may also be low because of a large index, and rewriting would not make that smaller.
     return (
         Candidate(source, live, ratio, is_sparse) if ratio < threshold and (is_sparse or is_small) else None
     )
@@ -172,12 +172,13 @@ def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def rounds(candidates: Sequence[Candidate], round_bytes: int, objects_max: int) -> Iterator[Round]:
-    """Stream set objects in their order, as many together as the limit of live bytes allows; one larger goes alone."""
+    """Stream set objects in their order, as many together as the limit of live bytes allows. A larger one is a round by
+    itself."""
     return portions(candidates, objects_max, lambda candidate: (candidate.live.live_bytes,), (round_bytes,))
 
 
 def is_worth_a_round(members: Sequence[Candidate]) -> bool:
-    """Not for a small one that finds nobody to be put together with."""
+    """False for one small object that has no other object to be merged with."""
     return len(members) > 1 or members[0].is_sparse
 
 

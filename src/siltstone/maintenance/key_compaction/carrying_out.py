@@ -1,8 +1,8 @@
-"""Carrying out key compaction wave by wave: ids, tasks, and a commit for each stream (rule 5: done, refused or
-unknown).
+"""Carries out key compaction wave by wave: ids are prepared, tasks run, and each stream is committed by itself (rule 5:
+done, refused or unknown).
 
-A runner that gave up does not say which stream was at fault. The streams of the wave are then compacted one by one,
-under new ids, because attempts of the first run may still be writing.
+When the runner fails, it does not say which stream is to blame. The streams of the wave are then compacted one by one,
+under new ids, because tasks of the first run may still be writing.
 """
 
 import logging
@@ -38,14 +38,14 @@ from siltstone.model.limits import HOUR_MS
 log = logging.getLogger(__name__)
 
 OVERTAKEN = (CompactedObjectsNotFound, StreamNotExist, TopicConfiguredOtherwise)
-"""Refusals that say others have been there: what is left to do, the next plan tells."""
+"""Refusals which mean that the stream was changed meanwhile. The next plan shows what is left to do."""
 
 COMMIT_MARGIN_MS = 1 * HOUR_MS
-"""Prepared ids outlive the last moment at which a commit is taken by this (GC23)."""
+"""The time limit of prepared ids ends this long after the last moment at which the commit is accepted (GC23)."""
 
 
 class _Bound(msgspec.Struct, frozen=True):
-    """A plan, and the task input made of it and of what was prepared for it."""
+    """The plan of a stream, and its task input, made of the plan and the ids prepared for it."""
 
     plan: StreamPlan
     given: KeyCompactionInput
@@ -53,6 +53,8 @@ class _Bound(msgspec.Struct, frozen=True):
 
 
 class CarryingOut:
+    """Carries out waves of streams in one attempt."""
+
     def __init__(self, attempt: Attempt, settings: KeyCompactionSettings, task: Task) -> None:
         self._attempt = attempt
         self._context = attempt.context
@@ -62,7 +64,7 @@ class CarryingOut:
         self._bucket_id = attempt.context.buckets.default_bucket_id
 
     def carry_out(self, wave: Sequence[StreamPlan]) -> Iterator[UnitReport]:
-        """Raises as ``Kind.carry_out``."""
+        """Carries out one wave, and yields a report for each stream. Raises as ``Kind.carry_out``."""
         self._watch.check()
         image = self._context.metadata.refresh()
         refuse_bucket_of_another_store(self._context, self._bucket_id)
@@ -84,9 +86,7 @@ class CarryingOut:
             if len(bound) == 1:
                 yield failed(bound[0].plan, str(failure))
                 return
-            log.warning(
-                "%d streams are compacted one by one, since together it failed: %s", len(bound), failure
-            )
+            log.warning("the runner failed with %d streams, each is now tried alone: %s", len(bound), failure)
             for each in bound:
                 yield from self.carry_out([each.plan])
             return
@@ -94,7 +94,7 @@ class CarryingOut:
             yield self._settle(each, result)
 
     def _bind(self, image: MetadataImage, plan: StreamPlan) -> _Bound:
-        """The outcome of the task follows from what is fixed here."""
+        """Prepares ids, and fixes everything on which the task's result depends."""
         count = outputs_max(plan, self._settings.object_bytes)
         time_limit_ms = self._settings.allowance_ms + COMMIT_MARGIN_MS
         prepare = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
@@ -113,13 +113,14 @@ class CarryingOut:
         return _Bound(plan, input_of(plan, binding, self._settings), binding.latest_ms)
 
     def _run(self, bound: Sequence[_Bound]) -> list[KeyCompactionResult]:
-        told = self._watch.steps("compact keys", sum(each.plan.bytes_read for each in bound))
+        report_progress = self._watch.steps("compact keys", sum(each.plan.bytes_read for each in bound))
         inputs = [CODEC.encode_input(each.given) for each in bound]
-        results = self._attempt.start_runner().run(self._task, inputs, told)
+        results = self._attempt.start_runner().run(self._task, inputs, report_progress)
         return [CODEC.decode_result(each) for each in results]
 
     def _settle(self, bound: _Bound, result: KeyCompactionResult) -> UnitReport:
-        """Outputs of a task that failed are left to the sweep: an attempt that still runs could write them again."""
+        """Commits the result of a task. Outputs of a task that failed are left to the sweep, because a task that
+        still runs could write them again after a deletion."""
         if result.failure is not None:
             return failed(bound.plan, result.failure.reason)
         given = bound.given
@@ -180,15 +181,15 @@ def failed(plan: StreamPlan, reason: str) -> UnitReport:
 
 def _text(plan: StreamPlan, result: KeyCompactionResult) -> str:
     facts = [
-        f"clean up to offset {count_words(result.cleaned_offset)}",
-        f"{count_words(result.records_kept)} of {counted(result.records_read, 'record')} left",
+        f"compacted up to offset {count_words(result.cleaned_offset)}",
+        f"{count_words(result.records_kept)} of {counted(result.records_read, 'record')} kept",
         "nothing could be removed" if result.is_unchanged else _sizes(plan, result),
         f"{counted(result.tombstones_kept, 'tombstone')} kept" if result.tombstones_kept else "",
         f"{counted(result.null_keys, 'record')} without key removed" if result.null_keys else "",
-        f"{counted(result.batches_grown, 'batch', 'batches')} larger than before"
+        f"{counted(result.batches_grown, 'batch', 'batches')} larger after compressing again"
         if result.batches_grown
         else "",
-        f"the map was full with {counted(result.keys_mapped, 'key')}: the next run goes on"
+        f"the key map was full with {counted(result.keys_mapped, 'key')}: the next run continues"
         if result.map_was_full
         else "",
     ]

@@ -22,7 +22,7 @@ KEY_COMPACTION = "key-compaction"
 
 
 class KeyCompaction:
-    """``task`` is replaced by tests."""
+    """The kind of maintenance. Tests replace ``task``."""
 
     name = KEY_COMPACTION
 
@@ -37,7 +37,7 @@ class KeyCompaction:
         return self._settings.lease_ms
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
-        """Reads the image, nothing else. Raises Unavailable."""
+        """Makes the plan from the image alone. Raises Unavailable."""
         planned = plan_streams(context.metadata.refresh(), scope, context.clock.now_ms())
         return Plan(
             kind=self.name,
@@ -47,7 +47,8 @@ class KeyCompaction:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        """A stream that could not be committed is as it was; the sweep deletes what was uploaded for it."""
+        """Carries the streams out wave by wave. A stream that could not be committed is unchanged; the sweep deletes
+        the objects that were uploaded for it."""
         carrying = CarryingOut(attempt, self._settings, self._task)
         chosen = [plan.work[name] for name in names]
         for wave in waves(chosen, self._settings.wave_bytes_max, self._settings.wave_streams_max):

@@ -1,8 +1,8 @@
 """The task of a key compaction: ``run_key_compaction``.
 
-What it writes and where follows from its input alone, so it may run twice, or beside another attempt of itself: both
-put the same bytes at the same keys. Data that cannot be read make a result that says so; trouble with a store is
-raised, and the runner tries again.
+What the task writes, and where, follows from its input alone, so it may run twice, or at the same time as another call
+with the same input: both put the same bytes under the same keys. Data that cannot be read become the result's
+``failure``; an error of the store is raised, and the runner retries the task.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
-"""What one task of a key compaction is given, and what it answers: a stream, from its first object to a bound.
+"""The task input and the result of a key compaction: one stream, from its first object up to a bound.
 
-A *pass* reads all objects given, twice: first it maps the keys of [dirty_offset, bound) to their newest offsets, then
-it copies what stays. So that nothing of a key, or of a transaction, is left before what is removed, the objects begin
-with the stream, as every pass of Kafka's cleaner does (G7, G23).
+A task scans all objects of its input twice: the first scan maps the keys of [dirty_offset, bound) to their newest
+offsets, the second one copies the records that stay. The objects begin with the start of the stream, as every pass of
+Kafka's cleaner does, so that no record of a key or a transaction stays before records that are removed (G7, G23).
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from siltstone.model.objects import ObjectRange
 
 
 class SourceObject(msgspec.Struct, frozen=True, array_like=True):
-    """``held`` is its one range. ``size_bytes`` is that of the whole object."""
+    """A stream object to be compacted. ``held`` is its one range, ``size_bytes`` the size of the whole object."""
 
     object_id: int
     bucket_id: int
@@ -21,16 +21,16 @@ class SourceObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``sources`` are contiguous, in offset order. Records below ``start_offset`` (trimmed) are dropped with their
-    batches; those from ``bound`` on stay whatever their keys. ``map_bytes_max`` bounds the map: when it is full the
-    pass ends there, and the next one goes on (G8).
+    """``sources`` are contiguous, in offset order. Records below ``start_offset`` were trimmed and are dropped;
+    records from ``bound`` on stay whatever their keys are. ``map_bytes_max`` limits the key map: when it is full, the
+    stream is compacted up to the offset reached, and the next run continues there (G8).
 
-    ``now_ms`` judges what has expired; tombstones that stay begin their time limit at ``horizon_ms`` minus
-    ``delete_retention_ms``, that is: new horizons are ``horizon_ms``. ``producer_expiration_ms``: G27.
-    ``hash_key``: 16 bytes that key the hash, fixed with the plan, since the bytes of the outputs follow from the unit.
+    Delete horizons are compared with ``now_ms``; ``horizon_ms`` is the delete horizon of batches that get one now.
+    Producers are forgotten after ``producer_expiration_ms`` (G27). ``hash_key`` is the 16-byte key of the hash of
+    record keys; it is part of the input because the outputs must follow from the input.
 
-    Outputs are numbered from 0: number n is object ``first_object_id`` + n, there are at most ``object_count_max``, and
-    each begins a new one at ``object_bytes``.
+    Output number n, counted from 0, is object ``first_object_id`` + n. An output is closed when it has
+    ``object_bytes``, and there are at most ``object_count_max``.
     """
 
     name: str
@@ -55,7 +55,7 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrittenStreamObject(msgspec.Struct, frozen=True, array_like=True):
-    """``size_bytes`` of the whole object; ``held`` its one range, as the commit says it."""
+    """An output. ``size_bytes`` is the size of the whole object, ``held`` its one range, as in the commit."""
 
     object_id: int
     size_bytes: int
@@ -63,12 +63,12 @@ class WrittenStreamObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeyCompactionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``cleaned_offset``: the bound, or less when the map was full. ``failure``: why this stream could not be
-    compacted, in a sentence; the other fields then say nothing. ``is_unchanged``: nothing could be
-    removed, nothing was written.
+    """The result of a task. When ``failure`` is set, the stream could not be compacted, and the other fields have no
+    meaning. ``cleaned_offset`` is the bound, or less when the key map was full. ``is_unchanged`` says that nothing
+    could be removed and nothing was written.
 
-    ``null_keys``: records without a key that were removed (G6). ``batches_grown``: those that are larger than before,
-    being compressed again (G16).
+    ``null_keys`` counts records without a key that were removed (G6), ``batches_grown`` batches that became larger when
+    they were compressed again (G16).
     """
 
     name: str

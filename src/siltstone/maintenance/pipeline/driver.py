@@ -22,7 +22,7 @@ OnBegun = Callable[[str], None]
 
 
 class Driver:
-    """One run at a time; any thread may cancel."""
+    """Does one run at a time. Any thread may call ``cancel``."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Driver:
         self._until_ms = (
             None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
         )
-        self._changing = RLock()  # a signal's handler may cancel in the midst of it
+        self._changing = RLock()  # a signal handler may call cancel while this thread holds the lock
         self._reason = ""
         self._watch: Watch | None = None
 
     def cancel(self, reason: str) -> None:
-        """Ends the current run soon, without a further commit; no other run is begun."""
+        """Cancels the current run, which commits nothing further; no other run is begun."""
         with self._changing:
             self._reason = self._reason or reason
             if self._watch is not None:
@@ -60,12 +60,12 @@ class Driver:
 
     @property
     def is_over(self) -> bool:
-        """The budget is used up."""
+        """Whether the budget is used up."""
         is_late = self._until_ms is not None and self._context.clock.monotonic_ms() >= self._until_ms
         return is_late or (self._bytes_left is not None and self._bytes_left <= 0)
 
     def run(self, kinds: Iterable[Kind]) -> Iterator[RunReport]:
-        """Yields a report for each run. Kinds that were not reached have none."""
+        """Yields a report for each run. A kind that the driver did not come to has no report."""
         for kind in kinds:
             while not (self.is_cancelled or self.is_over):
                 report = self._run(kind)

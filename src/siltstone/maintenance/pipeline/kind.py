@@ -19,12 +19,12 @@ from siltstone.maintenance.tasks.runner import Runner
 from siltstone.model.limits import SET_ASIDE_MS_MAX
 
 StartRunner = Callable[[], Runner]
-"""Gives the runner, and starts it at the first call: a run without tasks starts no Spark."""
+"""Returns the runner, and starts it at the first call, so that a run without tasks starts no Spark."""
 
 NO_JOB = 0
 
 OUTPUTS_MAX = 1_000
-"""Most outputs that a planned unit lists. A plan may have ten thousand; people look at the first."""
+"""A planned unit lists at most this many outputs. A plan may have ten thousand, of which people read the first."""
 
 
 def object_name(object_id: int) -> str:
@@ -33,8 +33,9 @@ def object_name(object_id: int) -> str:
 
 
 class PlannedOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """One object that a unit would write. ``stream_id`` and the offsets are None for a stream set object. ``sources``
-    are object ids. The tasks [``first_task``, ``last_task``], counted from 1, write it."""
+    """One object that a unit would write. ``makes`` says which sort of object it is. ``stream_id`` and the offsets are
+    None for a stream set object. ``sources`` are object ids. The tasks ``first_task`` to ``last_task``, counted from 1,
+    write the object."""
 
     makes: str
     stream_id: int | None
@@ -50,10 +51,10 @@ class PlannedOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """``name`` is the same in every plan, such as ``flights-0`` or ``objects``, so that a failed unit is found again.
-    ``reason`` says in a sentence why the unit is worth doing. Bytes and objects are estimates. ``detail`` holds further
-    facts by name; ``outputs`` the first objects the unit would write, where the kind knows them. ``set_aside_ms_max``
-    is the longest time the unit waits after failures."""
+    """A unit of a plan. ``name`` is the same in every plan, such as ``flights-0`` or ``objects``, so that a failed
+    unit is found again. ``reason`` says in a sentence why the unit is worth doing. Bytes and objects are estimates.
+    ``detail`` holds further facts by name; ``outputs`` the first objects the unit would write, where the kind knows
+    them. ``set_aside_ms_max`` is the longest time the unit waits after failures."""
 
     name: str
     reason: str
@@ -70,22 +71,24 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unplanned(msgspec.Struct, frozen=True):
-    """What stays as it is, and why: ``explain`` tells it."""
+    """A topic, stream or object that the plan does not change, and why not. ``siltstone maintain explain`` shows it."""
 
     name: str
     reason: str
 
 
 class Outcome(Enum):
+    """How a unit ended."""
+
     DONE = "done"
     NOT_NEEDED = "not needed"
-    """Others did it meanwhile, or what it was about is gone."""
+    """Another driver has done it meanwhile, or its topic, stream or objects are gone."""
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
 class UnitReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``text``: what was done, or why not, in one line."""
+    """How a unit ended. ``text`` says in one line what was done, or why it was not."""
 
     name: str
     outcome: Outcome
@@ -99,7 +102,7 @@ class UnitReport(msgspec.Struct, frozen=True, kw_only=True):
     records_removed: int = 0
     peak_memory_bytes: int = 0
     has_remaining: bool = False
-    """The unit has more work, for the next run: a limit was reached."""
+    """The unit reached a limit, and the next run has more work for it."""
     detail: dict[str, str] = {}
 
 
@@ -111,7 +114,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     units: Sequence[PlannedUnit] = ()
     unplanned: Sequence[Unplanned] = ()
     has_remaining: bool = False
-    """Another run would find work at once."""
+    """A limit was reached, and another run would find work at once."""
     work: Any = None
 
 
@@ -129,17 +132,17 @@ class Kind(Protocol):
 
     @property
     def name(self) -> str:
-        """Also the name of its jobs: one driver at a time."""
+        """The kind's name, which is also the name of its jobs."""
         ...
 
     @property
     def lease_ms(self) -> int | None:
-        """How long a job of this kind lives without a sign of its driver. None: the kind takes no job, because two
-        drivers at once do no harm."""
+        """For how long a job of this kind runs on when its driver does not renew the lease. None means that the kind
+        takes no job, because two drivers at once do no harm."""
         ...
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
-        """Writes nothing. What is wrong with one unit becomes an Unplanned. Raises Unavailable."""
+        """Makes the plan and writes nothing. A unit that cannot be planned becomes an Unplanned. Raises Unavailable."""
         ...
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:

@@ -1,4 +1,5 @@
-"""Carrying out the plan of one kind: a job, its units in order, what failed set aside, one report."""
+"""One run: the plan of one kind is made, its units are carried out in order under one job, units that fail are set
+aside, and one report is returned."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -38,11 +39,12 @@ log = logging.getLogger(__name__)
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one kind. ``job_id`` None: there was nothing to do, or the kind needs no job. ``postponed``: names that the
-    budget, or their having been set aside, left for later, and those that were not reached.
+    """The report of one run. ``job_id`` is None when there was nothing to do, or when the kind takes no job.
+    ``postponed`` names units that were left for a later run: because of the budget, because they are set aside, or
+    because the run ended before them.
 
-    ``is_cancelled``, or a ``trouble`` that is no unit's, ended it early: what ``units`` says is done stands.
-    ``is_busy``: the trouble is that another driver is at it.
+    The run ended early when ``is_cancelled``, or when it has a ``trouble``, a failure that no unit is to blame for; the
+    units that ``units`` reports as done are committed all the same. ``is_busy`` says that another driver has the job.
     """
 
     kind: str
@@ -96,13 +98,14 @@ def run(
     budget: Budget,
     watch: Watch,
 ) -> RunReport:
-    """Plans, and carries the plan out. Raises JobRunning, and Unavailable when the metadata cannot be reached."""
+    """Plans a kind and carries the plan out. Raises JobRunning, and Unavailable when the metadata cannot be reached."""
     return carry_out(context, kind, plan_of(context, kind, scope, watch), start_runner, budget, watch, scope)
 
 
 def plan_of(context: MaintenanceContext, kind: Kind, scope: Scope, watch: Watch) -> Plan:
-    """The plan of a kind. A kind that copies plans nothing while there is no room for copies (GC17); for other kinds no
-    disk is asked, so that a disk which hangs cannot keep space from being freed. Raises as ``Kind.plan``."""
+    """The plan of a kind. A kind that copies plans nothing while there is no room for copies (GC17). For other kinds
+    the disks are not measured, so that a disk that hangs cannot keep them from freeing space. Raises as
+    ``Kind.plan``."""
     if kind.name in COPYING:
         context.metadata.refresh()
         if reason := context.space().why_waits(kind.name, is_forced=scope.is_forced):
@@ -119,8 +122,8 @@ def carry_out(
     watch: Watch,
     scope: Scope,
 ) -> RunReport:
-    """A plan that somebody may have looked at first. Raises JobRunning, and what StartJob does; what goes wrong later
-    is in the report."""
+    """Carries a plan out, which may be older than this call. Raises JobRunning, and what StartJob raises; a failure
+    after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
     if names:
@@ -128,14 +131,14 @@ def carry_out(
     report = carrying.report(names, postponed)
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
     if is_whole and not report.trouble:
-        with suppress(SiltstoneError):  # only the next schedule is worse for it
+        with suppress(SiltstoneError):  # without the note the kind only runs again earlier than it has to
             forget_gone(context, kind.name, _names(plan))
             note_run(context, kind.name, report.in_one_line)
     return report
 
 
 def waiting(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> SetAside | None:
-    """That it is set aside, and its time has not come."""
+    """Why and until when the unit is set aside; None when it may be tried now."""
     aside = set_aside(context.metadata.image, kind, unit.name)
     is_waiting = aside is not None and aside.waits(context.metadata.image, context.clock.now_ms())
     return aside if is_waiting else None

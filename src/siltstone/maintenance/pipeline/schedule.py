@@ -1,7 +1,7 @@
-"""When each kind of maintenance is due. Pure: timers and the time in, kinds out.
+"""When each kind of maintenance is due. Pure: computed from timers and the time that the caller gives.
 
-A timer counts from the end of the last run, so a long run is never followed by all it has missed. A major collection
-counts as a minor one (GC7).
+A timer counts from the end of the last run, so a long run is not followed by all the runs that it delayed. A major
+collection counts as a minor one, too (GC7).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,34 +9,36 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 COUNTS_AS: Mapping[str, tuple[str, ...]] = {"major-gc": ("minor-gc",)}
-"""Who has run the first has run the others."""
+"""A run of the first kind also counts as a run of the others."""
 
 JITTER = 0.1
-"""A run is early or late by up to this part of its interval, so that many stores do not work in step."""
+"""A run is early or late by up to this part of its interval, so that many stores do not run at the same moment."""
 
 AGAIN_MS_MIN = 1_000
-"""A kind that leaves work behind is due again after this: others come in between, and nothing spins."""
+"""A kind that has remaining work is due again after this time, so that other kinds run in between."""
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """Due ``wait_ms`` after ``last_ms``, times by the wall clock."""
+    """A kind is due ``wait_ms`` after ``last_ms``, the end of its last run by the wall clock."""
 
     last_ms: int
     wait_ms: int
 
     def due_ms(self, now_ms: int) -> int:
-        """At once when the last run lies in the future: a clock that was set back stops nothing for as long."""
+        """When the kind is due. It is due now when the last run lies in the future, since the clock was then set
+        back."""
         return now_ms if self.last_ms > now_ms else self.last_ms + self.wait_ms
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """``intervals_ms``: of each kind, in the order that frees space first. A kind without a timer is due at once."""
+    """``intervals_ms`` has the interval of each kind, in the order that frees space first. A kind without a timer is
+    due at once."""
 
     intervals_ms: dict[str, int]
     timers: dict[str, Timer] = {}
 
     def due(self, now_ms: int, passed_over: Iterable[str] = ()) -> str | None:
-        """The first kind that is due now."""
+        """The first kind that is due now, without those ``passed_over``."""
         skipped = frozenset(passed_over)
         return next(
             (
@@ -52,11 +54,12 @@ class Schedule(msgspec.Struct, frozen=True):
         return now_ms if timer is None else timer.due_ms(now_ms)
 
     def next_due_ms(self, now_ms: int) -> int:
-        """When something is due, be it long ago."""
+        """The earliest time at which a kind is due; it may lie in the past."""
         return min((self.due_ms(kind, now_ms) for kind in self.intervals_ms), default=now_ms)
 
     def ended(self, kind: str, now_ms: int, chance: float, *, has_remaining: bool = False) -> "Schedule":
-        """``chance`` is uniform in [0, 1). With work left the kind is due again soon."""
+        """The schedule after a run of ``kind``. ``chance`` is uniform in [0, 1) and sets the jitter. When the kind has
+        remaining work, it is due again soon."""
         timers = {}
         for counted in self._counted(kind):
             wait_ms = round(self.intervals_ms[counted] * (1 + JITTER * (2 * chance - 1)))
@@ -64,12 +67,13 @@ class Schedule(msgspec.Struct, frozen=True):
         return self._with(timers)
 
     def postponed(self, kind: str, now_ms: int, wait_ms: int) -> "Schedule":
-        """It could not be done: it is tried again after that, or after its interval if that is shorter."""
+        """The schedule after a run of ``kind`` that ended with trouble: the kind is tried again after ``wait_ms``, or
+        after its interval if that is shorter."""
         return self._with({kind: Timer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
 
     def seen(self, ended_ms: Mapping[str, int], now_ms: int) -> "Schedule":
-        """Whole runs by anybody, by kind: they need not be done again here. Those in the future, by a clock that is or
-        was ahead, do not count."""
+        """The schedule, given when whole runs of each kind have ended in any process, so that they are not repeated
+        here. Ends that lie in the future are ignored: they were noted by a clock that was ahead."""
         timers: dict[str, Timer] = {}
         for kind, at_ms in ended_ms.items():
             if at_ms > now_ms:

@@ -1,7 +1,5 @@
-"""What a run is asked to look at, and how much it may take.
-
-The topics that somebody named.
-"""
+"""The scope of a run (which topics it is about, and whether it is forced) and its budget (how many bytes it may read
+and write, and for how long)."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -19,20 +17,24 @@ class TopicNotThere(InvalidRequest):
 
 
 def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
-    """A text is one name, not one for each of its letters. Raises TopicNotThere."""
+    """The names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
     wanted = frozenset([names] if isinstance(names, str) else names)
     for name in sorted(wanted):
         if name not in image.topic_ids:
             near = get_close_matches(name, sorted(image.topic_ids), n=SUGGESTIONS_MAX)
-            hint = f"did you mean {' or '.join(near)}?" if near else "siltstone maintain explain shows them"
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else "siltstone maintain explain lists the topics"
+            )
             raise TopicNotThere(f"there is no topic {name} in this store: {hint}")
     return wanted
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """``topics``: names; None stands for everything, streams of no topic included. ``is_forced``: what waits for an
-    interval or a threshold is done at once, what must not be done is not. ``up_to``: key compaction alone, of one
-    topic: as far as this offset, whatever lags and ratios say."""
+    """``topics`` are names; None means all streams, also those of no topic. A run that ``is_forced`` ignores intervals,
+    thresholds and set-aside units, but never the rules that protect data. ``up_to`` is for key compaction of one topic:
+    it compacts up to this offset, whatever the lags and ratios are."""
 
     topics: frozenset[str] | None = None
     is_forced: bool = False
@@ -43,7 +45,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Units are begun as long as there is some left: the first one always, or a large one would never be."""
+    """A run begins units as long as some of its budget is left. The first unit is always begun, since otherwise a unit
+    larger than the budget would never be."""
 
     bytes_max: int | None = None
     seconds_max: float | None = None
@@ -52,4 +55,4 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise InvalidRequest(f"{name} is {value}: it must be more than nothing")
+                raise InvalidRequest(f"{name} is {value}; it must be more than 0")

@@ -1,10 +1,11 @@
-"""Units that failed: set aside with the reason, and tried again after a while that doubles each time.
+"""What the metadata remember of earlier runs: the units that failed, and when each kind last ran.
 
-It stands in the metadata, so every driver knows it, and a restart forgets nothing. A unit that succeeds begins
-anew, and so does one whose topic was configured otherwise meanwhile: that may have been the cure.
+A unit that fails is set aside with the reason, and is tried again after a wait that doubles with each failure. This is
+kept in the metadata, so every driver knows it, and it survives a restart. The count begins anew when the unit succeeds,
+and when its topic's configuration has changed, which may have removed the cause.
 
-When each kind last looked at everything and did what it found, whoever drove it: the schedule goes by it, so that
-a service that starts again, or a run by hand, does not make a daily run an hourly one.
+A kind's last run is noted when it covered all topics. Schedules start from it, so a service that restarts does not
+repeat a daily run.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,8 +24,9 @@ _TEXT_CHARACTERS_MAX = 500
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """Unit ``name`` of ``kind`` failed ``failures`` times in a row, the last time for ``reason``. ``topic`` None: it
-    belongs to none. ``configured``: a fingerprint of the topic and its configuration at the last failure."""
+    """Unit ``name`` of ``kind`` failed ``failures`` times in a row, the last time for ``reason``. ``topic`` is None
+    when the unit belongs to no topic. ``configured`` is a fingerprint of the topic and its configuration at the last
+    failure."""
 
     kind: str
     name: str
@@ -36,7 +38,8 @@ class SetAside(msgspec.Struct, frozen=True):
     configured: int = 0
 
     def waits(self, image: MetadataImage, now_ms: int) -> bool:
-        """No longer than a unit is set aside at most, though the clock was set back meanwhile."""
+        """Whether the unit is not to be tried yet. A wait longer than the longest one there is means that the clock
+        was set back; then the unit may be tried."""
         is_early = now_ms < self.retry_at_ms <= now_ms + SET_ASIDE_MS_MAX
         return is_early and self.configured == _fingerprint(image, self.topic)
 
@@ -79,7 +82,8 @@ def take_back(context: MaintenanceContext, kind: str, name: str) -> None:
 
 
 def forget_gone(context: MaintenanceContext, kind: str, planned: Collection[str]) -> None:
-    """Of a kind that has looked at everything and plans these: what failed once and is in no plan any more."""
+    """Removes the set-aside entries of units that are in the plan no more. Call it after a plan that covered all
+    topics; ``planned`` are the names in it."""
     image, now_ms = context.metadata.image, context.clock.now_ms()
     for aside in list(all_set_aside(image)):
         if aside.kind == kind and aside.name not in planned and not aside.waits(image, now_ms):
@@ -107,16 +111,16 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 def last_runs(image: MetadataImage) -> dict[str, LastRun]:
-    """By kind."""
+    """The last run of each kind, by the kind's name."""
     return {each.kind: each for each in _all(image)}
 
 
 def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
-    """Kinds that run every minute are noted now and then: the metadata need not know more."""
+    """Notes that a kind has run. Of kinds that run every minute only some runs are noted, to save writes."""
     now_ms = context.clock.now_ms()
-    standing = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
-    # One in the future was noted by a clock that is or was ahead.
-    if standing is None or not 0 <= now_ms - _decoded(standing).ended_ms < LAST_RUN_NOTED_MS:
+    noted = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
+    # A run in the future was noted by a clock that was ahead.
+    if noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:
         value = msgspec.json.encode(LastRun(kind, now_ms, report))
         context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
 

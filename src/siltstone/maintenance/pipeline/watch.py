@@ -1,6 +1,6 @@
-"""Who looks on while a run works: is told how far it is, may stop it, and knows when its time is over.
+"""The watch of a run: it reports the run's progress, cancels it, and knows when its time limit has passed.
 
-How long a step will still take, from how far it is: a straight line from its beginning.
+``Pace`` estimates how long a step will still take, assuming that it goes on as fast as it has since it began.
 """
 
 from collections.abc import Callable
@@ -8,16 +8,17 @@ from threading import Event
 
 import msgspec
 
+from siltstone.maintenance.context import OnProgress
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.clock import Clock
 
 
 class Cancelled(SiltstoneError):
-    """Somebody stopped the run. What it had committed stands; everything else is as it was."""
+    """The run was cancelled. What it has committed stays; nothing else has changed."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """``step`` of ``kind``: so many of the units, or tasks, and bytes are done."""
+    """The progress of one ``step`` of ``kind``: how many of its units or tasks, and of its bytes, are done."""
 
     kind: str
     step: str
@@ -31,7 +32,7 @@ OnTold = Callable[[Told], None]
 
 
 class Watch:
-    """Of one run of one kind. Any thread may call ``cancel``."""
+    """The watch of one run of one kind. Any thread may call ``cancel``."""
 
     def __init__(
         self, kind: str, clock: Clock, *, seconds_max: float | None = None, on_told: OnTold | None = None
@@ -44,44 +45,44 @@ class Watch:
         self._reason = ""
 
     def tell(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
-        """Raises Cancelled."""
+        """Reports progress. Raises Cancelled."""
         self.check()
         if self._on_told is not None:
             self._on_told(Told(self.kind, step, done, total, bytes_done, bytes_total))
 
-    def steps(self, step: str, bytes_total: int = 0) -> Callable[[int, int], None]:
-        """Takes (done, total), as runners tell it."""
+    def steps(self, step: str, bytes_total: int = 0) -> OnProgress:
+        """Reports the progress of ``step`` when it is called; bytes are taken in proportion to the parts done."""
         return lambda done, total: self.tell(
             step, done, total, bytes_total * done // total if total else 0, bytes_total
         )
 
     def cancel(self, reason: str) -> None:
-        """The first reason is the one that is told."""
+        """Cancels the run. Of several reasons the first is kept."""
         self._reason = self._reason or reason
         self._cancelled.set()
 
     @property
     def why_cancelled(self) -> str:
-        """Empty when it is not."""
+        """The reason of the first ``cancel``; empty when the run was not cancelled."""
         return self._reason
 
     def check(self) -> None:
-        """Raises Cancelled."""
+        """Raises Cancelled when the run was cancelled."""
         if self._cancelled.is_set():
             raise Cancelled(self._reason)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing new should be begun: its time has passed."""
+        """Whether the time limit has passed, so that no further unit should be begun."""
         return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
 
 
 SECONDS_MIN = 2.0
-"""Before that, any number would be a guess."""
+"""No estimate is made before this: it would be a guess."""
 
 
 class Pace:
-    """Of one step after another."""
+    """The pace of steps that follow each other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -89,7 +90,7 @@ class Pace:
         self._began_ms = 0.0
 
     def seconds_left(self, told: Told) -> float | None:
-        """None: not known yet."""
+        """The time that the step will still take; None while it is not known yet."""
         now_ms = self._clock.monotonic_ms()
         if (told.kind, told.step) != self._step:
             self._step, self._began_ms = (told.kind, told.step), now_ms
@@ -99,6 +100,6 @@ class Pace:
 
 
 def part_done(told: Told) -> float:
-    """In [0, 1]: by bytes where they are told."""
+    """The share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
     done, total = (told.bytes_done, told.bytes_total) if told.bytes_total else (told.done, told.total)
     return min(1.0, done / total) if total else 0.0

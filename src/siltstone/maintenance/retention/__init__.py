@@ -1,7 +1,8 @@
-"""Retention and roll-over: when a segment is closed, and which closed ones go. Retention only trims; it deletes nothing
-itself.
+"""Retention: trims closed segments by time, by size, and by what consumer groups have read. It moves the start
+offsets of streams and deletes nothing itself.
 
-``rolling`` (when a segment is full: brokers ask it at each append), ``past`` (segments of data from before there were
-any), ``walk`` (how far one stream may be trimmed: pure), ``planning`` (of all topics: pure), ``kind`` (plan and
-commit). Sources: Kafka's ``UnifiedLog.deleteOldSegments``, Pulsar's ``ManagedLedgerImpl``; R1 to R18, O1 to O7.
+``past`` (segments of data that no closed segment covers; pure), ``groups`` (how far consumer groups have read; pure),
+``planning`` (how far each stream may be trimmed; pure), ``kind`` (plan and commit). When a segment is full is decided
+in ``topic_configs.rolling``. Sources: Kafka's ``UnifiedLog.deleteOldSegments``, Pulsar's ``ManagedLedgerImpl``; R1 to
+R18, O1 to O7.
 """

@@ -1,21 +1,23 @@
-"""How far the groups have come that topics are kept for: what maintenance knows of them with no broker present.
+"""How far consumer groups have read, as maintenance knows it with no broker present, and how far retention may go in
+topics that are kept until their groups have read them (siltstone.retention.ack). Pure.
+
+The progress of a group is one metadata key:
 
     key      group-progress/<group>
     value    {"version": 1,
               "offsets": {<topic id, 32 hex digits>: [offset of partition 0, of partition 1, …]},
               "let_go": [<topic id>, …]}
 
-An offset of -1, or none, says that the group has committed none there: it is at the beginning. ``let_go``: topics that
-named the group when it was deleted (DeleteGroups); they wait for it no more, until it comes back.
+An offset of -1, or a missing one, means that the group has committed no offset there and is at the beginning.
+``let_go`` lists topics that were registered with the group when it was deleted (DeleteGroups); they do not wait for it
+until it commits again.
 
-Brokers write it (``broker.backlog.progress_mirror``), never ahead of what is durable in ``__consumer_offsets``. After a
-crash it may lag behind, and then more is kept. Who decides by it: ``group_bound``.
+Brokers write the key (``broker.backlog.progress_mirror``), never ahead of what is durable in ``__consumer_offsets``.
+After a crash it may lag behind, and then more data is kept.
 
-How far retention may go in topics that are kept until their groups have read them (siltstone.retention.ack). Pure.
-
-Retention drops whole segments from the front, so the bound is one: a segment may go when every registered group has
-committed to its end or beyond (R6). What lies behind the slowest group's offset stays, be it read by all the others
-(the first gate of Pulsar's trimming).
+Retention drops whole segments from the front, so one offset bounds it: a segment may be trimmed when every registered
+group has committed its end offset or a later one (R6). Everything after the slowest group's offset stays, even when all
+other groups have read it (the first gate of Pulsar's trimming).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,16 +37,18 @@ NO_OFFSET = -1
 
 
 class DamagedGroupProgress(CorruptData):
-    """The value is not one of ours, or a newer program's."""
+    """The value of a group's key cannot be decoded, or was written by a newer version."""
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
+    """The value of a group's key."""
+
     offsets: dict[str, tuple[int, ...]] = {}
     let_go: tuple[str, ...] = ()
     version: int = VERSION
 
     def offset(self, topic_id: str, partition: int) -> int:
-        """NO_OFFSET: it has committed none."""
+        """The committed offset, or NO_OFFSET when the group has committed none there."""
         offsets = self.offsets.get(topic_id, ())
         return offsets[partition] if partition < len(offsets) else NO_OFFSET
 
@@ -74,27 +78,29 @@ def decode_progress(encoded: bytes) -> GroupProgress:
 
 
 def progress_of(keys: Mapping[str, bytes], group: str) -> GroupProgress | None:
-    """None: it has never committed anything. Raises DamagedGroupProgress."""
+    """The progress of a group; None when it has never committed an offset. Raises DamagedGroupProgress."""
     encoded = keys.get(key_of(group))
     return None if encoded is None else decode_progress(encoded)
 
 
 def committed_offset(image: ImageView, group: str, topic_id: str, partition: int) -> int | None:
-    """None: it has committed none there. Raises DamagedGroupProgress."""
+    """The offset that the group has committed for a partition; None when it has committed none. Raises
+    DamagedGroupProgress."""
     progress = progress_of(image.keys, group)
     offset = NO_OFFSET if progress is None else progress.offset(topic_id, partition)
     return None if offset == NO_OFFSET else offset
 
 
 def is_waited_for(image: ImageView, group: str, topic_id: str) -> bool:
-    """Of a group that the topic is registered with. Raises DamagedGroupProgress."""
+    """Whether retention of a topic waits for a group that the topic is registered with. Raises DamagedGroupProgress."""
     progress = progress_of(image.keys, group)
     return progress is None or progress.is_waited_for(topic_id)
 
 
 class GroupBound(msgspec.Struct, frozen=True):
-    """Segments that end at ``offset`` or before may go; there is ``group``, the slowest. ``blocked_bytes``: what
-    therefore stays, whole segments and what follows them. ``reason`` says the same to people."""
+    """Segments that end at ``offset`` or before may be trimmed: ``group`` is the slowest and has committed that offset.
+    ``blocked_bytes`` counts what has to stay because of it, in whole segments and the data after them. ``reason`` says
+    it in a sentence."""
 
     offset: int
     group: str
@@ -103,7 +109,8 @@ class GroupBound(msgspec.Struct, frozen=True):
 
 
 def bound_of(image: ImageView) -> Callable[[TopicStream], tuple[int, str] | None]:
-    """What retention asks about each stream of record batches. None: nobody is waited for."""
+    """A function that returns how far a stream may be trimmed because of consumer groups, and the reason; None when no
+    group limits it."""
 
     def bound(stream: TopicStream) -> tuple[int, str] | None:
         found = group_bound(image, stream)
@@ -125,7 +132,8 @@ def group_bound(image: ImageView, stream: TopicStream) -> GroupBound | None:
 
 
 def _positions(image: ImageView, stream: TopicStream) -> Iterator[tuple[int, str, str]]:
-    """Offset, group, and why it is at the beginning: because it is not known to have read anything."""
+    """For each group that retention waits for: its offset, its name, and, when it counts as being at the beginning, the
+    reason for that."""
     start = image.streams[stream.stream_id].start_offset
     for group in stream.config.retention_groups:
         try:

@@ -26,7 +26,8 @@ def _no_bounds(image: ImageView) -> BoundOf:
 
 
 class Retention:
-    """``bounds`` gives, of an image, what holds retention up besides time and size: groups that have not read."""
+    """The kind of maintenance. ``bounds`` takes an image and returns what limits retention besides time and size: the
+    consumer groups that have not read yet."""
 
     def __init__(self, bounds: Callable[[ImageView], BoundOf] = _no_bounds) -> None:
         self._bounds = bounds
@@ -54,8 +55,8 @@ class Retention:
 
 
 def _trimmed(context: MaintenanceContext, job_id: int, name: str, retention: TopicRetention) -> UnitReport:
-    """Raises JobNotRunning, Unavailable. Closing a segment and then not trimming it does no harm; a second trim changes
-    nothing."""
+    """Closes segments of a topic and trims it. A segment that is closed and then not trimmed does no harm, and a second
+    trim changes nothing. Raises JobNotRunning, Unavailable."""
     try:
         if retention.rolled:
             context.metadata.execute(RollSegments(retention.rolled, job_id=job_id))
@@ -65,7 +66,7 @@ def _trimmed(context: MaintenanceContext, job_id: int, name: str, retention: Top
     except Refusal as refusal:
         return UnitReport(name=name, outcome=Outcome.FAILED, text=str(refusal))
     if not trimmed:
-        text = "the topic is gone, configured otherwise or trimmed already"
+        text = "the topic was deleted, reconfigured or trimmed meanwhile"
         return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=text)
     return UnitReport(
         name=name,

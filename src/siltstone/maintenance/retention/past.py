@@ -1,7 +1,9 @@
-"""Segments of what lies behind a stream's last closed one, as far as objects tell: sizes and times are theirs. Pure.
+"""Segments of the offsets after a stream's last closed segment, with sizes and times taken from the objects that hold
+them. Pure.
 
-Ordinarily that is the active segment. A stream with far more than one segment there is from before there were segments,
-or its broker could tell nobody where it closed them: it is cut at the borders of objects.
+Ordinarily these offsets are the active segment. When they have far more bytes than a segment, the data is from before
+there were segments, or the broker could not record where it closed them: the offsets are then cut into segments at the
+borders of objects.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +15,13 @@ from siltstone.metadata.streams import first_holding
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 ACTIVE_SEGMENTS_MAX = 2
-"""More bytes than so many segments may have are not one: objects hold a little more than what was appended."""
+"""With the bytes of this many full segments the offsets are cut. One would be too few, since objects hold a little more
+bytes than were appended."""
 
 
 class Past(msgspec.Struct, frozen=True):
-    """``committed_ms``: when the newest of ``active`` was committed."""
+    """The segments after the last closed one. ``committed_ms`` is the time at which the newest object of ``active`` was
+    committed."""
 
     closed: tuple[ClosedSegment, ...]
     active: ActiveSegment
@@ -27,7 +31,7 @@ class Past(msgspec.Struct, frozen=True):
 def past_of(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], segment_bytes: int, end_offset: int
 ) -> Past:
-    """Of [active_offset, end_offset), committed offsets."""
+    """The segments of the committed offsets [active_offset, end_offset) of a stream."""
     start = stream.active_offset
     pieces = list(_pieces(stream, objects, start, end_offset))
     closed: list[ClosedSegment] = []
@@ -40,7 +44,8 @@ def past_of(
 
 
 def bytes_within(stream: StreamMetadata, start: int, end: int) -> int:
-    """What objects hold of [start, end), in proportion where they hold more."""
+    """The bytes that objects hold of offsets [start, end). Of an object that holds more, a share in proportion to the
+    offsets."""
     total = 0
     for at in range(first_holding(stream.ranges, start), len(stream.ranges)):
         held = stream.ranges[at]
@@ -54,7 +59,7 @@ def bytes_within(stream: StreamMetadata, start: int, end: int) -> int:
 def _pieces(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], start: int, end: int
 ) -> Iterator[ClosedSegment]:
-    """One for each object, within [start, end)."""
+    """A segment for what each object holds of [start, end)."""
     for at in range(first_holding(stream.ranges, start), len(stream.ranges)):
         held = stream.ranges[at]
         if held.start_offset >= end:
@@ -74,7 +79,7 @@ def _pieces(
 
 
 def _cut(pieces: list[ClosedSegment], segment_bytes: int, closed: list[ClosedSegment]) -> list[ClosedSegment]:
-    """The pieces that are left behind the last cut."""
+    """Appends full segments to ``closed``, and returns the pieces after the last cut."""
     left: list[ClosedSegment] = []
     size_bytes = 0
     for piece in pieces:

@@ -1,14 +1,15 @@
-"""Which topics have something to trim, and how far: from the image alone. Pure. One unit is one topic.
+"""Which topics have something to trim, and how far, from the image alone. Pure. A unit is one topic.
 
-How far one stream may be trimmed: the oldest closed segment first, up to the first that stays. Pure.
+``walk`` goes through the closed segments of a stream, the oldest first, up to the first that stays:
 
     expired    retention.ms ≥ 0 and now - its largest timestamp > retention.ms        [Kafka; without timestamps: since
                                                                                        it was closed, as in Pulsar]
-    over size  retention.bytes ≥ 0 and what is left without it ≥ retention.bytes       [both: a floor, no ceiling]
+    over size  retention.bytes ≥ 0 and the bytes left without it ≥ retention.bytes     [both: a floor, no ceiling]
 
-A closed segment goes when it is expired or over size, is committed to its end, and ends at the bound or before: what
-groups have not read (the first gate of Pulsar's trimming). The active one goes only when all before it do, all of it
-is expired, and nobody appends to it; it is closed first, so that the stream keeps its end.
+A closed segment is trimmed when it is expired or over size, is committed to its end, and ends at the bound or before:
+later offsets have not been read by all groups (the first gate of Pulsar's trimming). The active segment is trimmed
+only when all closed ones are, all of it is expired, and no broker appends to it; it is closed first, so that the
+stream keeps its end offset.
 """
 
 from collections import Counter
@@ -30,13 +31,14 @@ from siltstone.model.segments import ClosedSegment
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
 Bound = tuple[int, str]
-"""The offset up to which segments may go, and why no further, in a sentence."""
+"""The offset up to which segments may be trimmed, and in a sentence why no further."""
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """``start_offset``: the new one, or the one that it has. ``rolled``: the active segment, which has to be closed
-    for it. ``segments`` counts those that hold anything, the active one among them. ``blocked``: why what is due by
-    time or size stays."""
+    """How far a stream may be trimmed. ``start_offset`` is the new start, or the present one when nothing is due.
+    ``rolled`` is the active segment when it has to be closed and trimmed, too. ``segments`` counts the segments that
+    are not empty, the active one included; ``size_bytes`` the bytes that are trimmed. ``blocked`` says why a segment
+    that is due by time or size stays."""
 
     start_offset: int
     segments: int
@@ -85,7 +87,8 @@ def walk(
 
 
 def _closed(stream: StreamMetadata) -> Iterator[ClosedSegment]:
-    """What the closed segments hold now: the first may be trimmed in part, and key compaction makes them smaller."""
+    """The closed segments with their present sizes: the first may be trimmed in part, and key compaction makes them
+    smaller."""
     for segment in stream.segments:
         if segment.end_offset <= stream.start_offset:
             continue
@@ -103,15 +106,15 @@ def _is_expired(largest_timestamp_ms: int, closed_ms: int, config: TopicConfig, 
 
 def _blocked(segment: ClosedSegment, stream: StreamMetadata, bound: Bound | None) -> str:
     if segment.end_offset > stream.end_offset:
-        return "what is due is not all uploaded yet"
+        return "the segment that is due is not all uploaded yet"
     if bound is not None and segment.end_offset > bound[0]:
         return bound[1]
     return ""
 
 
 def _may_be_closed(past: Past, stream: StreamMetadata, config: TopicConfig, now_ms: int) -> bool:
-    """A broker that has the stream open closes the segment itself, and writes down first what it knows of producers:
-    that is waited for, and comes soon when there is one."""
+    """Whether the active segment is expired and may be closed here. A broker that has the stream open closes the
+    segment itself and first writes a snapshot of its producers, so an open stream is left to its broker for a while."""
     active = past.active
     if active.is_empty or not _is_expired(active.largest_timestamp_ms, past.committed_ms, config, now_ms):
         return False
@@ -119,10 +122,10 @@ def _may_be_closed(past: Past, stream: StreamMetadata, config: TopicConfig, now_
 
 
 BoundOf = Callable[[TopicStream], Bound | None]
-"""What holds retention up besides time and size: None says nothing does."""
+"""Returns what limits retention of a stream besides time and size; None when nothing does."""
 
 BLOCKED_SHOWN_MAX = 20
-"""Partitions whose reasons a unit tells one by one."""
+"""A unit lists the reasons of at most this many partitions."""
 
 
 class TopicRetention(msgspec.Struct, frozen=True):
@@ -134,7 +137,7 @@ class TopicRetention(msgspec.Struct, frozen=True):
 
 
 class RetentionPlanned(msgspec.Struct, frozen=True):
-    """``topics`` by the units' names."""
+    """The plan of all topics. ``topics`` has what each unit does, by the unit's name."""
 
     units: tuple[PlannedUnit, ...]
     unplanned: tuple[Unplanned, ...]
@@ -142,7 +145,7 @@ class RetentionPlanned(msgspec.Struct, frozen=True):
 
 
 def plan_retention(image: ImageView, scope: Scope, now_ms: int, bound_of: BoundOf) -> RetentionPlanned:
-    """Topics with most bytes to free first."""
+    """Plans all topics in the scope; the topic with most bytes to trim comes first."""
     units: list[PlannedUnit] = []
     unplanned: list[Unplanned] = []
     topics: dict[str, TopicRetention] = {}
@@ -176,7 +179,9 @@ def _why_no_limit(config: TopicConfig) -> str:
         return "retention.ms and retention.bytes set no limit"
     policy = ",".join(sorted(config.cleanup_policy))
     return (
-        f"cleanup.policy is {policy}: nothing goes by time or size" if policy else "cleanup.policy is empty"
+        f"cleanup.policy is {policy}: nothing is deleted by time or size"
+        if policy
+        else "cleanup.policy is empty"
     )
 
 
@@ -227,7 +232,7 @@ def _are(count: int) -> str:
 
 
 def _why_nothing(config: TopicConfig, walked: list[tuple[TopicStream, Walked]]) -> str:
-    """What holds most partitions up; otherwise that no limit is passed."""
+    """The reason that blocks most partitions; when none is blocked, that no segment is beyond a limit."""
     blocked = Counter(each.blocked for _, each in walked if each.blocked)
     if blocked:
         reason, count = blocked.most_common(1)[0]
@@ -236,7 +241,7 @@ def _why_nothing(config: TopicConfig, walked: list[tuple[TopicStream, Walked]]) 
         return f"{first.name}: {reason}{others}"
     limits = []
     if config.retention_ms >= 0:
-        limits.append(f"older than {duration_words(config.retention_ms)}")
+        limits.append(f"older than retention.ms ({duration_words(config.retention_ms)})")
     if config.retention_bytes >= 0:
-        limits.append(f"beyond {size_words(config.retention_bytes)}")
+        limits.append(f"beyond retention.bytes ({size_words(config.retention_bytes)})")
     return f"no closed segment is {' or '.join(limits)}"

@@ -1,5 +1,5 @@
-"""Maintenance as a service: each kind on its schedule until somebody stops it.
+"""Maintenance as a service: each kind runs on its schedule until the service is stopped.
 
-``lane`` (kinds that take turns in one thread), ``service`` (the lanes, side by side), ``statistics`` (what it has
-done). What is due when is ``pipeline/schedule``.
+``service`` (lanes side by side, each a thread in which some kinds take turns), ``statistics`` (counts of what the
+service has done). When a kind is due is decided in ``pipeline.schedule``.
 """

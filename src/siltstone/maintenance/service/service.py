@@ -1,8 +1,7 @@
-"""The lanes side by side: what frees space has a thread of its own, so that no long run keeps it waiting (GC14).
+"""Maintenance as a service, in lanes. A lane is a thread with a metadata client of its own, in which some kinds take
+turns. The kinds that only free space have a lane of their own, so that no long copy delays them (GC14).
 
-Kinds that take turns in one thread, with a metadata client of their own.
-
-Nothing a kind does ends a lane: what fails is logged, counted and tried again.
+No failure of a kind ends a lane: it is logged and counted, and the kind is tried again.
 """
 
 import logging
@@ -25,12 +24,13 @@ from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
 log = logging.getLogger(__name__)
 
 TROUBLE_MS = 60 * SECOND_MS
-"""What ended with trouble, another driver at work included, is tried again after that, or after its interval if that is
-shorter."""
+"""A kind whose run ended with trouble, or whose job another driver has, is tried again after this time, or after its
+interval if that is shorter."""
 
 
 class Lane:
-    """``seconds_max``: units of a run are begun for that long; then the other kinds have their turn first."""
+    """Kinds that take turns in one thread. After ``seconds_max`` a run begins no further unit, and the other kinds have
+    their turn first."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Lane:
         self._watch: Watch | None = None
 
     def cancel(self, reason: str) -> None:
-        """What is under way ends soon, and the turn with it. Any thread may call it."""
+        """Cancels the current run, and ends the turn. Any thread may call it."""
         with self._changing:
             self._reason = self._reason or reason
             if self._watch is not None:
                 self._watch.cancel(reason)
 
     def turn(self, *, is_everything_due: bool = False) -> float:
-        """Does what is due, each kind at most once. → Milliseconds until something is due again."""
+        """Runs the kinds that are due, each at most once. → Milliseconds until a kind is due again."""
         if (wait_ms := self._find_metadata()) is not None:
             return wait_ms
         done: list[str] = []
@@ -79,7 +79,8 @@ class Lane:
         return self._schedule.due(self._context.clock.now_ms(), done)
 
     def _find_metadata(self) -> float | None:
-        """None when it was found, and what others ran is seen; else the time to wait before it is looked for again."""
+        """Reads the newest image, and notes in the schedule which kinds other processes have run. → None; or, when the
+        metadata cannot be reached, the milliseconds after which to try again."""
         try:
             image = self._context.metadata.refresh()
         except SiltstoneError as trouble:
@@ -87,7 +88,7 @@ class Lane:
             wait_ms: int = min(METADATA_BACKOFF_MS_MAX, SECOND_MS << min(self._metadata_failures, 20))
             self._metadata_failures += 1
             log.warning(
-                "the metadata cannot be reached, maintenance waits (%s): asked again in %s: %s",
+                "the metadata cannot be reached, maintenance waits (%s) and tries again in %s: %s",
                 self.name,
                 seconds_words(wait_ms / 1000),
                 trouble,
@@ -122,7 +123,7 @@ class Lane:
             return run(self._context, kind, self._start_runner, Scope(), Budget(), watch)
         except SiltstoneError as failure:
             trouble: Exception = failure
-        except Exception as failure:  # a bug of one kind is no reason to stop the others
+        except Exception as failure:  # a bug in one kind must not stop the others
             log.exception("%s failed", kind.name)
             trouble = failure
         return nothing_done(kind.name, trouble, (clock.monotonic_ms() - started_ms) / 1000)
@@ -147,11 +148,11 @@ class Lane:
 STATISTICS_LOGGED_SECONDS = 600.0
 BROKEN_MS = 60_000
 STOP_SECONDS_MAX = 20.0
-"""Spark answers a cancel in less than a second; one that died never does."""
+"""A healthy Spark ends its jobs within a second after they were cancelled; one that died never does."""
 
 
 class MaintenanceService:
-    """``lanes`` in the order that frees space first."""
+    """Runs lanes side by side. ``lanes`` are in the order that frees space first."""
 
     def __init__(self, lanes: Sequence[Lane], counters: Counters) -> None:
         self._lanes = lanes
@@ -162,13 +163,14 @@ class MaintenanceService:
         return self._counters.statistics()
 
     def run_once(self) -> None:
-        """Every kind once, whatever its schedule, one lane after another."""
+        """Runs every kind once, due or not, one lane after another."""
         for lane in self._lanes:
             if not self._stopping.is_set():
                 lane.turn(is_everything_due=True)
 
     def run(self) -> None:
-        """Returns when somebody has called ``stop``, and what was under way has ended."""
+        """Runs kinds as they become due. Returns when ``stop`` was called and the current runs have ended, or after
+        STOP_SECONDS_MAX for each lane."""
         threads = [
             Thread(target=self._take_turns, args=(lane,), name=lane.name, daemon=True) for lane in self._lanes
         ]
@@ -179,10 +181,13 @@ class MaintenanceService:
         for thread in threads:
             thread.join(STOP_SECONDS_MAX)
             if thread.is_alive():
-                log.warning("%s is still at work; what it has not committed is collected later", thread.name)
+                log.warning(
+                    "%s did not stop in time; objects that it has not committed are deleted by a later sweep",
+                    thread.name,
+                )
 
     def stop(self, reason: str) -> None:
-        """Any thread may call it, a signal's handler too."""
+        """Stops the service. Any thread may call it, also a signal handler."""
         self._stopping.set()
         for lane in self._lanes:
             lane.cancel(reason)
@@ -198,4 +203,4 @@ class MaintenanceService:
                 wait_ms = lane.turn()
             except Exception:
                 wait_ms = BROKEN_MS
-                log.exception("this is a bug; %s goes on in a minute", lane.name)
+                log.exception("this is a bug; %s continues in a minute", lane.name)

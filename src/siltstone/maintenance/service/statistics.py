@@ -1,4 +1,4 @@
-"""What a service has done since it began, as a value: for the log, for people, for metrics."""
+"""Counts of what a maintenance service has done since it started, by kind, for its log and for programs."""
 
 from collections.abc import Iterable
 from threading import Lock
@@ -11,8 +11,9 @@ from siltstone.runtime.clock import Clock
 
 
 class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """``runs``: those that found something to do. ``troubles``: runs that ended for what was no unit's fault.
-    ``last_success_ms`` 0: none yet; a run that finds nothing to do is one. ``running_since_ms`` 0: it does not run."""
+    """The counts of one kind. ``runs`` counts runs that had units to do, ``troubles`` runs that ended early because
+    of a failure that no unit is to blame for. ``last_success_ms`` is 0 before the first success; a run without units
+    is a success. ``running_since_ms`` is 0 when the kind is not running."""
 
     kind: str
     runs: int = 0
@@ -43,7 +44,8 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceStatistics(msgspec.Struct, frozen=True):
-    """``metadata_lost_ms`` 0: the metadata can be reached, as far as anybody knows."""
+    """The counts of all kinds. ``metadata_lost_ms`` is the time since which the metadata cannot be reached; 0 when the
+    last try reached them."""
 
     now_ms: int
     kinds: tuple[KindStatistics, ...]
@@ -55,7 +57,7 @@ class ServiceStatistics(msgspec.Struct, frozen=True):
 
 
 class Counters:
-    """Of all lanes. Any thread may ask and tell."""
+    """The counters of all lanes. Any thread may read and change them."""
 
     def __init__(self, kinds: Iterable[str], clock: Clock) -> None:
         self._clock = clock

@@ -1,9 +1,8 @@
-"""One group being carried out: its merge, bound to what was prepared for it, and what the tasks answered.
+"""Carries out a wave: several merge groups in one run of tasks, each with an object and a commit of its own.
 
-A wave: several groups in one run of tasks, each with an object and a commit of its own.
-
-Until a group's commit nothing has changed for anybody. What goes wrong with one group ends its upload and is its
-report; when the runner itself gives up, and does not say because of which, each is tried alone.
+Until a group's commit nothing has changed for any reader. A failure of one group aborts its upload and becomes its
+report; the other groups are not affected. When the runner itself fails, it does not say which group is to blame, so
+each group is then tried alone.
 """
 
 from collections import defaultdict
@@ -36,11 +35,13 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore, UploadedPart
 
 PARTS_PER_TASK = 16
-"""A task costs some ten milliseconds; so many parts are seconds of work, and few enough to be shared out."""
+"""A task costs some ten milliseconds to start. This many parts are seconds of work, and a large object still makes
+several tasks."""
 
 
 class Merging:
-    """``upload`` is None before it is started, when none is needed, and once it has become an object."""
+    """A merge that is being carried out, with its prepared object id and the results of its tasks. ``upload`` is None
+    before the upload is started, when none is needed, and once it is completed."""
 
     def __init__(self, group: MergeGroup, merge: Merge, object_id: int, store: ObjectStore) -> None:
         self.group = group
@@ -81,7 +82,7 @@ class Merging:
             self.failure = self.failure or result.failure.reason
 
     def complete(self) -> None:
-        """What was written becomes an object. Raises what the store does."""
+        """Completes the upload, which makes the object. Raises what the store raises."""
         sent = sorted((part for result in self._results for part in result.parts), key=_number)
         expected = [
             (part.part_number, part.position, self.merge.part_bytes(part)) for part in self.merge.parts
@@ -113,7 +114,7 @@ class Merging:
     def _shared_out(
         self, parts: tuple[Part, ...]
     ) -> tuple[tuple[CopiedPart, ...], tuple[ReadPart, ...], bytes]:
-        """Of one task's parts: those copied, those read, and the blocks that these count in."""
+        """The parts of one task: those to copy, those to read, and the blocks in which the latter count."""
         blocks: list[bytes] = []
         read: list[ReadPart] = []
         first = 0
@@ -132,7 +133,7 @@ def _number(part: UploadedPart) -> int:
 
 
 REQUESTS_SIDE_BY_SIDE = 16
-"""Uploads begun and completed at a time: each is one small request."""
+"""This many uploads are started or completed at a time; each is one small request."""
 
 OVERTAKEN = "its objects were replaced, trimmed or deleted meanwhile"
 
@@ -143,6 +144,8 @@ class _Planned(msgspec.Struct, frozen=True):
 
 
 class Wave:
+    """Carries out waves of merge groups, one at a time."""
+
     def __init__(self, attempt: Attempt, settings: StreamObjectCompactionSettings) -> None:
         self._attempt = attempt
         self._context = attempt.context
@@ -150,7 +153,8 @@ class Wave:
         self._settings = settings
 
     def carry_out(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport]:
-        """Raises Cancelled, JobNotRunning, Unavailable when the metadata cannot be reached."""
+        """Yields a report for each merge group. Raises Cancelled, JobNotRunning, and Unavailable when the metadata
+        cannot be reached."""
         planned: list[_Planned] = []
         for outcome in self._plan(groups):
             if isinstance(outcome, UnitReport):
@@ -164,7 +168,7 @@ class Wave:
             try:
                 self._run(mergings)
             except RunFailed as failure:
-                self._watch.check()  # what fails after somebody cancelled is no fault of the objects
+                self._watch.check()  # a failure after a cancellation is not the fault of the objects
                 if len(mergings) == 1:
                     yield self._failed(mergings[0].group, str(failure))
                     return
@@ -175,7 +179,7 @@ class Wave:
             yield from self.carry_out([merging.group])
 
     def _plan(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport | _Planned]:
-        """Each group's merge as things stand now, or why there is none."""
+        """The merge of each group by the newest image, or its report when it cannot or need not be merged."""
         image = self._context.metadata.refresh()
         members = [member for group in groups if _stands(image, group) for member in group.members]
         sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
@@ -212,7 +216,7 @@ class Wave:
         return troubles
 
     def _prepare(self, planned: Sequence[_Planned]) -> list[Merging]:
-        """Ids in the buckets of the sources, where a store can copy."""
+        """Prepares an object for each group in the bucket of its sources, because a store copies within one bucket."""
         by_bucket: defaultdict[int, list[_Planned]] = defaultdict(list)
         for each in planned:
             by_bucket[each.group.bucket_id].append(each)
@@ -229,7 +233,7 @@ class Wave:
         return mergings
 
     def _run(self, mergings: Sequence[Merging]) -> None:
-        """Raises RunFailed, Cancelled."""
+        """Starts the uploads, runs the tasks and completes the uploads. Raises RunFailed, Cancelled."""
         _side_by_side(Merging.start, mergings)
         inputs = [
             CODEC.encode_input(given)
@@ -237,8 +241,8 @@ class Wave:
             if not merging.failure
             for given in merging.inputs(number, self._settings.read_request_bytes_max)
         ]
-        told = self._watch.steps("copy", sum(merging.merge.data_bytes for merging in mergings))
-        for answer in self._attempt.start_runner().run(run_copies, inputs, told) if inputs else ():
+        report_progress = self._watch.steps("copy", sum(merging.merge.data_bytes for merging in mergings))
+        for answer in self._attempt.start_runner().run(run_copies, inputs, report_progress) if inputs else ():
             result = CODEC.decode_result(answer)
             mergings[result.number].take(result)
         _side_by_side(Merging.complete, mergings)
@@ -263,15 +267,16 @@ class Wave:
         return merging.done()
 
     def _failed(self, group: MergeGroup, reason: str) -> UnitReport:
-        """Unless what it was about is gone: then that is why."""
+        """The report of a group that failed; NOT_NEEDED when its objects were replaced meanwhile, since that may be the
+        cause."""
         if not _stands(self._context.metadata.refresh(), group):
             return _overtaken(group)
         return UnitReport(name=group.name, outcome=Outcome.FAILED, text=reason)
 
 
 def _stands(image: MetadataImage, group: MergeGroup) -> bool:
-    """Whether all members are still there, and live. One that was trimmed away since waits for ``dead-objects``; what
-    is left of the group is another one."""
+    """Whether all members are still committed and live. A member that was trimmed meanwhile is left to
+    ``dead-objects``, and the other members become another group in the next plan."""
     stream = image.streams.get(group.stream_id)
     return all(
         is_live(stream, held_by(member)) and committed_object(image, member.object_id) is not None
@@ -284,7 +289,7 @@ def _overtaken(group: MergeGroup) -> UnitReport:
 
 
 def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) -> None:
-    """A step of each that has not failed. One that fails has failed alone."""
+    """Does a step of all mergings that have not failed. A failure is noted in its merging; the others go on."""
 
     def attempt(merging: Merging) -> None:
         try:
@@ -298,8 +303,9 @@ def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) 
 
 @contextmanager
 def _uploads_ended(mergings: Sequence[Merging]) -> Iterator[None]:
-    """What became no object is of no use to anybody, and late attempts find it ended. Objects are left to the sweep:
-    attempts that still run could put them again after they were deleted."""
+    """Aborts the uploads that were not completed, at the end of the ``with`` block; tasks that still run then fail.
+    Objects that were put are left to the sweep, because a task that still runs could put them again after a deletion.
+    """
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Stream object compaction as a kind of maintenance: a unit is a group of neighbours that becomes one object."""
+"""Stream object compaction as a kind of maintenance: a unit is a merge group, neighbours that become one object."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,15 +18,18 @@ from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 JOB_KIND = "so-compaction"
 
 GROUPS_PER_WAVE = 100
-"""Groups that share one run of tasks: most are small, and a run of Spark's costs a tenth of a second by itself."""
+"""A wave has at most this many merge groups. Most groups are small, and starting a Spark job for each would cost a
+tenth of a second."""
 
 _REASONS = {
-    Level.MINOR: "{objects} touch and are small: {size} together",
-    Level.MAJOR: "{objects} touch, and the largest holds {share:.0%} of their {size}",
+    Level.MINOR: "{objects} are contiguous and small: {size} together",
+    Level.MAJOR: "{objects} are contiguous, and the largest holds {share:.0%} of their {size}",
 }
 
 
 class StreamObjectCompaction:
+    """The kind of maintenance."""
+
     def __init__(self, settings: StreamObjectCompactionSettings) -> None:
         self._settings = settings
 
@@ -39,7 +42,7 @@ class StreamObjectCompaction:
         return self._settings.lease_ms
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
-        """From the image alone: the indexes of a group are read when it is carried out."""
+        """Makes the plan from the image alone. The indexes of a merge group are read when it is carried out."""
         watch.check()
         image = context.metadata.refresh()
         settings = self._settings.forced if scope.is_forced else self._settings
@@ -59,7 +62,7 @@ class StreamObjectCompaction:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        """Wave by wave. No further wave is begun when the time of the watch is over."""
+        """Carries the merge groups out wave by wave. No further wave is begun after the time limit of the watch."""
         work: _Work = plan.work
         wave = Wave(attempt, work.settings)
         for number, groups in enumerate(waves([work.groups[name] for name in names], work.settings)):
@@ -70,7 +73,8 @@ class StreamObjectCompaction:
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """``groups`` by the names of their units. ``settings`` are those of a forced run where the run is forced."""
+    """What a plan needs to be carried out: the merge groups by the names of their units, and the settings it was made
+    with."""
 
     groups: dict[str, MergeGroup]
     settings: StreamObjectCompactionSettings
@@ -79,8 +83,8 @@ class _Work(msgspec.Struct, frozen=True):
 def waves(
     groups: Sequence[MergeGroup], settings: StreamObjectCompactionSettings
 ) -> Iterator[Sequence[MergeGroup]]:
-    """Portions small enough that what was copied is soon committed and that the indexes fit into memory: together no
-    more than the largest group may have."""
+    """The merge groups in waves. A wave has at most the bytes and the objects of the largest group there may be, so
+    that its indexes fit into memory and copies are soon committed."""
     return portions(
         groups,
         GROUPS_PER_WAVE,
@@ -103,7 +107,7 @@ def _topic_name(topics: Mapping[int, TopicStream], stream_id: int) -> str | None
 def _unit(
     group: MergeGroup, stream: TopicStream | None, settings: StreamObjectCompactionSettings
 ) -> PlannedUnit:
-    """Bytes read and written are those that pass through a process; the others stay inside the store."""
+    """The planned unit of a merge group. Bytes that are copied inside the store count as neither read nor written."""
     small_bytes = group.small_bytes(settings.part_bytes_min)
     reason = _REASONS[group.level].format(
         objects=counted(len(group.members), "stream object"),

@@ -1,15 +1,13 @@
-"""How an object is put together from others: which parts are copied inside the store, and which pass through a process.
+"""The merge of one merge group: which blocks the new object holds, its parts, and what its commit says.
 
-A store takes no part but the last below a minimum (5 MiB on S3), so what is smaller in a source is read, and its
-neighbours with it until the part is large enough. Reading begins and ends with blocks, so that every block that passes
-through a process is checked on the way; copying does not care. The last part is ours in any case: index and footer are
-in it, behind what is too small to be sent before.
+A merge is a value: the bytes of the new object follow from it, down to index and footer, so a task that runs twice
+writes the same. Blocks are not changed; the index entries of neighbours are joined up to a limit, and their checksums
+combined, so a damaged block is still detected afterwards.
 
-The merge of one group: which blocks the new object holds, its parts, and what its commit says.
-
-A value: the bytes of the new object follow from it, down to index and footer, so a task may run twice and write the
-same. Blocks stay as they are; index entries of neighbours are joined up to a limit, their checksums combined, so a
-block that was damaged stays recognisable as such.
+Parts are copied inside the store where possible. A store accepts no part below a minimum (5 MiB on S3) but the last,
+so a smaller piece of a source is read by the task, together with its neighbours, until the part is large enough. A
+part that is read begins and ends with whole blocks, so that every block which passes through a task is verified; a
+copy may be cut anywhere. The last part is always written by the task: it has what is left, and the index and footer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +26,8 @@ from siltstone.model.objects import ObjectRange
 
 
 class CopiedPart(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes [start, end) of source number ``source``, at ``position`` of the new object."""
+    """A part that is copied inside the store: bytes [start, end) of source number ``source``, at ``position`` of the
+    new object."""
 
     part_number: int
     position: int
@@ -42,7 +41,8 @@ class CopiedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReadPart(msgspec.Struct, frozen=True, array_like=True):
-    """The blocks [first_block, end_block), then ``trailer`` (index and footer, in the last part only)."""
+    """A part that the task reads and writes: the blocks [first_block, end_block), then ``trailer`` (index and footer,
+    in the last part only)."""
 
     part_number: int
     position: int
@@ -55,7 +55,7 @@ Part = CopiedPart | ReadPart
 
 
 def lay_out(table: Table, trailer: bytes, settings: StreamObjectCompactionSettings) -> list[Part]:
-    """The parts in order; the last one is a ReadPart. ``table``: the blocks as they will lie in the new object."""
+    """The parts in order; the last one is a ReadPart. ``table`` has the blocks in the order of the new object."""
     layout = _Layout(table, settings)
     for first, end in _spans(table):
         layout.add(first, end)
@@ -70,10 +70,10 @@ class _Layout:
         self._settings = settings
         self._bytes_before = np.concatenate(([0], np.cumsum(table["size_bytes"])))
         self._waiting = 0
-        """The first row that no part has yet; what waits takes less than a part."""
+        """The first row that is in no part yet. The rows from it on are smaller than a part."""
 
     def add(self, first: int, end: int) -> None:
-        """The rows [first, end), which follow each other in one source."""
+        """Adds rows [first, end), which are contiguous in one source."""
         smallest = self._settings.part_bytes_min
         if self._bytes(first, end) < smallest:
             if self._bytes(self._waiting, end) >= smallest:
@@ -90,7 +90,8 @@ class _Layout:
         self._waiting = end
 
     def _read_with_head(self, first: int, end: int) -> None:
-        """What waits, filled up from the head of a large span; with all of it when the rest would be too small."""
+        """Adds a part of the waiting rows, filled up from the head of a large span; with the whole span when the rest
+        of it would be too small for a part."""
         smallest = self._settings.part_bytes_min
         full = self._bytes_before[self._waiting] + smallest
         cut = int(np.searchsorted(self._bytes_before, full))
@@ -114,7 +115,7 @@ class _Layout:
 
 
 def _spans(table: Table) -> Iterator[tuple[int, int]]:
-    """Rows [first, end) that follow each other, byte after byte, in one source."""
+    """The spans of rows [first, end) whose bytes are contiguous in one source."""
     ends_before = table["position"][:-1] + table["size_bytes"][:-1]
     leaps = (table["source"][1:] != table["source"][:-1]) | (table["position"][1:] != ends_before)
     firsts = [0, *(np.flatnonzero(leaps) + 1).tolist()]
@@ -122,7 +123,7 @@ def _spans(table: Table) -> Iterator[tuple[int, int]]:
 
 
 class Merge:
-    """``table`` holds the live blocks of ``sources`` in offset order: leading trimmed ones are left out (T09)."""
+    """``table`` holds the live blocks of ``sources`` in offset order, without trimmed blocks at the front (T09)."""
 
     def __init__(
         self, sources: Sequence[Source], table: Table, settings: StreamObjectCompactionSettings
@@ -138,7 +139,7 @@ class Merge:
 
     @property
     def is_put(self) -> bool:
-        """All of it passes through a process, so no multipart upload is needed."""
+        """Whether the task reads all of it and puts it in one request, so that no multipart upload is needed."""
         return len(self.parts) == 1
 
     @cached_property
@@ -147,17 +148,18 @@ class Merge:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole new object."""
+        """The size of the new object."""
         return self.data_bytes + len(self.trailer)
 
     @property
     def bytes_copied(self) -> int:
-        """Inside the store."""
+        """The bytes that are copied inside the store."""
         return sum(part.size_bytes for part in self.parts if isinstance(part, CopiedPart))
 
     @property
     def bytes_freed(self) -> int:
-        """Once the sources are deleted: trimmed blocks, and what several indexes take more than one."""
+        """The bytes that are freed when the sources are deleted: trimmed blocks, and what several indexes take more
+        than one."""
         return max(0, sum(source.size_bytes for source in self.sources) - self.size_bytes)
 
     def part_bytes(self, part: Part) -> int:
@@ -186,7 +188,8 @@ def plan_merge(
     streams: Mapping[int, StreamMetadata],
     settings: StreamObjectCompactionSettings,
 ) -> Merge:
-    """Of objects that each hold something live. Raises SourceUnusable when index and image differ."""
+    """Plans the merge of sources that each hold something live. Raises SourceUnusable when an index contradicts the
+    image."""
     tables = [live_blocks(source, streams) for source in sources]
     table = np.concatenate([np.empty(0, dtype=ENTRY), *tables])
     table["source"] = np.repeat(np.arange(len(tables), dtype=np.uint32), [len(each) for each in tables])
@@ -199,5 +202,5 @@ def _refuse_gaps(sources: Sequence[Source], table: Table) -> None:
         if before[0] != after[0] or before[2] != after[1]:
             object_id = sources[after[3]].metadata.object_id
             raise SourceUnusable(
-                f"object {object_id} does not go on at offset {before[2]} of stream {before[0]}; run siltstone check"
+                f"object {object_id} does not continue stream {before[0]} at offset {before[2]}; run siltstone check"
             )

@@ -1,11 +1,11 @@
-"""Extents: stream objects of one stream whose offsets touch, from the image alone.
+"""Chooses the merge groups: neighbouring stream objects that are worth becoming one, from the image alone.
 
-An extent ends where another object holds the offsets in between, or none, and where the bucket changes: a store copies
-within one bucket. Objects without a live offset are in none: they are destroyed unread, by the kind ``dead-objects``.
+An *extent* is stream objects of one stream whose offsets are contiguous. It ends where a stream set object holds the
+next offsets, where no object does, and where the bucket changes, because a store copies within one bucket only.
+Objects without a live offset belong to no extent: the kind ``dead-objects`` destroys them unread.
 
-What of an extent is worth becoming one object (T11).
-
-Which groups of all streams a run takes: those that make the most objects fewer for the fewest bytes, first.
+``groups_of`` cuts an extent into merge groups that are worth it (T11). ``choose_groups`` takes the groups of all
+streams in order of the bytes moved for each object saved, the fewest first, up to the limit of one run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,11 +30,10 @@ def held_by(member: ObjectMetadata) -> ObjectRange:
 def extents_of(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], *, is_compacted: bool
 ) -> Iterator[Extent]:
-    """In offset order, those of a single object too.
+    """The extents of a stream in offset order, also those of a single object.
 
-    In a stream whose topic is compacted by key an extent ends at the offset below which it is clean. What lies behind
-    it is what the next key compaction is about: with it in one object, all that is clean beside it would look dirty
-    and be copied now only to be written anew then.
+    When the stream's topic is compacted by key, an extent also ends at the clean offset. The next key compaction
+    rewrites what lies after that offset; in one object with it, clean data would be copied now and rewritten then.
     """
     if stream.state is StreamState.DELETED:
         return
@@ -53,7 +52,7 @@ def extents_of(
 def _live_members(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata]
 ) -> Iterator[ObjectMetadata | None]:
-    """None for a range that lies in a stream set object."""
+    """The stream objects that hold something live, in offset order; None for a live range in a stream set object."""
     for held in stream.ranges:
         if is_live(stream, held):
             holder = objects[held.object_id]
@@ -70,7 +69,7 @@ def _joins(before: ObjectMetadata, after: ObjectMetadata, cleaned_offset: int) -
 
 
 class MergeGroup(msgspec.Struct, frozen=True):
-    """``members`` touch, in offset order, and lie in one bucket."""
+    """Stream objects that become one. ``members`` are contiguous, in offset order, and lie in one bucket."""
 
     level: Level
     members: Extent
@@ -97,16 +96,17 @@ class MergeGroup(msgspec.Struct, frozen=True):
 
     @property
     def bytes_for_each_object_less(self) -> float:
-        """What is to be moved for each object that there is less afterwards: the fewer the better."""
+        """The bytes that are moved for each object saved: the fewer, the better."""
         return self.size_bytes / (len(self.members) - 1)
 
     def small_bytes(self, part_bytes_min: int) -> int:
-        """What is expected to pass through a process: members too small for a part of their own."""
+        """The bytes that are expected to pass through a task: those of members too small for a part of their own."""
         return sum(size for size in map(_size, self.members) if size < part_bytes_min)
 
 
 def groups_of(extent: Extent, settings: StreamObjectCompactionSettings, now_ms: int) -> Iterator[MergeGroup]:
-    """In offset order: major ones of what has settled, minor ones of what is left between those."""
+    """The merge groups of an extent in offset order: major ones of members that have settled, minor ones of the members
+    between those."""
     rest: list[ObjectMetadata] = []
     settled_before_ms = now_ms - settings.settled_ms
     for stretch, is_settled in _stretches(extent, lambda member: member.committed_ms <= settled_before_ms):
@@ -145,17 +145,17 @@ def _minor(rest: Sequence[ObjectMetadata], settings: StreamObjectCompactionSetti
 
 
 Reach = Callable[[Sequence[int], int, StreamObjectCompactionSettings], int]
-"""Of the sizes given, from one of them on, how many the limits let into one group: at least one."""
+"""How many of the given sizes, from number ``first`` on, fit into one group; at least one."""
 
 
 def _major_reach(sizes: Sequence[int], first: int, settings: StreamObjectCompactionSettings) -> int:
-    """A hard limit: an object beyond it could not be written."""
+    """The reach of a major group. Its limit is hard: a larger object could not be written."""
     totals = accumulate(sizes[first : first + settings.group_objects_max])
     return max(1, sum(1 for _ in takewhile(lambda total: total <= settings.group_bytes_max, totals)))
 
 
 def _minor_reach(sizes: Sequence[int], first: int, settings: StreamObjectCompactionSettings) -> int:
-    """A soft one, passed at most once: what has reached it is small no more."""
+    """The reach of a minor group. Its limit is soft: the member that reaches it still belongs to the group."""
     most = min(settings.group_objects_max, len(sizes) - first)
     totals = accumulate(islice(sizes, first, first + most))
     below = sum(1 for _ in takewhile(lambda total: total < settings.small_object_bytes, totals))
@@ -165,8 +165,9 @@ def _minor_reach(sizes: Sequence[int], first: int, settings: StreamObjectCompact
 def _cut(
     extent: Sequence[ObjectMetadata], settings: StreamObjectCompactionSettings, reach: Reach
 ) -> Iterator[tuple[Extent, bool]]:
-    """The extent in pieces, in order, each a group that is worth it or not. A piece of which one member is too large a
-    share is cut there: that one stays, those before it may be worth it by themselves, those behind it begin anew."""
+    """Cuts an extent into pieces, each with whether it is worth merging. A piece in which one member is too large is
+    cut there: that member stays alone, the members before it may be worth merging by themselves, and the next piece
+    begins after it."""
     sizes = [_size(member) for member in extent]
     first = 0
     while first < len(extent):
@@ -185,7 +186,7 @@ def _cut(
 def _stretches(
     extent: Sequence[ObjectMetadata], is_of_them: Callable[[ObjectMetadata], bool]
 ) -> Iterator[tuple[Extent, bool]]:
-    """The extent cut where the answer changes."""
+    """The extent cut into stretches with the same answer of ``is_of_them``, each with that answer."""
     stretch: list[ObjectMetadata] = []
     answer = False
     for member in extent:
@@ -199,23 +200,24 @@ def _stretches(
 
 
 def _size(member: ObjectMetadata) -> int:
-    """Of its blocks, be the first of them trimmed: what the image knows."""
+    """The bytes of an object's blocks, trimmed ones included, as the image knows them."""
     return held_by(member).size_bytes
 
 
 EXPLAINED_MAX = 1_000
-"""Streams left as they are of which is told why: nobody reads more, and there may be hundreds of thousands."""
+"""At most this many streams are listed with the reason why they stay as they are; there may be hundreds of thousands.
+"""
 
 
 class StreamLeft(msgspec.Struct, frozen=True):
-    """A stream of several stream objects that stays as it is, and why."""
+    """A stream with several stream objects that stays as it is, and the reason."""
 
     stream_id: int
     reason: str
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """``has_remaining``: there are more groups than one run takes."""
+    """The merge groups of one run. ``has_remaining`` says that there are more groups than a run takes."""
 
     groups: tuple[MergeGroup, ...]
     left: tuple[StreamLeft, ...]
@@ -228,7 +230,7 @@ def choose_groups(
     settings: StreamObjectCompactionSettings,
     now_ms: int,
 ) -> Choice:
-    """``streams``: each with whether its topic is compacted by key."""
+    """Chooses the merge groups of one run. Each stream comes with whether its topic is compacted by key."""
     groups: list[MergeGroup] = []
     left: list[StreamLeft] = []
     for stream, is_compacted in streams:
@@ -250,7 +252,7 @@ def _worth(group: MergeGroup) -> tuple[float, int, int]:
 def _why_left(extents: Sequence[Extent], settings: StreamObjectCompactionSettings, now_ms: int) -> str:
     longest = max(extents, key=len)
     if len(longest) < 2:
-        return f"its {len(extents)} stream objects do not touch, or lie in different buckets"
+        return f"its {len(extents)} stream objects are not contiguous, or lie in different buckets"
     young = sum(member.committed_ms > now_ms - settings.settled_ms for member in longest)
     if young:
         minutes = settings.settled_ms // 60_000

@@ -1,10 +1,10 @@
 """The task of a stream object compaction: ``run_copies``.
 
-What it writes, and where, follows from its input, so the task may run twice, or beside another attempt of itself. A
-failure of the object or of the store is returned, not raised: it concerns one merge group, and the other groups of the
-wave go on.
+What the task writes, and where, follows from its input, so it may run twice, or at the same time as another call with
+the same input. A failure of an object or of the store is returned, not raised, because it concerns one merge group
+only, and the other groups of the wave are not affected.
 
-Memory: the read parts side by side, each less than three times the smallest part, and a block.
+Memory: the read parts that are written at the same time, each less than three times the smallest part and a block.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ from siltstone.object_store.port import UploadedPart
 
 PARTS_SIDE_BY_SIDE = 4
 READS_SIDE_BY_SIDE = 8
-"""Each waits for the store most of the time; small members are many small reads."""
+"""A thread waits for the store most of the time, and small members need many small reads."""
 
 
 def run_copies(data: bytes) -> bytes:
@@ -55,7 +55,7 @@ def _run(given: CopyInput) -> CopyResult:
         copied_parts = [each.result() for each in copied]
         written_parts = [each.result() for each in written]
     finally:
-        # After a failure what has not begun is dropped; what has begun ends before the task does.
+        # After a failure, requests that have not begun are dropped, and the task waits for those that have.
         for pool in (writers, readers):
             pool.shutdown(wait=True, cancel_futures=True)
     return CopyResult(
@@ -104,7 +104,7 @@ class _Work:
         return self._store.upload_part(self._given.upload, part.part_number, part.position, buffers)
 
     def _read(self, blocks: Table) -> list[memoryview]:
-        """Raises DamagedBlock, and what the store raises."""
+        """The bytes of the blocks, verified. Raises DamagedBlock, and what the store raises."""
         wanted = zip(blocks["source"].tolist(), blocks["position"].tolist(), strict=True)
         reads = plan_reads(blocks, self._given.read_request_bytes_max)
         return checked_blocks(

@@ -8,11 +8,11 @@ from siltstone.object_store.port import MultipartUpload, UploadedPart
 
 
 class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts of the object at ``key``: into ``upload``, or, when there is none, the one part is the whole object and is
-    put. All lies in one bucket. ``blocks`` are index entries (``columns.ENTRY``) with the numbers of their sources:
-    those of the read parts, which count in them, and not in the whole object.
+    """The parts of the object at ``key`` that one task makes. They are uploaded to ``upload``; when it is None, there
+    is one part, which is put as the whole object. Sources and output are in one bucket.
 
-    ``number`` tells which object of the wave it is.
+    ``blocks`` are the index entries (``columns.ENTRY``) of the read parts only; the block numbers in ``read`` count in
+    them. ``number`` is the number of the object in its wave.
     """
 
     number: int
@@ -27,8 +27,8 @@ class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``failure`` says why the parts could not be made; the other fields then say nothing. ``bytes_read`` and
-    ``bytes_written`` passed through the task; ``bytes_copied`` were copied inside the store."""
+    """The result of a task. When ``failure`` is set, the parts could not be made, and the other fields have no meaning.
+    ``bytes_read`` and ``bytes_written`` passed through the task; ``bytes_copied`` were copied inside the store."""
 
     number: int
     failure: TaskFailure | None = None

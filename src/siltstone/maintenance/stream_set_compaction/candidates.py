@@ -1,8 +1,10 @@
-"""Which stream set objects a round looks at, judged from the image alone, before any index is read.
+"""Chooses the candidates of a round: the stream set objects whose indexes are worth reading, judged from the image
+alone.
 
-An object is worth it when it shares a live stream with another one (T04), holds nothing live, holds live data of a
-compacted topic, or is old enough to be force split (T07). Oldest data first: newest first, as AutoMQ has it, lets old
-objects wait for ever once there are more than one round takes.
+An object is a candidate when it shares a live stream with another one (T04), holds nothing live, holds live data of a
+compacted topic, or is old enough to be force split (T07). Candidates are ordered by the age of their data, the oldest
+first: with the newest first, as in AutoMQ, old objects would wait for ever once there are more candidates than a round
+takes.
 """
 
 from collections import Counter
@@ -18,7 +20,7 @@ from siltstone.model.objects import ObjectKind, ObjectState
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """``has_remaining``: more are worth it than one round takes."""
+    """The candidates of one round. ``has_remaining`` says that there are more than a round takes."""
 
     objects: tuple[ObjectMetadata, ...]
     has_remaining: bool
@@ -31,7 +33,7 @@ def choose_candidates(
     now_ms: int,
     classes: Classes | None = None,
 ) -> Candidates:
-    """Of an object named twice the last metadata counts."""
+    """The candidates among the objects. When an id appears twice, the later metadata count."""
     sets = {held.object_id: held for held in objects if _is_committed_set(held)}
     live = {object_id: _live_streams(held, streams) for object_id, held in sets.items()}
     compacted = {each for each, held in (classes or {}).items() if held is RetentionClass.COMPACTED}
@@ -59,7 +61,8 @@ def _is_committed_set(held: ObjectMetadata) -> bool:
 
 
 def _live_streams(held: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> set[int]:
-    """A stream the image does not know counts as live: the planner will say what is wrong with the object."""
+    """The streams of which the object holds something live. A stream that the image does not know counts as live, so
+    that the planner reports the object."""
     return {
         each.stream_id
         for each in held.ranges

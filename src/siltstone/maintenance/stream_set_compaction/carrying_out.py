@@ -1,8 +1,9 @@
-"""Carrying out a compaction plan: ids, upload, iterations on the runner, one commit.
+"""Carries out a compaction plan: ids are prepared, a multipart upload is started, the iterations run as tasks, and
+one commit replaces the sources.
 
-Until the commit nothing has changed for any reader: a driver may be killed at any point, and its objects are given up
-when their time limit has passed. Attempts of tasks may outlive the driver; they write what was planned, under ids
-that only this plan names.
+Until the commit nothing has changed for any reader. A driver may be killed at any point: the objects that it prepared
+are given up when their time limit has passed. Tasks may outlive the driver; they write what was planned, under ids
+that only this plan uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +52,8 @@ class RoundOutcome(msgspec.Struct, frozen=True):
 
 
 class TaskInputs(Sequence[bytes]):
-    """The task inputs of a plan, each made when it is asked for: together they would hold all index entries again."""
+    """The task inputs of a plan. Each is encoded when it is read, since all together would hold all index entries
+    again."""
 
     def __init__(self, count: int, make: Callable[[int], IterationInput]) -> None:
         self._count = count
@@ -125,8 +127,8 @@ class CompactionRound:
 
     def _run(self, first_object_id: int, upload: MultipartUpload | None) -> list[IterationResult]:
         inputs = TaskInputs(len(self._plan.bounds), lambda at: self._input(at, first_object_id, upload))
-        told = self._attempt.watch.steps("rewrite", self._plan.live_bytes)
-        answers = self._attempt.start_runner().run(run_iteration, inputs, told)
+        report_progress = self._attempt.watch.steps("rewrite", self._plan.live_bytes)
+        answers = self._attempt.start_runner().run(run_iteration, inputs, report_progress)
         results = [CODEC.decode_result(answer) for answer in answers]
         if failures := [result.failure for result in results if result.failure is not None]:
             raise SourcesUnusable(failures)

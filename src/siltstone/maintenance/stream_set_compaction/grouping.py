@@ -1,17 +1,17 @@
-"""Extents: the contiguous blocks of one stream, and what each becomes.
+"""Groups blocks into extents, the contiguous blocks of one stream, and decides what each extent becomes.
 
 ========= ============================================================================ ===============
 fate      when                                                                         becomes
 ========= ============================================================================ ===============
 AGED      it comes from stream set objects that are force split                        a stream object
-LARGE     its bytes are more (strictly) than the split size                            a stream object
-GAP       another extent of the same stream follows, so the SSO cannot hold both          a stream object
+LARGE     it has more bytes than the split size                                        a stream object
+GAP       another extent of the same stream follows, and the SSO cannot hold both      a stream object
 COMPACTED its topic is compacted (``placement``)                                       a stream object
 CLASS     it is of another retention class than most of the SSO (``placement``)        a stream object
 SMALL     otherwise                                                                    part of the SSO
 ========= ============================================================================ ===============
 
-So the new stream set object holds at most one extent, the last one, of each stream.
+So the new stream set object (SSO) holds at most one extent of each stream, the last one.
 """
 
 from enum import IntEnum
@@ -23,6 +23,8 @@ from siltstone.maintenance.blocks.columns import Integers, Table, Truths
 
 
 class Fate(IntEnum):
+    """What an extent becomes, and why: the table above."""
+
     SMALL = 0
     LARGE = 1
     GAP = 2
@@ -32,8 +34,7 @@ class Fate(IntEnum):
 
 
 class Extents:
-    """Extent ``i`` is rows [first[i], end[i]) of the table. The first ``aged_rows`` rows are those to be force split.
-    """
+    """Extent ``i`` is rows [first[i], end[i]) of the table. The first ``aged_rows`` rows are to be force split."""
 
     __slots__ = ("end", "fate", "first", "size_bytes")
 

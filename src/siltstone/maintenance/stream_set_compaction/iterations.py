@@ -1,12 +1,13 @@
-"""Cutting the work into iterations under the memory limit (T05, T01).
+"""Cuts the work into iterations under the memory limit (T05, T01).
 
-Blocks are taken in order as long as they fit; the first one that does not begins the next iteration, be it inside an
-extent: a piece cut off keeps its extent's fate. An extent of the force split is cut only when it is larger than the
-limit by itself (T07).
+Blocks are taken in order as long as they fit into the limit; the first one that does not begins the next iteration. A
+cut may lie inside an extent, and both pieces keep the extent's fate. An extent of the force split is cut only when it
+alone is larger than the limit (T07).
 
-What an iteration has for the stream set object is one part of its multipart upload, and all parts but the last have
-a smallest size. So a piece that is too small, while more for the stream set object follows, is *carried*: it is read
-and written with the next piece, and counts towards the memory of the iteration that does so.
+The blocks that an iteration writes to the stream set object are one part of its multipart upload, and every part but
+the last has a smallest size. A piece that is too small is *carried* while more of the stream set object follows: it
+is read and written with the next piece, in the iteration that writes that one, and counts towards that iteration's
+memory.
 """
 
 from bisect import bisect_left
@@ -20,8 +21,8 @@ from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
 
 
 class Bounds(msgspec.Struct, frozen=True, gc=False):
-    """One iteration: the stream objects of rows [first, end), and small rows number [part_first, part_end) of all
-    small rows, which are its part of the stream set object (none when both are equal)."""
+    """One iteration. It writes the stream objects of rows [first, end), and as its part of the stream set object the
+    small rows number [part_first, part_end), counted among all small rows; no part when both are equal."""
 
     first: int
     end: int
@@ -49,7 +50,7 @@ def cut(table: Table, extents: Extents, small_rows: Integers, settings: Compacti
 
 
 def _part_bytes_min(small_bytes: int, settings: CompactionSettings) -> int:
-    """Larger than asked for when there would be more parts than an upload may have."""
+    """The smallest size of a part: that of the settings, or more if the upload would otherwise have too many parts."""
     return max(settings.part_bytes_min, -(-small_bytes // max(1, settings.part_count_max - 1)))
 
 
@@ -62,8 +63,8 @@ def _refuse_small_memory(table: Table, small_rows: Integers, memory_bytes: int, 
     )
     if needed > memory_bytes:
         raise MemoryLimitTooSmall(
-            f"the memory limit of an iteration is {memory_bytes} bytes, the largest block and a part that is still"
-            f" too small to be sent take {needed}; raise the limit"
+            f"compaction.memory_bytes is {memory_bytes}, but the largest block and a part that is too small to be"
+            f" uploaded need {needed} bytes; raise it to at least that"
         )
 
 
@@ -83,7 +84,7 @@ class _Cutter:
         carried = self.small_bytes(part_first, self.small_before(first))
         next_small = self._next_small(first)
         if carried and next_small < end:
-            # The carried piece takes its room only when it is written, so only beside other small blocks.
+            # A carried piece is read only in an iteration that has other small blocks to write it with.
             end = max(next_small, self._fit(first, self._memory_bytes - carried))
         end = self._whole_aged_extents(first, end)
         assert end > first, f"no block fits behind row {first}"
@@ -104,7 +105,7 @@ class _Cutter:
         return int(self._small_rows[at]) if at < len(self._small_rows) else len(self._bytes_before)
 
     def _fit(self, first: int, room: int) -> int:
-        """The first row that does not fit any more."""
+        """The first row that does not fit into ``room`` bytes, counted from row ``first``."""
         reached = self._bytes_before[first] + room
         return int(np.searchsorted(self._bytes_before, reached, side="right")) - 1
 

@@ -2,8 +2,8 @@
 
     image → candidates → indexes → plan → job → ids, multipart upload → iterations on the runner → commit
 
-One run is one round: all objects are replaced by one commit, so they are one unit. An object that is known to be
-damaged does not hold the others up: it is set aside by its own name and left out of the next plan.
+One run is one round: all objects are replaced by one commit, so they are one unit. A damaged object does not keep the
+others from being compacted: it is set aside under its own name, and left out of the next plan.
 """
 
 from collections import Counter
@@ -52,6 +52,8 @@ NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whol
 
 
 class StreamSetObjectCompaction:
+    """The kind of maintenance."""
+
     def __init__(self, settings: CompactionSettings) -> None:
         self._settings = settings
 
@@ -153,7 +155,7 @@ def _why_empty(image: MetadataImage, plan: CompactionPlan) -> str:
         return "there are no objects"
     if not sets:
         return f"there is no stream set object, only {counted(own, 'stream object')}"
-    if plan.left_out:  # what they hold is not known
+    if plan.left_out:  # which streams those objects hold is not known
         return f"without those left out, no two of {counted(sets, 'stream set object')} hold the same stream"
     return f"of {counted(sets, 'stream set object')} no two hold the same stream"
 
@@ -162,7 +164,7 @@ def _unit(plan: CompactionPlan) -> PlannedUnit:
     objects = len(plan.compacted_sources)
     return PlannedUnit(
         name=UNIT,
-        reason=f"{counted(objects, 'stream set object')}: their blocks of the same stream are put together",
+        reason=f"{counted(objects, 'stream set object')} will be split and merged by stream",
         bytes_read=plan.live_bytes,
         bytes_written=plan.live_bytes,
         objects_before=objects,

@@ -1,11 +1,12 @@
-"""Placement by policy: which extents leave the stream set object because of what they are, not because of their size.
+"""Placement by policy: decides which extents leave the stream set object because of their topic, not their size.
 
-Streams of compacted topics always do: only stream objects are key-compacted. Of the other extents, the retention
-class with most bytes stays; larger extents of other classes leave, so that nobody short-lived is pinned by somebody
-long-lived. Small ones stay whatever they are: an object of their own costs more than the space they may hold.
+Extents of compacted topics always leave, because only stream objects are compacted by key. Of the other extents,
+those of the retention class with most bytes stay. Extents of other classes leave when they are large enough, so that
+short-lived data is not kept in the bucket by long-lived data in the same object; smaller ones stay, because an object
+of their own would cost more than the space they hold.
 
-One commit adds so many stream objects at most. Beyond that the largest leave, compacted ones first; the next round
-goes on.
+A commit may add only so many stream objects. Within that limit the largest extents leave, those of compacted topics
+first; the next round takes the others.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from siltstone.maintenance.stream_set_compaction.retention_class import Classes,
 
 
 def place(table: Table, extents: Extents, classes: Classes, settings: CompactionSettings) -> None:
-    """Changes the fate of some small extents."""
+    """Changes the fate of small extents that leave the stream set object to COMPACTED or CLASS."""
     if not classes or not len(extents):
         return
     small = np.flatnonzero(~extents.is_split)
@@ -37,7 +38,7 @@ def classes_of(stream_ids: Integers, classes: Classes) -> Integers:
 
 
 def _misfits(extents: Extents, small: Integers, held: Integers, small_object_bytes: int) -> Integers:
-    """Those of another class than most of the bytes."""
+    """The small extents of another class than the one with most bytes that have more than ``small_object_bytes``."""
     sizes = extents.size_bytes[small]
     by_class = np.bincount(held, weights=sizes, minlength=len(RetentionClass))
     misfits: Integers = small[(held != by_class.argmax()) & (sizes > small_object_bytes)]
@@ -51,6 +52,6 @@ def _largest(extents: Extents, numbers: Integers, count: int) -> Integers:
 
 
 def _room(extents: Extents, settings: CompactionSettings) -> int:
-    """How many more stream objects the commit takes, cuts at the memory limit counted generously."""
+    """How many more stream objects the commit may add, after an upper bound of the cuts at the memory limit."""
     cuts = int(2 * extents.size_bytes.sum() // settings.memory_bytes)
     return settings.stream_objects_max - int(extents.is_split.sum()) - cuts

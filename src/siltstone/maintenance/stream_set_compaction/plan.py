@@ -1,14 +1,11 @@
-"""What a plan writes, as columns: its stream objects, and the parts of its stream set object.
+"""The plan of a round: which objects are replaced, by which new objects, in which iterations.
 
-The plan of one compaction round: which objects are replaced, by what, in which iterations.
+A plan is a value that follows from indexes, image and settings. The bytes of every new object follow from the plan,
+down to its index and footer, so a task that runs twice writes the same bytes to the same places. A plan of 15 TiB is
+columns of some hundred megabytes; its iterations are made one at a time.
 
-A value: everything in it follows from indexes, image and settings. The bytes of every new object follow from the
-plan, down to its index and footer, so a task may run twice, or beside another attempt of itself, and write the
-same bytes to the same places. Iterations are made one at a time: a plan of 15 TiB is columns of some hundred
-megabytes.
-
-New objects are numbered: the stream set object first when there is one, then the stream objects in the order they are
-written. Their ids are the first prepared id plus their number.
+New objects are numbered: the stream set object first, when there is one, then the stream objects in the order of
+writing. An object's id is the first prepared id plus its number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +29,7 @@ from siltstone.model.objects import ObjectRange
 
 
 class StreamObjectPieces:
-    """Stream object ``i`` is rows [first[i], end[i]): a split extent, or what one iteration does of it."""
+    """Stream object ``i`` is rows [first[i], end[i]): a split extent, or the piece of one that an iteration writes."""
 
     __slots__ = ("end", "extent", "first")
 
@@ -53,12 +50,13 @@ class StreamObjectPieces:
         return len(self.first)
 
     def between(self, first_row: int, end_row: int) -> range:
-        """The numbers of those that lie in [first_row, end_row)."""
+        """The numbers of the stream objects that begin in rows [first_row, end_row)."""
         return range(int(np.searchsorted(self.first, first_row)), int(np.searchsorted(self.first, end_row)))
 
 
 class StreamObjectSizes:
-    """What the commit says of each: bytes of its blocks, of the whole object, and its largest timestamp."""
+    """What the commit says about each stream object: the bytes of its blocks, the bytes of the object, and its largest
+    timestamp."""
 
     __slots__ = ("entry_count", "largest_timestamp_ms", "object_bytes", "size_bytes")
 
@@ -84,8 +82,8 @@ def _largest(table: Table, pieces: StreamObjectPieces) -> Integers:
 
 
 class CompactionPlan:
-    """``sources`` are all objects looked at, by number; ``compacted`` those that are replaced. ``table`` holds their
-    live blocks by (stream, offset), those of the force split first."""
+    """``sources`` are all usable candidates, by number; ``compacted`` has the numbers of those that are replaced.
+    ``table`` holds the live blocks of these by stream and offset, those of the force split first."""
 
     def __init__(
         self,
@@ -112,7 +110,7 @@ class CompactionPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is replaced: there is nothing to do and nothing to commit."""
+        """Whether no object is replaced, so that there is nothing to do."""
         return not self.compacted_sources
 
     @property
@@ -125,12 +123,12 @@ class CompactionPlan:
 
     @property
     def object_count(self) -> int:
-        """How many ids are to be prepared."""
+        """The number of new objects."""
         return self.has_stream_set_object + len(self.pieces)
 
     @property
     def live_bytes(self) -> int:
-        """What is read, and written but for indexes and footers."""
+        """The bytes that are read. The same bytes are written, and indexes and footers in addition."""
         return int(self.table["size_bytes"].sum())
 
     @cached_property
@@ -166,7 +164,7 @@ class CompactionPlan:
         )
 
     def new_objects(self, first_object_id: int) -> tuple[NewObject | None, tuple[NewObject, ...]]:
-        """What the commit says: the stream set object, the stream objects."""
+        """The new objects as the commit lists them: the stream set object, if there is one, and the stream objects."""
         sets = self._new_stream_set_object(first_object_id) if self.has_stream_set_object else None
         first = first_object_id + self.has_stream_set_object
         return sets, tuple(
@@ -227,7 +225,7 @@ class CompactionPlan:
         return NewObject(object_id, int(sizes.object_bytes[number]), (held,))
 
     def _new_stream_set_object(self, object_id: int) -> NewObject:
-        """One range for each small extent: no stream has two of them."""
+        """The stream set object, with one range for each small extent: no stream has two of them."""
         extents = np.flatnonzero(~self.extents.is_split)
         ranges = tuple(self._range_of_extent(int(extent), object_id) for extent in extents)
         return NewObject(object_id, int(self._small_bytes_before[-1]) + len(self._trailer), ranges)
@@ -245,7 +243,7 @@ class CompactionPlan:
 
 
 def small_rows(extents: Extents) -> Integers:
-    """The rows that go to the stream set object, in order."""
+    """The rows that are written to the stream set object, in order."""
     return (
         np.flatnonzero(~extents.is_split[extents.of_rows()]) if len(extents) else np.empty(0, dtype=np.int64)
     )

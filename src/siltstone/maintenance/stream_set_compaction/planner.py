@@ -1,19 +1,18 @@
-"""Which sources share a stream with another one (T04). Worked out again each time a limit takes a source away.
+"""Plans a round: takes sources with their indexes, and decides which are replaced, and by which objects. Pure: the
+same sources, image and time give the same plan.
 
-Which old stream set objects are split into stream objects whatever their neighbours (T07).
+The steps and their order are in the package's docstring. Three rules are decided here:
 
-Those of one round are split together, so extents that continue from one into the next become one stream object. An
-object of more streams than the round may add stays an ordinary candidate, or it would be in the way for ever.
+*Sharing* (T04): a source is rewritten when it shares a stream with another source. This is computed again each time a
+limit takes a source out.
 
-Limits take sources out of a round (T03): too many stream objects, too many streams in the stream set object.
+*Force split* (T07): sources whose data is old enough are split into stream objects whatever their neighbours are. All
+of a round are split together, so an extent that continues from one into the next becomes one stream object. A source
+with more streams than the round may add objects is treated as an ordinary one; otherwise it would stay for ever.
 
-One limit passed: the sources of the one extent that is cheapest to give up go, and everything is worked out again. Far
-beyond a limit several extents are given up at once, or a thousand sources would take a thousand rounds of planning.
-
-Sources in, plan out. Pure: the same sources, image and time give the same plan.
-
-The steps and their order are those of the package's docstring; ``_within_limits`` goes back to grouping each time a
-limit takes sources out.
+*Limits* (T03): a round may make only so many stream objects, and its stream set object may hold only so many streams.
+When a limit is passed, the sources of the extent that is cheapest to give up are taken out, and the steps are repeated.
+Far beyond a limit several extents are given up at once; otherwise a thousand sources could need a thousand repetitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,103 +39,6 @@ from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, Str
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.metadata.entities import StreamMetadata
 
-
-class Sharing:
-    """Every pair (stream, source) of a table once, so that the question costs pairs, not blocks."""
-
-    def __init__(self, table: Table, source_count: int) -> None:
-        self._source_count = source_count
-        _, stream = np.unique(table["stream_id"], return_inverse=True)
-        pairs = np.unique(stream.astype(np.int64) * source_count + table["source"])
-        self._stream: Integers = pairs // max(1, source_count)
-        self._source: Integers = pairs % max(1, source_count)
-
-    def sharing(self, active: Truths) -> Truths:
-        """Of the active sources those that share a stream with another active one."""
-        counted = active[self._source]
-        holders = np.bincount(self._stream[counted], minlength=1)
-        shared = counted & (holders[self._stream.clip(max=len(holders) - 1)] > 1)
-        found = np.zeros(self._source_count, dtype=np.bool_)
-        found[self._source[shared]] = True
-        return found
-
-    def streams_of_sources(self) -> Integers:
-        """How many streams each source holds."""
-        return np.bincount(self._source, minlength=self._source_count)
-
-
-def choose_aged(
-    sources: Sequence[Source], tables: Sequence[Table], settings: CompactionSettings, now_ms: int
-) -> set[int]:
-    """The numbers of the sources to split, oldest first within the limit of stream objects."""
-    aged: set[int] = set()
-    room = settings.stream_objects_max
-    for number, source in enumerate(sources):
-        if is_old(source.metadata, settings, now_ms) and (cost := _cost(tables[number], settings)) <= room:
-            aged.add(number)
-            room -= cost
-    return aged
-
-
-def _cost(table: Table, settings: CompactionSettings) -> int:
-    """At most so many stream objects: one for each extent, and one for each cut at the memory limit."""
-    if not len(table):
-        return 0
-    extents = Extents(np.sort(table, order=["stream_id", "start_offset"]), 0, settings.split_size_bytes)
-    return len(extents) + int(2 * extents.size_bytes.sum() // settings.memory_bytes)
-
-
-def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_count: int) -> set[int]:
-    """Sources of the split extents with the fewest blocks; of those, the ones from the fewest sources; of those, the
-    first. The aged extents alone are within the limit: ``force_split`` saw to it."""
-    split = np.flatnonzero(extents.is_split & (extents.fate != Fate.AGED))
-    assert len(split), "aged extents alone pass the limit of stream objects"
-    extent, _ = _pairs(table, extents)
-    spread = np.bincount(extent, minlength=len(extents))[split]
-    order = split[np.lexsort((spread, extents.block_count[split]))]
-    share = excess / max(1, len(split))
-    return _give_up(table, extents, order, quota=int(source_count * share / 2))
-
-
-def beyond_streams(
-    table: Table, extents: Extents, excess: int, source_count: int, streams_of_sources: Integers
-) -> set[int]:
-    """Sources of the small extent whose sources hold the fewest streams; of those, the first."""
-    small = np.flatnonzero(~extents.is_split)
-    extent, source = _pairs(table, extents)
-    weight = np.bincount(extent, weights=streams_of_sources[source], minlength=len(extents))[small]
-    order = small[np.argsort(weight, kind="stable")]
-    share = excess / max(1, len(small))
-    return _give_up(table, extents, order, quota=int(source_count * share / 2))
-
-
-def youngest(active: Truths, share: float) -> set[int]:
-    """The share of the active sources with the youngest data, at least one: sources are numbered oldest first."""
-    numbers = np.flatnonzero(active)
-    assert len(numbers), "aged extents alone pass the limit of stream objects"
-    return set(numbers[-max(1, int(len(numbers) * share)) :].tolist())
-
-
-def _give_up(table: Table, extents: Extents, order: Integers, quota: int) -> set[int]:
-    """The sources of the first extent, and of those after it as long as they are at most ``quota`` in all."""
-    given_up: set[int] = set()
-    for extent in order.tolist():
-        more = given_up | set(table["source"][extents.first[extent] : extents.end[extent]].tolist())
-        if given_up and len(more) > quota:
-            break
-        given_up = more
-        if len(given_up) >= quota:
-            break
-    return given_up
-
-
-def _pairs(table: Table, extents: Extents) -> tuple[Integers, Integers]:
-    """Every (extent, source) once. Within an extent a source may come, go and come back."""
-    width = int(table["source"].max(initial=0)) + 1
-    pairs = np.unique(extents.of_rows() * width + table["source"].astype(np.int64))
-    return pairs // width, pairs % width
-
-
 NO_PARTNER = "it shares no stream with another stream set object"
 BEYOND_STREAM_OBJECTS = "with it the round would make more stream objects than one commit may add"
 BEYOND_STREAMS = "with it the new stream set object would hold more streams than one may"
@@ -153,13 +55,14 @@ def plan_compaction(
     has_remaining: bool = False,
     is_every_source_wanted: bool = False,
 ) -> CompactionPlan:
-    """With ``is_every_source_wanted`` the sources were chosen for themselves, and need no stream in common. Raises
+    """Plans a round. ``left_out`` and ``has_remaining`` come from the choice of candidates, and are passed on in the
+    plan. With ``is_every_source_wanted`` each source is rewritten even when it shares no stream with another. Raises
     OverlappingSources, MemoryLimitTooSmall."""
     usable, tables, unusable = _usable(sources, streams)
     aged = choose_aged(usable, tables, settings, now_ms)
     object_ids = [source.metadata.object_id for source in usable]
     numbers = range(len(usable))
-    # Sorted together once: sources that overlap are found whichever way they go.
+    # All blocks are sorted together once, so overlapping sources are found whatever becomes of them.
     is_aged = _truths(len(usable), aged)
     is_bare = np.array([not len(each) for each in tables], dtype=np.bool_)
     table = sorted_table(tables, numbers, object_ids)
@@ -178,6 +81,31 @@ def plan_compaction(
         settings=settings,
         has_remaining=has_remaining or bool(chosen.excluded),
     )
+
+
+class Sharing:
+    """Which sources of a table share streams. Holds every pair (stream, source) once, so that a question costs time by
+    pairs, not by blocks."""
+
+    def __init__(self, table: Table, source_count: int) -> None:
+        self._source_count = source_count
+        _, stream = np.unique(table["stream_id"], return_inverse=True)
+        pairs = np.unique(stream.astype(np.int64) * source_count + table["source"])
+        self._stream: Integers = pairs // max(1, source_count)
+        self._source: Integers = pairs % max(1, source_count)
+
+    def sharing(self, active: Truths) -> Truths:
+        """Which of the active sources share a stream with another active source."""
+        counted = active[self._source]
+        holders = np.bincount(self._stream[counted], minlength=1)
+        shared = counted & (holders[self._stream.clip(max=len(holders) - 1)] > 1)
+        found = np.zeros(self._source_count, dtype=np.bool_)
+        found[self._source[shared]] = True
+        return found
+
+    def streams_of_sources(self) -> Integers:
+        """How many streams each source holds."""
+        return np.bincount(self._source, minlength=self._source_count)
 
 
 class _Chosen(msgspec.Struct, frozen=True):
@@ -205,7 +133,7 @@ def _usable(
 
 
 def _with_compacted(table: Table, classes: Classes, source_count: int) -> Truths:
-    """The sources that hold something of a compacted topic: it is split off whatever their neighbours."""
+    """Which sources hold something of a compacted topic: its streams are split off whatever their neighbours are."""
     stream_ids, number = np.unique(table["stream_id"], return_inverse=True)
     is_compacted = (classes_of(stream_ids, classes) == RetentionClass.COMPACTED)[number]
     return _truths(source_count, set(table["source"][is_compacted].tolist()))
@@ -214,8 +142,8 @@ def _with_compacted(table: Table, classes: Classes, source_count: int) -> Truths
 def _within_limits(
     table: Table, is_aged: Truths, alone: Truths, classes: Classes, settings: CompactionSettings
 ) -> _Chosen:
-    """Groups and cuts; as long as a limit is passed, without the sources it costs (T03). ``alone``: those that are
-    worth it without a partner."""
+    """Groups the blocks and cuts them into iterations; as long as a limit is passed, again without the sources that are
+    taken out for it (T03). Sources that are true in ``alone`` need not share a stream."""
     aged_table = _rows_of(table, is_aged)
     ordinary_table = _rows_of(table, ~is_aged)
     sharing = Sharing(ordinary_table, len(is_aged))
@@ -236,7 +164,7 @@ def _within_limits(
 def _beyond_limits(
     rows: Table, extents: Extents, ordinary: Truths, sharing: Sharing, settings: CompactionSettings
 ) -> tuple[set[int], str, list[Bounds]]:
-    """The sources to leave out and why; none, and the iterations, when no limit is passed."""
+    """The sources to take out, and why. When no limit is passed there are none, and the iterations are returned."""
     split_count = int(extents.is_split.sum())
     excess = split_count - settings.stream_objects_max
     if excess > 0:
@@ -250,18 +178,20 @@ def _beyond_limits(
     pieces = len(StreamObjectPieces(rows, extents, bounds))
     excess = pieces - settings.stream_objects_max
     if excess > 0:
-        # Not too many extents, too many bytes: cutting at the memory limit makes more stream objects than extents.
+        # There are not too many extents but too many bytes: cuts at the memory limit add stream objects.
         return youngest(ordinary, excess / pieces), BEYOND_STREAM_OBJECTS, []
     return set(), "", bounds
 
 
 def _or_youngest(victims: set[int], ordinary: Truths) -> set[int]:
-    """An extent that comes from every source would take the whole round with it: the younger half goes instead."""
+    """The sources to take out. Those of an extent with blocks from every source would be all sources; then the younger
+    half is taken out instead."""
     return youngest(ordinary, 0.5) if len(victims) == ordinary.sum() > 2 else victims
 
 
 def _rows_of(table: Table, wanted: Truths) -> Table:
-    """The rows of the wanted sources. Without a copy when that is all of them: a table has a hundred megabytes."""
+    """The rows of the wanted sources. When these are all rows the table is not copied: it may have a hundred
+    megabytes."""
     chosen = wanted[table["source"]]
     return table if chosen.all() else table[chosen]
 
@@ -284,3 +214,80 @@ def _truths(count: int, numbers: set[int]) -> Truths:
     truths = np.zeros(count, dtype=np.bool_)
     truths[list(numbers)] = True
     return truths
+
+
+def choose_aged(
+    sources: Sequence[Source], tables: Sequence[Table], settings: CompactionSettings, now_ms: int
+) -> set[int]:
+    """The numbers of the sources to force split: the oldest first, within the limit of stream objects."""
+    aged: set[int] = set()
+    room = settings.stream_objects_max
+    for number, source in enumerate(sources):
+        if is_old(source.metadata, settings, now_ms) and (cost := _cost(tables[number], settings)) <= room:
+            aged.add(number)
+            room -= cost
+    return aged
+
+
+def _cost(table: Table, settings: CompactionSettings) -> int:
+    """An upper bound of the stream objects that a source becomes: one for each extent, and one for each cut at the
+    memory limit."""
+    if not len(table):
+        return 0
+    extents = Extents(np.sort(table, order=["stream_id", "start_offset"]), 0, settings.split_size_bytes)
+    return len(extents) + int(2 * extents.size_bytes.sum() // settings.memory_bytes)
+
+
+def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_count: int) -> set[int]:
+    """The sources to take out when there are too many stream objects: those of the split extents with the fewest
+    blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has kept the aged
+    extents alone within the limit."""
+    split = np.flatnonzero(extents.is_split & (extents.fate != Fate.AGED))
+    assert len(split), "aged extents alone pass the limit of stream objects"
+    extent, _ = _pairs(table, extents)
+    spread = np.bincount(extent, minlength=len(extents))[split]
+    order = split[np.lexsort((spread, extents.block_count[split]))]
+    share = excess / max(1, len(split))
+    return _give_up(table, extents, order, quota=int(source_count * share / 2))
+
+
+def beyond_streams(
+    table: Table, extents: Extents, excess: int, source_count: int, streams_of_sources: Integers
+) -> set[int]:
+    """The sources to take out when the stream set object has too many streams: those of the small extent whose sources
+    hold the fewest streams; among equals, the first."""
+    small = np.flatnonzero(~extents.is_split)
+    extent, source = _pairs(table, extents)
+    weight = np.bincount(extent, weights=streams_of_sources[source], minlength=len(extents))[small]
+    order = small[np.argsort(weight, kind="stable")]
+    share = excess / max(1, len(small))
+    return _give_up(table, extents, order, quota=int(source_count * share / 2))
+
+
+def youngest(active: Truths, share: float) -> set[int]:
+    """The given share of the active sources, at least one, with the youngest data. Sources are numbered by age, the
+    oldest first."""
+    numbers = np.flatnonzero(active)
+    assert len(numbers), "aged extents alone pass the limit of stream objects"
+    return set(numbers[-max(1, int(len(numbers) * share)) :].tolist())
+
+
+def _give_up(table: Table, extents: Extents, order: Integers, quota: int) -> set[int]:
+    """The sources of the first extent in ``order``, and of further extents as long as there are at most ``quota``
+    sources in all."""
+    given_up: set[int] = set()
+    for extent in order.tolist():
+        more = given_up | set(table["source"][extents.first[extent] : extents.end[extent]].tolist())
+        if given_up and len(more) > quota:
+            break
+        given_up = more
+        if len(given_up) >= quota:
+            break
+    return given_up
+
+
+def _pairs(table: Table, extents: Extents) -> tuple[Integers, Integers]:
+    """Every pair (extent, source) once. The rows of one source need not be contiguous within an extent."""
+    width = int(table["source"].max(initial=0)) + 1
+    pairs = np.unique(extents.of_rows() * width + table["source"].astype(np.int64))
+    return pairs // width, pairs % width

@@ -1,10 +1,8 @@
-"""Retention classes: streams that live about equally long.
+"""Retention classes: a class is all streams whose data is kept for about equally long.
 
-What shares an object dies with the object's last live block, so a stream that is kept for minutes holds its space as
-long as a neighbour that is kept for years, and key compaction next to a neighbour that stays frees nothing at all
-(Redpanda #29233; GC19, GC20). A class is a function of the topic's configuration alone.
-
-The retention class of every stream, from the image.
+An object's space is freed only when its last block is dead. A stream that is kept for minutes would use space for as
+long as a neighbour in the same object that is kept for years, and key compaction beside such a neighbour would free
+nothing (Redpanda #29233; GC19, GC20). The class of a stream follows from its topic's configuration alone.
 """
 
 from collections.abc import Mapping
@@ -17,8 +15,9 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class RetentionClass(IntEnum):
-    """NONE: of no topic, or written for the store itself. The others say how long batches stay at least: MINUTES, less
-    than an hour; HOURS, than a day; DAYS, than ten; WEEKS, than a hundred; MONTHS, than a thousand."""
+    """NONE: the stream belongs to no topic, or holds snapshots. COMPACTED: the topic is compacted by key. FOR_EVER
+    and BY_SIZE: no limit, or only one of size. The others are limits of time: MINUTES, less than an hour; HOURS, less
+    than a day; DAYS, less than ten days; WEEKS, less than a hundred; MONTHS, less than a thousand; YEARS, more."""
 
     NONE = 0
     COMPACTED = 1
@@ -37,7 +36,7 @@ class RetentionClass(IntEnum):
 
 
 Classes = Mapping[int, RetentionClass]
-"""By stream id; what is not in it is of no class."""
+"""The class of each stream, by stream id; a stream that is missing has the class NONE."""
 
 _SHORTER_THAN_MS = (
     (HOUR_MS, RetentionClass.MINUTES),
@@ -49,7 +48,7 @@ _SHORTER_THAN_MS = (
 
 
 def retention_class(config: TopicConfig) -> RetentionClass:
-    """Of the streams that hold the topic's batches."""
+    """The class of the streams that hold the topic's record batches."""
     if config.is_compacted:
         return RetentionClass.COMPACTED
     if not config.is_deleted_by_age:
@@ -63,7 +62,8 @@ def retention_class(config: TopicConfig) -> RetentionClass:
 
 
 def stream_classes(image: ImageView) -> Classes:
-    """Snapshots of a partition are of no class: each new one drops those before it."""
+    """The class of every stream of a topic. Streams of snapshots have the class NONE, since each new snapshot
+    replaces the ones before it."""
     return {
         stream_id: retention_class(each.config) if each.role is Role.BATCHES else RetentionClass.NONE
         for stream_id, each in topic_streams(image).items()

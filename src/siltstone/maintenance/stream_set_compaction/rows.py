@@ -1,4 +1,4 @@
-"""The outputs of a compaction plan for people: each new object, with the reason why it is what it is."""
+"""Describes the outputs of a compaction plan to people: each new object, with the reason for making it."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from siltstone.model.objects import ObjectKind
 
 
 def planned_outputs(plan: CompactionPlan) -> Iterator[PlannedOutput]:
-    """In the order of their numbers, so of their object ids."""
+    """The outputs in the order of their numbers, which is that of their object ids."""
     if plan.has_stream_set_object:
         yield _stream_set_row(plan)
     ends = np.array([bounds.end for bounds in plan.bounds], dtype=np.int64)
@@ -37,7 +37,7 @@ def _stream_set_row(plan: CompactionPlan) -> PlannedOutput:
         sources=_source_ids(plan, rows["source"]),
         first_task=parts[0],
         last_task=parts[-1],
-        reason=f"what is left of {streams} streams, none larger than {plan.settings.split_size_bytes:,} bytes",
+        reason=f"small extents of {streams} streams, none larger than {plan.settings.split_size_bytes:,} bytes",
     )
 
 
@@ -67,8 +67,8 @@ def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
         Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
         Fate.LARGE: f"{plan.extents.size_bytes[extent]:,} bytes of one stream, more than {split}",
         Fate.COMPACTED: "its topic is compacted",
-        Fate.CLASS: "most of the stream set object is kept longer, or less long",
-        Fate.GAP: f"what follows, from offset {plan.table['end_offset'][whole[1] - 1]:,}, lies in other objects",
+        Fate.CLASS: "most of the stream set object has another retention time",
+        Fate.GAP: f"the stream continues at offset {plan.table['end_offset'][whole[1] - 1]:,} in other objects",
     }[Fate(int(plan.extents.fate[extent]))]
     return text if (first, end) == whole else f"{text}; cut at the memory limit"
 

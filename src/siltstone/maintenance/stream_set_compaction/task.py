@@ -1,10 +1,10 @@
 """The task of a stream set object compaction: ``run_iteration``.
 
-Where it writes and what it writes follows from its input, so the task may run twice, or beside another attempt of
-itself: both write the same bytes to the same keys and part numbers. Every block is checked against its index entry
-before it is written on, because rewriting a damaged block would give the damage a valid checksum.
+What the task writes, and where, follows from its input, so it may run twice, or at the same time as another call with
+the same input: both write the same bytes to the same keys and part numbers. Every block is verified against its index
+entry before it is written, because rewriting a damaged block would give the damage a valid checksum.
 
-Memory: the blocks of the iteration, once, and what the store's client needs for the requests side by side.
+Memory: the blocks of the iteration, once, and the buffers of the store's client for concurrent requests.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 READS_SIDE_BY_SIDE = 4
 WRITES_SIDE_BY_SIDE = 4
-"""Enough to hide the waiting of one task; its neighbours on the machine do the same."""
+"""Enough to hide the latency of the store in one task, beside other tasks on the same machine."""
 
 
 def run_iteration(data: bytes) -> bytes:
@@ -59,7 +59,7 @@ def _run(given: IterationInput) -> IterationResult:
     try:
         return work.run(readers, writers)
     finally:
-        # After a failure what has not begun is dropped; what has begun ends before the task does.
+        # After a failure, requests that have not begun are dropped, and the task waits for those that have.
         for pool in (readers, writers):
             pool.shutdown(wait=True, cancel_futures=True)
 

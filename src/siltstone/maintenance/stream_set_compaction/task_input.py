@@ -1,7 +1,7 @@
 """The task input and the result of one iteration of a compaction plan, as plain values.
 
-A plan is made before any object id is prepared, so an ``Iteration`` holds numbers of outputs. ``IterationInput`` adds
-what was prepared for it: the first id, the upload, and where the buckets are.
+A plan is made before any object id is prepared, so an ``Iteration`` refers to outputs by number. ``IterationInput``
+adds what was prepared since: the first id, the upload, and the URLs of the buckets.
 """
 
 import msgspec
@@ -26,7 +26,8 @@ class StreamObjectPiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartPiece(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the stream set object: these blocks, then ``trailer`` (index and footer, in the last part only)."""
+    """A part of the stream set object: blocks [first_block, end_block) of the iteration, then ``trailer`` (index and
+    footer, in the last part only). ``position`` is that of the part in the object."""
 
     part_number: int
     position: int
@@ -36,8 +37,8 @@ class PartPiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Iteration(msgspec.Struct, frozen=True):
-    """``blocks`` are index entries (``columns.ENTRY``) whose ``source`` counts in ``sources``; those of one output
-    stand together, in the order they are written."""
+    """One iteration of a plan. ``blocks`` are index entries (``columns.ENTRY``) whose ``source`` is an index into
+    ``sources``; the blocks of one output are contiguous, in the order of writing."""
 
     number: int
     sources: tuple[SourceReference, ...]
@@ -53,10 +54,8 @@ class Iteration(msgspec.Struct, frozen=True):
 
 
 class IterationInput(msgspec.Struct, frozen=True):
-    """An iteration of the plan, and what was prepared for it.
-
-    ``first_object_id`` plus an output's number is its id; ``upload`` is that of the stream set object, if there is one.
-    """
+    """The task input: an iteration, and what was prepared for it. The id of an output is ``first_object_id`` plus its
+    number. ``upload`` is the multipart upload of the stream set object, None when the plan makes none."""
 
     iteration: Iteration
     bucket_urls: dict[int, str]
@@ -71,8 +70,8 @@ class WrittenObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class IterationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``failure`` names a source object that could not be read; the other fields then say nothing.
-    ``peak_memory_bytes`` is that of the whole process since it began."""
+    """The result of a task. When ``failure`` is set, it names a source object that could not be read, and the other
+    fields have no meaning. ``peak_memory_bytes`` is the peak of the whole process since it began."""
 
     number: int
     failure: TaskFailure | None = None

@@ -1,7 +1,7 @@
-"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over, and gives up objects
-that were prepared and not committed in time.
+"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over, gives up objects that
+were prepared and not committed in time, and aborts orphaned multipart uploads.
 
-It takes no job: two sweeps at once do no harm, and none has to wait for the lease of a driver that died.
+It takes no job: two sweeps at once do no harm, and a sweep need not wait for the lease of a driver that died.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,14 +36,16 @@ class Sweep:
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         if scope.topics is not None:
-            return Plan(kind=SWEEP, unplanned=(Unplanned(UNIT, "not done by topic"),))
+            return Plan(
+                kind=SWEEP, unplanned=(Unplanned(UNIT, "the sweep covers all topics: leave out --topic"),)
+            )
         uploads, unplanned = _forsaken_uploads(context)
         image, now_ms = context.metadata.refresh(), context.clock.now_ms()
         due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed))
         expired = expired_objects(image, now_ms, len(image.prepared))
         if (waiting := len(image.destroyed) - len(due)) > 0:
             unplanned.append(
-                Unplanned(UNIT, f"{counted(waiting, 'destroyed object')} within the grace period")
+                Unplanned(UNIT, f"{counted(waiting, 'destroyed object')} still in the grace period")
             )
         units = [_unit(due, len(expired), uploads)] if due or expired or uploads else []
         return Plan(kind=SWEEP, units=units, unplanned=unplanned)
@@ -54,7 +56,8 @@ class Sweep:
 
 
 def _forsaken_uploads(context: MaintenanceContext) -> tuple[int, list[Unplanned]]:
-    """The lists are read before the image, as the sweep does."""
+    """How many uploads the sweep would abort; and the buckets that could not be listed. As in the sweep, the lists are
+    read before the image."""
     uploads = []
     unplanned = []
     for bucket_id in context.buckets.urls:
@@ -67,8 +70,8 @@ def _forsaken_uploads(context: MaintenanceContext) -> tuple[int, list[Unplanned]
 
 
 def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedUnit:
-    """Never set aside for longer than between two sweeps: what frees space must not wait for the one bucket or object
-    that is in trouble."""
+    """The one unit of the plan. It is never set aside for longer than the time between two sweeps, because the
+    deletion of other objects must not wait for one bucket or object that fails."""
     size_bytes = sum(metadata.size_bytes for metadata in due)
     parts = (
         (
@@ -76,7 +79,7 @@ def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedU
             f"delete {counted(len(due), 'object')}, {size_words(size_bytes)}: the grace period is over",
         ),
         (expired, f"give up {counted(expired, 'prepared object')}: the time limit has passed"),
-        (uploads, f"abort {counted(uploads, 'upload')} that nobody will complete"),
+        (uploads, f"abort {counted(uploads, 'orphaned upload')}"),
     )
     return PlannedUnit(
         name=UNIT,
@@ -92,7 +95,7 @@ def _report(done: SweepReport) -> UnitReport:
         f"{counted(done.objects_deleted, 'object')} deleted, {size_words(done.bytes_deleted)}",
         f"{done.objects_expired} given up" if done.objects_expired else "",
         f"{counted(done.uploads_aborted, 'upload')} aborted" if done.uploads_aborted else "",
-        *(f"passed over: {reason}" for reason in done.passed_over),
+        *(f"skipped: {reason}" for reason in done.passed_over),
     )
     return UnitReport(
         name=UNIT,

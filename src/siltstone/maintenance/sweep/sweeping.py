@@ -1,9 +1,10 @@
-"""The sweep: prepared objects past their time limit are given up, destroyed ones past their grace period deleted.
+"""The work of a sweep: it gives up prepared objects after their time limit, deletes destroyed ones after their grace
+period, and aborts multipart uploads of objects that are not prepared any more.
 
-An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, a
-state that nothing leaves. A bucket that cannot be reached is passed over with its reason, and so is an object that the
-bucket does not let go; the next sweep tries again. Deleting is idempotent, so a sweep killed anywhere, or two at once,
-do no harm.
+An object is deleted only if no committed metadata name it (rule 6): its id is DESTROYED in an image just read, and an
+id never leaves that state. A bucket that fails is skipped, with the reason, and so is an object that the bucket
+refuses to delete; the next sweep tries again. Deleting is idempotent, so a sweep that is killed, or two at once, do
+no harm.
 """
 
 import logging
@@ -25,14 +26,16 @@ from siltstone.object_store.port import MultipartUpload, StoreDenied
 log = logging.getLogger(__name__)
 
 DENIED_OBJECTS_MAX = 20
-"""After so many, and none that was deleted, the whole bucket is taken to be denied until the next sweep."""
+"""When the store refused to delete this many objects and deleted none, the whole bucket is skipped until the next
+sweep."""
 
 EXPIRED_PER_COMMAND_MAX = 2_000
-"""Keeps one log entry small; the loop goes on until none is due."""
+"""Keeps a log entry of the metadata small; the sweep repeats the command until no object is due."""
 
 
 class SweepReport(msgspec.Struct, frozen=True):
-    """``objects_waiting``: destroyed, their grace period not over. ``passed_over``: buckets, with the reason."""
+    """What a sweep did. ``objects_waiting`` counts destroyed objects whose grace period is not over. ``passed_over``
+    names the buckets that failed, each with the reason."""
 
     objects_expired: int
     objects_deleted: int
@@ -50,7 +53,7 @@ class _Deleted(msgspec.Struct):
 
 
 def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -> SweepReport:
-    """Raises Unavailable when the metadata cannot be reached."""
+    """Does a whole sweep. Raises Unavailable when the metadata cannot be reached."""
     passed_over: dict[int, str] = {}
     expired = _expire(context)
     deleted = _delete_due(context, grace_period_ms, passed_over)
@@ -74,8 +77,8 @@ def _expire(context: MaintenanceContext) -> int:
 
 
 def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
-    """All that is due by one image: nothing leaves DESTROYED but by being forgotten, so what others do meanwhile makes
-    no difference, and 200,000 objects are looked at once and not once for each thousand."""
+    """Deletes all objects that are due in one image. An id leaves the state DESTROYED only by being forgotten, so
+    changes after the image was read do no harm, and 200,000 objects are looked at once, not once for each batch."""
     deleted = _Deleted()
     image = context.metadata.refresh()
     due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
@@ -111,8 +114,9 @@ def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetada
 
 
 class _Deleting:
-    """One batch. What the store denies is told from the others by halves: one object that nobody may delete, held by a
-    lock or by its permissions, must not keep all those behind it. ``is_over``: so must the whole bucket wait."""
+    """Deletes one batch. When the store denies it, the batch is halved until the denied objects are found: one object
+    with a lock or other permissions must not keep the others from being deleted. ``is_over`` says that the whole
+    bucket has to wait for the next sweep."""
 
     def __init__(self, context: MaintenanceContext, bucket_id: int) -> None:
         self._context = context
@@ -157,14 +161,14 @@ class _Deleting:
 
 
 def _pass_over(bucket_id: int, trouble: SiltstoneError, passed_over: dict[int, str]) -> None:
-    """Only for what a bucket raised: trouble with the metadata ends the sweep."""
-    log.warning("bucket %d is passed over: %s", bucket_id, trouble)
+    """Notes that a bucket failed. An error of the metadata is not noted: it ends the sweep."""
+    log.warning("the sweep skips bucket %d until the next time: %s", bucket_id, trouble)
     passed_over[bucket_id] = str(trouble)
 
 
 def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
-    """Uploads of ids that are prepared no more. The list is read before the image: what is in the list was prepared
-    before, so an upload just begun cannot look forsaken."""
+    """Aborts the uploads of ids that are not prepared any more. The list is read before the image: an upload in the
+    list was prepared before, so an upload that has just begun cannot look orphaned."""
     aborted = 0
     for bucket_id in context.buckets.urls:
         if bucket_id in passed_over:
@@ -188,9 +192,9 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
 
 
 def is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
-    """The image must be newer than the list with the upload in it."""
+    """Whether no driver or node can complete the upload. The image must be newer than the list that has the upload."""
     object_id = object_id_of_key(upload.key)
     if object_id is None or object_id >= image.next_object_id:
-        return False  # not ours: another program's, or another installation's in the same bucket
+        return False  # it belongs to another program, or to another store in the same bucket
     metadata = image.objects.get(object_id)
     return metadata is None or metadata.state is not ObjectState.PREPARED

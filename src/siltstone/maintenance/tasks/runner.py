@@ -1,4 +1,4 @@
-"""The port between maintenance and what runs its tasks, and the runner of this process; Spark's is in
+"""The port to what runs the tasks of maintenance (``Runner``), and the runner of this process; Spark's runner is in
 ``siltstone.spark``.
 
 ``LateRunner`` starts a runner when the first unit needs one, because many runs have no task.
@@ -9,22 +9,21 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import RLock
 from typing import Protocol
 
+from siltstone.maintenance.context import OnProgress
 from siltstone.maintenance.tasks.task import Task, failure_in_one_line
 from siltstone.model.errors import SiltstoneError, Unavailable
 
-OnTasksDone = Callable[[int, int], None]
-"""Takes (tasks done, tasks in all)."""
-
 
 class RunFailed(Unavailable):
-    """A task failed for good, all retries included; the text holds the cause in one line. Outputs of other tasks may
-    or may not exist, so the job is planned anew or given up."""
+    """A task failed, and so did all its retries; the text has the cause in one line. Outputs of other tasks may or may
+    not exist, so the driver plans again or gives up."""
 
 
 class Runner(Protocol):
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
-        """The results, in the order of the task inputs. ``on_progress`` is called from time to time. Raises RunFailed
-        when a task failed for good; nothing may be assumed of the other tasks then."""
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+        """Runs the task once for each input, and returns the results in the order of the inputs. ``on_progress`` is
+        called with (tasks done, tasks in all). Raises RunFailed when a task failed for good; the other tasks may then
+        have run or not."""
         ...
 
     @property
@@ -36,11 +35,12 @@ class Runner(Protocol):
 
 
 class RunnerNotStarted(Unavailable):
-    """No runner could be started. That is no unit's fault."""
+    """No runner could be started. No unit is to blame for it, and none is set aside."""
 
 
 class LateRunner:
-    """``start`` is a StartRunner. A runner that ``is_lost`` is closed and replaced by a new one."""
+    """Opens a runner at the first call of ``start``, and keeps it. A runner that ``is_lost`` is closed and replaced
+    by a new one."""
 
     def __init__(self, open_runner: Callable[[], Runner]) -> None:
         self._open = open_runner
@@ -72,8 +72,8 @@ class LateRunner:
 class InProcessRunner:
     """Runs tasks in this process: for tests, small installations and machines without Spark.
 
-    With ``threads_max`` 1 tasks run one after another in the calling thread. Memory is that of ``threads_max`` tasks.
-    A task is tried once, because the object stores retry requests by themselves.
+    With ``threads_max`` 1 tasks run one after another in the calling thread. At most ``threads_max`` tasks are in
+    memory at a time. A task is tried once, because the object stores retry requests by themselves.
     """
 
     def __init__(self, threads_max: int = 1) -> None:
@@ -81,7 +81,7 @@ class InProcessRunner:
             raise ValueError(f"threads_max is {threads_max}; it must be at least 1")
         self._threads_max = threads_max
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         if self._threads_max == 1:
             return self._run_inline(task, inputs, on_progress)
         return self._run_in_threads(task, inputs, on_progress)
@@ -93,9 +93,7 @@ class InProcessRunner:
     def close(self) -> None:
         return None
 
-    def _run_inline(
-        self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None
-    ) -> list[bytes]:
+    def _run_inline(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None) -> list[bytes]:
         results: list[bytes] = []
         for given in inputs:
             results.append(_attempt(task, given))
@@ -104,7 +102,7 @@ class InProcessRunner:
         return results
 
     def _run_in_threads(
-        self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None
     ) -> list[bytes]:
         """After the first failure no further task is started."""
         pool = ThreadPoolExecutor(self._threads_max, thread_name_prefix="maintenance")
@@ -120,7 +118,7 @@ class InProcessRunner:
 
 
 def _attempt_at(task: Task, inputs: Sequence[bytes], at: int) -> bytes:
-    """Task inputs may be made when they are asked for: all of a large plan at once would fill the memory."""
+    """Takes the input out of the sequence only now: a large plan encodes its task inputs one by one, to save memory."""
     return _attempt(task, inputs[at])
 
 

@@ -1,8 +1,8 @@
-"""Reading the sources of a task: stores by URL, ranged reads side by side, and blocks checked before they are written
-on.
+"""Reading the source objects of a task: stores by URL, ranged reads side by side, and blocks whose checksums are
+verified before they are written to a new object.
 
-A read that fails because of one object raises an error with the object's id, so that the task can name it. No bytes are
-joined in memory: a block that lies in two reads is a list of two views.
+A read that fails because of one object raises an error with the object's id, so that the task can report it. Bytes are
+not copied in memory: a block that lies in two reads is a list of two views.
 """
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ _lock = Lock()
 
 
 def store_at(url: str) -> ObjectStore:
-    """Stays open as long as the process. Raises what ``open_store`` does."""
+    """The store at a URL, opened once in each process and never closed. Raises what ``open_store`` raises."""
     with _lock:
         store = _opened.get(url)
         if store is None:
@@ -44,7 +44,7 @@ class UnusableSource(CorruptData):
 
 @contextmanager
 def blaming(object_id: int) -> Iterator[None]:
-    """Inside, a store that finds the object gone or too short raises UnusableSource."""
+    """Inside the ``with`` block, a store's error about a missing or truncated object becomes an UnusableSource."""
     try:
         yield
     except (ObjectNotFound, ObjectTruncated) as cause:
@@ -58,7 +58,7 @@ def read_source(store: ObjectStore, object_id: int, start: int, end: int) -> byt
 
 
 SourceError = (UnusableSource, DamagedBlock)
-"""Errors that one source object is to blame for."""
+"""Errors for which one source object is to blame."""
 
 
 def blame(error: UnusableSource | DamagedBlock) -> TaskFailure:
@@ -69,9 +69,9 @@ Views = list[memoryview]
 
 
 class SourceBytes:
-    """Begins all reads at once; the executor decides how many run side by side. They are begun in the order in which
-    the outputs need them (``wanted``: source and position of each block, as it is written), so the first object is
-    written while the blocks of the last are still being read."""
+    """The bytes of planned reads. All reads are submitted when this is made; the executor decides how many run side by
+    side. They are submitted in the order in which the outputs need them (``wanted`` has source and position of each
+    block, in the order of writing), so the first object is written while the blocks of the last are still read."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class SourceBytes:
         return bisect_right(self._starts, (source, position)) - 1
 
     def views(self, source: int, position: int, size_bytes: int) -> Views:
-        """The bytes of a block, when they have been read. Raises what the read raised."""
+        """The bytes of a block. Waits until they have been read. Raises what the read raised."""
         views: Views = []
         at = self._holding(source, position)
         end = position + size_bytes
@@ -108,8 +108,9 @@ class SourceBytes:
 
 
 def checked_blocks(blocks: Table, sources: SourceBytes, object_ids: Sequence[int]) -> list[memoryview]:
-    """The bytes of the blocks one after another; ``object_ids`` are those of the sources, by number. Raises
-    DamagedBlock: rewriting a damaged block would give the damage a valid checksum."""
+    """The bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block would
+    give the damage a valid checksum. ``object_ids`` are the ids of the sources, by source number. Raises
+    DamagedBlock."""
     buffers: list[memoryview] = []
     columns = (blocks["source"], blocks["position"], blocks["size_bytes"], blocks["crc32c"])
     for at, (source, position, size, crc) in enumerate(

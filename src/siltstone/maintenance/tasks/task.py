@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 Task = Callable[[bytes], bytes]
-"""A module-level function of this package: an encoded task input goes in, an encoded result comes out. A runner may
-call it in another process, more than once, and at the same time as another attempt of the same input: every attempt
-writes the same bytes to the same places."""
+"""A module-level function of this package that takes an encoded task input and returns an encoded result. A runner may
+call it in another process, more than once, and at the same time as another call with the same input: every call writes
+the same bytes to the same places."""
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ class TaskFailure(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskCodec(Generic[Input, Result]):
-    """Task inputs and results as msgpack, for one kind of task."""
+    """Encodes and decodes the task inputs and results of one sort of task, as msgpack."""
 
     def __init__(self, input_type: type[Input], result_type: type[Result]) -> None:
         self._encoder = msgspec.msgpack.Encoder()

@@ -1,12 +1,14 @@
-"""Copying at a limited rate: between tasks, so that no task is ever held in the middle (GC16).
+"""A limit on the bytes that are copied in a second. The driver waits between tasks, so that no task is held up in the
+middle (GC16).
 
-The rate is that of bytes copied: each is read once and written once. A driver that was idle does not catch up: the
-tokens of one second at most are kept.
+A byte that is copied counts once, though it is read and written. A driver that was idle does not catch up: the bucket
+holds the tokens of one second at most.
 """
 
 from collections.abc import Callable, Sequence
 
-from siltstone.maintenance.tasks.runner import OnTasksDone, Runner
+from siltstone.maintenance.context import OnProgress
+from siltstone.maintenance.tasks.runner import Runner
 from siltstone.maintenance.tasks.task import Task
 from siltstone.runtime.clock import Clock
 
@@ -29,7 +31,8 @@ class Throttle:
         return self._bytes_per_second > 0
 
     def take(self, size_bytes: int, check: Callable[[], None]) -> None:
-        """Returns when so many bytes may be copied. ``check`` is asked while waiting, and may raise."""
+        """Waits until ``size_bytes`` may be copied. Calls ``check`` before and while it waits; what ``check`` raises
+        ends the wait."""
         check()
         self._count()
         self._tokens -= size_bytes
@@ -47,9 +50,9 @@ class Throttle:
 
 
 class ThrottledRunner:
-    """Gives task inputs to a runner one by one, as the throttle lets them through; without a limit, all at once.
+    """Gives task inputs to a runner one by one, each when the throttle allows it; without a limit, all at once.
 
-    ``bytes_of`` tells how many bytes a task input copies. ``check`` raises when no further task may be begun.
+    ``bytes_of`` returns how many bytes a task input copies. ``check`` raises when no further task may be begun.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class ThrottledRunner:
         self._bytes_of = bytes_of
         self._check = check
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         if not self._throttle.is_limited:
             self._throttle.take(0, self._check)
             return self._runner.run(task, inputs, on_progress)

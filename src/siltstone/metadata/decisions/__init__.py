@@ -1,6 +1,9 @@
-"""The rules: what a command makes of an image. Pure: (image, command, now_ms) → records and result, or a refusal.
+"""The decisions: the rules of the metadata, as pure functions (image, command, now_ms) → records and result, or
+refusal.
 
-Reading order: ``decision`` (what comes out), ``fences`` (who may write), then one file for each area, and ``table``
-with ``decide``, which everybody calls. A refused command leaves no record at all; a command whose effect stands
-already is a success with no records.
+Reading order: ``fences`` (``Decision``, and the checks of node epoch, stream owner and job), then one file for each
+area (``nodes``, ``streams``, ``topics``, ``uploads``, ``compaction`` with ``coverage``, ``key_compaction``,
+``retention``, ``objects``, ``jobs``, ``keys``; ``new_objects`` is shared by the commits), then ``table`` with
+``decide``, the function that the client calls. A refused command gives no records; a command whose effect exists
+already succeeds with no records.
 """

@@ -1,4 +1,4 @@
-"""CommitCompaction: some objects take the place of others, and nothing else changes (rule 4; T08, T25)."""
+"""CommitCompaction: replaces objects by others of the same live offsets and changes nothing else (rule 4; T08, T25)."""
 
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.decisions.coverage import check_coverage
@@ -19,8 +19,8 @@ from siltstone.model.objects import ObjectState
 
 
 def decide_commit_compaction(view: ImageView, command: CommitCompaction, now_ms: int) -> Decision[None]:
-    """Whether it was done before is asked before the job's fence: a driver that lost the answer, and then its job,
-    must not be told *refused* and delete objects that are committed."""
+    """Whether this commit was done before is checked before the job's fence: a driver that lost the answer, and whose
+    job was taken over since, must not be refused, or it would delete objects that are committed."""
     objects = NewObjects.of(command.stream_set_object, command.stream_objects)
     _check_size(command)
     check_form(objects)
@@ -31,17 +31,18 @@ def decide_commit_compaction(view: ImageView, command: CommitCompaction, now_ms:
     check_waiting(view, objects.ids, now_ms)
     check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
     data_time_ms = min(source.data_time_ms for source in sources)
-    # What leaves goes first: the new ranges take the very offsets.
+    # The old ranges must be removed first: the new ranges hold the same offsets.
     left = destruction(view, [source.object_id for source in sources], now_ms)
     return Decision((*left, *commitment(view, objects, data_time_ms, now_ms)), None)
 
 
 def _check_size(command: CommitCompaction) -> None:
     if not command.compacted:
-        raise CommandMalformed("a compaction that replaces nothing; name the compacted objects")
+        raise CommandMalformed("the commit of a compaction names no compacted object")
     if len(command.stream_objects) > COMPACTION_STREAM_OBJECTS_MAX:
         raise CommandMalformed(
-            f"{len(command.stream_objects)} stream objects; see COMPACTION_STREAM_OBJECTS_MAX"
+            f"the commit of a compaction names {len(command.stream_objects)} stream objects; "
+            f"at most {COMPACTION_STREAM_OBJECTS_MAX} are allowed"
         )
 
 

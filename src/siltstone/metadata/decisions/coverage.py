@@ -1,13 +1,13 @@
-"""Rule 4, judged from the image: a compaction removes no live offset and invents none.
+"""Rule 4, checked on the image: a compaction removes no live offset and adds none.
 
-For each stream the compacted objects hold, with *extents* meaning ranges that touch joined:
+An *extent* is what ranges that touch make when they are joined. For each stream of the compacted objects:
 
-* every live part of what they hold lies in the new ranges;
-* every new range lies in an extent of what they held, and no two new ranges overlap.
+* every live part of an extent of the compacted objects lies in an extent of the new ranges;
+* every new range lies in an extent of the compacted objects, and no two new ranges overlap.
 
-Objects that stay hold other offsets (a stream's ranges never overlap), so a new range inside what leaves cannot
-touch them, and their order is right wherever it is put. A new range may begin below the start offset: whole blocks are
-kept when a trim falls inside one.
+The objects that stay hold other offsets (the ranges of a stream never overlap), so a new range that lies in an extent
+of the compacted objects cannot overlap them. A new range may begin below the stream's start offset: when a trim falls
+inside a block, the whole block is kept.
 """
 
 from collections import defaultdict
@@ -24,11 +24,14 @@ Extents = list[tuple[int, int]]
 
 
 def check_coverage(view: ImageView, leaving: Iterable[ObjectRange], arriving: Iterable[ObjectRange]) -> None:
-    """Raises CoverageNotMatched."""
+    """Checks the ranges of the compacted objects against those of the new ones. Raises CoverageNotMatched."""
     held = _by_stream(leaving)
     new = _by_stream(arriving)
     if invented := new.keys() - held.keys():
-        raise CoverageNotMatched(f"the compacted objects hold nothing of streams {sorted(invented)[:10]}")
+        raise CoverageNotMatched(
+            f"the new objects hold ranges of streams {sorted(invented)[:10]}, and the compacted objects hold none of "
+            "them; plan again"
+        )
     for stream_id, ranges in held.items():
         _check_stream(view.streams[stream_id], ranges, new.get(stream_id, ()))
 
@@ -51,13 +54,14 @@ def _check_stream(
     held_extents = joined(leaving)
     new_extents = joined(arriving)
     if invented := _first_not_inside(new_extents, held_extents):
-        _refuse(stream, "the compacted objects do not hold", invented)
+        _refuse(stream, "the compacted objects do not hold the new range", invented)
     if lost := _first_not_inside(_live(stream, held_extents), new_extents):
         _refuse(stream, "no new object holds the live range", lost)
 
 
 def _live(stream: StreamMetadata, extents: Extents) -> Extents:
-    """What of the extents a reader may still ask for. Only a stream's own state and start offset make it less."""
+    """Returns the parts of the extents that a reader may still read: none of a deleted stream, else those from its
+    start offset on."""
     if stream.state is StreamState.DELETED:
         return []
     start = stream.start_offset
@@ -65,7 +69,8 @@ def _live(stream: StreamMetadata, extents: Extents) -> Extents:
 
 
 def _first_not_inside(inner: Extents, outer: Extents) -> tuple[int, int] | None:
-    """The first of the inner extents that no single outer extent contains; both sorted and disjoint."""
+    """Returns the first inner extent that no single outer extent contains, or None. Both lists are sorted and
+    disjoint."""
     at = 0
     for start, end in inner:
         while at < len(outer) and outer[at][1] < end:

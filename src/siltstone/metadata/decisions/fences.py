@@ -1,6 +1,6 @@
-"""Who may write: the checks of node epoch, stream owner and running job (rule 7; T23).
+"""The result of a decision, and the fences: checks of node epoch, stream epoch, stream owner and job (rule 7; T23).
 
-What a decision is. Within this package a refusal is raised; ``table.decide`` returns it.
+Within this package a refusal is raised; ``table.decide`` catches it and returns it.
 """
 
 from typing import Generic, TypeVar
@@ -25,14 +25,16 @@ R = TypeVar("R")
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """What to write, and what to answer once it is written. No records: it stands already."""
+    """``records`` are appended to the log; ``result`` is the answer once they are written. A decision without records
+    means that the command's effect exists already."""
 
     records: tuple[Record, ...]
     result: R
 
 
 def check_node(view: ImageView, node_id: int, node_epoch: int) -> NodeMetadata:
-    """Raises NodeEpochNotExist, NodeEpochExpired; NodeFenced when the node is being failed over."""
+    """Returns the node if ``node_epoch`` is its current epoch. Raises NodeEpochNotExist; NodeEpochExpired, or
+    NodeFenced when the node is being failed over."""
     node = view.nodes.get(node_id)
     if node is None or node_epoch > node.node_epoch:
         raise NodeEpochNotExist(
@@ -41,13 +43,14 @@ def check_node(view: ImageView, node_id: int, node_epoch: int) -> NodeMetadata:
     if node_epoch < node.node_epoch:
         fenced = NodeFenced if node.failover else NodeEpochExpired
         raise fenced(
-            f"node {node_id} was registered again with epoch {node.node_epoch}, not {node_epoch}; stop"
+            f"node {node_id} was registered again with epoch {node.node_epoch}, so epoch {node_epoch} is fenced; "
+            "stop this process"
         )
     return node
 
 
 def existing_stream(view: ImageView, stream_id: int) -> StreamMetadata:
-    """Raises StreamNotExist, for a deleted stream too."""
+    """Returns the stream. Raises StreamNotExist, also when it was deleted."""
     stream = view.streams.get(stream_id)
     if stream is None or stream.state is StreamState.DELETED:
         raise StreamNotExist(f"stream {stream_id} does not exist; look up its id again")
@@ -55,23 +58,29 @@ def existing_stream(view: ImageView, stream_id: int) -> StreamMetadata:
 
 
 def check_stream_epoch(stream: StreamMetadata, stream_epoch: int) -> None:
-    """Raises StreamFenced, StreamEpochUnknown."""
+    """Raises StreamFenced when ``stream_epoch`` is lower than the stream's, StreamEpochUnknown when it is higher."""
     if stream_epoch < stream.epoch:
-        raise StreamFenced(f"stream {stream.stream_id} has epoch {stream.epoch}, not {stream_epoch}; stop")
+        raise StreamFenced(
+            f"stream {stream.stream_id} has epoch {stream.epoch}, so epoch {stream_epoch} is fenced; stop writing to it"
+        )
     if stream_epoch > stream.epoch:
         raise StreamEpochUnknown(
-            f"stream {stream.stream_id} has epoch {stream.epoch}, not {stream_epoch}; open it first"
+            f"stream {stream.stream_id} has epoch {stream.epoch}, not yet {stream_epoch}; open it first"
         )
 
 
 def check_owner(stream: StreamMetadata, node_id: int) -> None:
-    """Raises StreamFenced."""
+    """Raises StreamFenced when another node owns the stream."""
     if stream.owner != node_id:
-        raise StreamFenced(f"stream {stream.stream_id} is owned by node {stream.owner}, not {node_id}; stop")
+        raise StreamFenced(
+            f"stream {stream.stream_id} is owned by node {stream.owner}, so node {node_id} is fenced; "
+            "stop writing to it"
+        )
 
 
 def owned_stream(view: ImageView, node_id: int, stream_id: int, stream_epoch: int) -> StreamMetadata:
-    """Raises StreamNotExist, StreamFenced, StreamEpochUnknown."""
+    """Returns the stream if the node owns it under this epoch. Raises StreamNotExist, StreamFenced,
+    StreamEpochUnknown."""
     stream = existing_stream(view, stream_id)
     check_stream_epoch(stream, stream_epoch)
     check_owner(stream, node_id)
@@ -79,20 +88,22 @@ def owned_stream(view: ImageView, node_id: int, stream_id: int, stream_epoch: in
 
 
 def check_of_no_topic(view: ImageView, stream: StreamMetadata) -> None:
-    """Raises StreamOfTopic. The tags only say where to look: anybody may give them to a stream of his own."""
+    """Raises StreamOfTopic when the stream belongs to a partition. Its tags only say which topic to look at: they are
+    no proof, since CreateStream accepts any tags."""
     topic_id = view.topic_ids.get(stream.tags.get("topic", ""))
     if topic_id is None:
         return
     for partition in view.topics[topic_id].partitions:
         if stream.stream_id in (partition.data_stream_id, partition.meta_stream_id):
             raise StreamOfTopic(
-                f"stream {stream.stream_id} is topic {stream.tags['topic']}'s; delete the topic"
+                f"stream {stream.stream_id} belongs to topic {stream.tags['topic']}; delete the topic instead"
             )
 
 
 def running_job(view: ImageView, job_id: int) -> JobMetadata:
-    """Raises JobNotRunning. A lease that has passed does not matter until somebody takes over."""
+    """Returns the job if it is RUNNING. An expired lease does not matter until another driver takes the job over.
+    Raises JobNotRunning."""
     job = view.jobs.get(job_id)
     if job is None or job.state is not JobState.RUNNING:
-        raise JobNotRunning(f"job {job_id} is finished or was taken over; start another one")
+        raise JobNotRunning(f"job {job_id} has finished or was taken over; start a new job")
     return job

@@ -1,4 +1,4 @@
-"""Maintenance jobs: at most one of a kind runs, under a lease; the one who takes over fences the one before."""
+"""Maintenance jobs: at most one job of a kind runs, under a lease; a driver that takes over fences the one before."""
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
@@ -9,7 +9,7 @@ from siltstone.metadata.records import JobFinished, JobForgotten, JobRenewed, Jo
 from siltstone.metadata.refusals import CommandMalformed, JobNotRunning, JobRunning
 
 FINISHED_JOBS_MAX = 100
-"""Finished jobs kept for people to look at: a day and a half of compactions every 20 minutes."""
+"""Finished jobs kept for operators to look at: a day and a half of compactions every 20 minutes."""
 
 
 def decide_start_job(view: ImageView, command: StartJob, now_ms: int) -> Decision[int]:
@@ -42,7 +42,8 @@ def decide_renew_job(view: ImageView, command: RenewJob, now_ms: int) -> Decisio
 
 
 def decide_finish_job(view: ImageView, command: FinishJob, now_ms: int) -> Decision[None]:
-    """Repeating it is a success; finishing otherwise than it ended (it was taken over) is JobNotRunning."""
+    """Repeating the command succeeds; a job that ended with the other outcome, because another driver took it over, is
+    refused with JobNotRunning."""
     outcome = JobState.SUCCEEDED if command.succeeded else JobState.FAILED
     standing = view.jobs.get(command.job_id)
     if standing is not None and standing.state is outcome:
@@ -52,7 +53,7 @@ def decide_finish_job(view: ImageView, command: FinishJob, now_ms: int) -> Decis
 
 
 def decide_cancel_job(view: ImageView, command: CancelJob, now_ms: int) -> Decision[None]:
-    """What the job has committed stands. One that is finished, however, stays as it ended."""
+    """What the job has committed stays committed. A job that has finished keeps its outcome."""
     job = view.jobs.get(command.job_id)
     if job is None:
         raise JobNotRunning(f"there is no job {command.job_id}; see siltstone maintain status")
@@ -63,7 +64,7 @@ def decide_cancel_job(view: ImageView, command: CancelJob, now_ms: int) -> Decis
 
 def _check_lease(lease_ms: int) -> None:
     if lease_ms < 1:
-        raise CommandMalformed(f"a lease of {lease_ms} ms; give at least one millisecond")
+        raise CommandMalformed(f"a job's lease cannot be {lease_ms} ms; give at least one millisecond")
 
 
 def _check_lease_passed(job: JobMetadata, now_ms: int) -> None:

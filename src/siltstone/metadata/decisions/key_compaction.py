@@ -1,5 +1,5 @@
-"""CommitKeyCompaction: stream objects give way to others of the same offsets with fewer records, and the stream is
-clean up to an offset; in one commit, so that neither is ever true without the other."""
+"""CommitKeyCompaction: replaces stream objects by others of the same offsets with fewer records, and sets the offset up
+to which the stream is clean. One commit does both, so that neither is ever visible without the other."""
 
 from siltstone.metadata.commands import CommitKeyCompaction
 from siltstone.metadata.decisions.coverage import check_coverage
@@ -24,7 +24,7 @@ from siltstone.model.objects import ObjectKind, ObjectState
 def decide_commit_key_compaction(
     view: ImageView, command: CommitKeyCompaction, now_ms: int
 ) -> Decision[None]:
-    """Whether it was done before comes first, as in ``compaction``."""
+    """Whether this commit was done before is checked first, for the reason in ``decide_commit_compaction``."""
     objects = NewObjects.of(None, command.stream_objects)
     _check_command(command)
     check_form(objects)
@@ -35,12 +35,13 @@ def decide_commit_key_compaction(
     _check_topic(view, command)
     if now_ms > command.latest_ms:
         raise CompactionTooLate(
-            f"the compaction of stream {command.stream_id} took too long: the time limits of its tombstones would"
-            " begin before it; compact again"
+            f"the key compaction of stream {command.stream_id} commits {now_ms - command.latest_ms} ms too late: the "
+            "delete horizons of its tombstones were computed for an earlier commit; compact again"
         )
     if command.cleaned_offset > stream.end_offset:
         raise CommandMalformed(
-            f"stream {command.stream_id} ends at {stream.end_offset}: not clean to {command.cleaned_offset}"
+            f"stream {command.stream_id} ends at {stream.end_offset}, so it cannot be clean up to "
+            f"{command.cleaned_offset}"
         )
     replaced = _replacement(view, command, objects, now_ms) if objects.members else ()
     given_up = destruction(view, _released(view, command), now_ms)
@@ -64,9 +65,12 @@ def _replacement(
     check_waiting(view, objects.ids, now_ms)
     check_coverage(view, (held for source in sources for held in source.ranges), objects.ranges())
     if command.cleaned_offset > max(held.end_offset for held in objects.ranges()):
-        raise CommandMalformed(f"clean up to {command.cleaned_offset}, beyond the new objects")
+        raise CommandMalformed(
+            f"the new objects of stream {command.stream_id} end before {command.cleaned_offset}, up to which the "
+            "command calls it clean"
+        )
     data_time_ms = min(source.data_time_ms for source in sources)
-    # What leaves goes first: the new ranges take the very offsets.
+    # The old ranges must be removed first: the new ranges hold the same offsets.
     left = destruction(view, command.compacted, now_ms)
     return (*left, *commitment(view, objects, data_time_ms, now_ms))
 
@@ -79,21 +83,25 @@ def _cleaned(stream: StreamMetadata, cleaned_offset: int) -> tuple[StreamCleaned
 
 def _check_command(command: CommitKeyCompaction) -> None:
     if bool(command.compacted) != bool(command.stream_objects):
-        raise CommandMalformed("a key compaction replaces objects by objects; name both, or neither")
+        raise CommandMalformed(
+            "a key compaction names compacted objects or new ones only; name both, or neither"
+        )
     if len(command.stream_objects) > COMPACTION_STREAM_OBJECTS_MAX:
         raise CommandMalformed(
-            f"{len(command.stream_objects)} stream objects; see COMPACTION_STREAM_OBJECTS_MAX"
+            f"a key compaction names {len(command.stream_objects)} new objects; "
+            f"at most {COMPACTION_STREAM_OBJECTS_MAX} are allowed"
         )
     if len(set(command.compacted)) < len(command.compacted):
-        raise CommandMalformed("an object is named twice")
+        raise CommandMalformed("a key compaction names a compacted object twice")
 
 
 def _check_topic(view: ImageView, command: CommitKeyCompaction) -> None:
-    """Raises TopicConfiguredOtherwise: what may be removed follows from the configuration."""
+    """Raises TopicConfiguredOtherwise: which records may be removed depends on the topic's configuration."""
     topic = view.topics.get(command.topic_id)
     if topic is None or topic.configs != command.configs:
         raise TopicConfiguredOtherwise(
-            f"the topic of stream {command.stream_id} is gone or configured otherwise meanwhile; compact again"
+            f"topic {command.topic_id} of stream {command.stream_id} was deleted, or its configuration has changed "
+            "since; compact again"
         )
 
 
@@ -101,13 +109,15 @@ def _check_sources(command: CommitKeyCompaction, sources: list[ObjectMetadata]) 
     for source in sources:
         held = {each.stream_id for each in source.ranges}
         if source.kind is not ObjectKind.STREAM_OBJECT or held - {command.stream_id}:
-            raise CommandMalformed(f"object {source.object_id} is no stream object of {command.stream_id}")
+            raise CommandMalformed(
+                f"object {source.object_id} is not a stream object of stream {command.stream_id}"
+            )
 
 
 def _released(view: ImageView, command: CommitKeyCompaction) -> list[int]:
     named = {new.object_id for new in command.stream_objects}
     if named & set(command.released):
-        raise CommandMalformed("an object is committed and given up in one command")
+        raise CommandMalformed("a key compaction commits and releases the same object")
     return [
         object_id
         for object_id in command.released

@@ -1,7 +1,4 @@
-"""PutKey and RemoveKey.
-
-TakeNumbers: numbers that are given out once.
-"""
+"""Decisions about keys (put, remove) and about sequences, whose numbers are each given out once (TakeNumbers)."""
 
 from siltstone.metadata.commands import PutKey, RemoveKey, TakeNumbers
 from siltstone.metadata.decisions.fences import Decision
@@ -25,11 +22,15 @@ _NUMBER_MAX = 2**63 - 1
 
 
 def decide_take_numbers(view: ImageView, command: TakeNumbers, now_ms: int) -> Decision[int]:
-    """Whoever lost the answer takes others: numbers are many."""
+    """Not idempotent: a caller that lost the answer takes other numbers, of which there are 2**63."""
     if command.count < 1:
-        raise CommandMalformed(f"{command.count} numbers of {command.sequence!r}; take at least one")
+        raise CommandMalformed(
+            f"{command.count} numbers of sequence {command.sequence!r} cannot be taken; take at least one"
+        )
     first = view.sequences.get(command.sequence, 0)
     next_number = first + command.count
     if next_number > _NUMBER_MAX:
-        raise CommandMalformed(f"{command.sequence!r} has no {command.count} numbers left; take fewer")
+        raise CommandMalformed(
+            f"sequence {command.sequence!r} has less than {command.count} numbers left; take fewer"
+        )
     return Decision((NumbersTaken(command.sequence, next_number),), first)

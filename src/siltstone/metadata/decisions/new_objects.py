@@ -1,9 +1,7 @@
-"""What an upload's commit and a compaction's commit have in common: judging the new objects, and recording them.
+"""The parts that the commits of uploads and of compactions share: checks of the new objects, and the records for them.
 
-The objects that a compaction replaces.
-
-Destroying objects, deleting streams, and forgetting a deleted stream with the last object that holds one of its
-ranges.
+Besides, the records that destroy objects and delete streams: a deleted stream is forgotten together with the last
+object that holds one of its ranges. ``uploads``, ``compaction`` and ``key_compaction`` are the commits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,19 +26,20 @@ from siltstone.model.objects import ObjectKind, ObjectRange
 
 
 def committed_sources(view: ImageView, compacted: Sequence[int]) -> list[ObjectMetadata]:
-    """Each once, by id. Raises CompactedObjectsNotFound unless all are COMMITTED."""
+    """Returns the compacted objects, each once, sorted by id. Raises CompactedObjectsNotFound unless all are
+    COMMITTED."""
     wanted = sorted(set(compacted))
     found = [source for each in wanted if (source := committed_object(view, each)) is not None]
     if len(found) < len(wanted):
         missing = sorted(set(wanted) - {source.object_id for source in found})
         raise CompactedObjectsNotFound(
-            f"objects {missing[:10]} are compacted or destroyed already; plan again"
+            f"objects {missing[:10]} are not committed: they were compacted or destroyed before; plan again"
         )
     return found
 
 
 def destruction(view: ImageView, object_ids: Iterable[int], now_ms: int) -> tuple[Record, ...]:
-    """The records that destroy the objects. The stream's own record of deletion is what permits forgetting it."""
+    """Returns the records that destroy the objects, and those that forget deleted streams which they held last."""
     leaving = tuple(object_ids)
     if not leaving:
         return ()
@@ -48,8 +47,8 @@ def destruction(view: ImageView, object_ids: Iterable[int], now_ms: int) -> tupl
 
 
 def deletion(view: ImageView, streams: Iterable[StreamMetadata], now_ms: int) -> tuple[Record, ...]:
-    """The records that delete streams which are not deleted yet. Their stream objects hold nothing else and go too;
-    stream set objects stay until they are compacted."""
+    """Returns the records that delete the streams, none of which is deleted yet. Their stream objects are destroyed,
+    too; stream set objects, which hold other streams as well, stay until they are compacted."""
     deleted: list[Record] = []
     destroyed: list[int] = []
     forgotten: list[Record] = []
@@ -99,30 +98,35 @@ class NewObjects(msgspec.Struct, frozen=True):
 
 
 def check_form(objects: NewObjects) -> None:
-    """Raises CommandMalformed."""
+    """Checks ids and ranges of the new objects, without the image. Raises CommandMalformed."""
     if len(set(objects.ids)) < len(objects.ids):
-        raise CommandMalformed("an object is named twice in one commit")
+        raise CommandMalformed("a commit names a new object twice")
     for kind, new in objects.members:
         _check_ranges(kind, new)
 
 
 def _check_ranges(kind: ObjectKind, new: NewObject) -> None:
     count = len(new.ranges)
-    if not 1 <= count <= (1 if kind is ObjectKind.STREAM_OBJECT else STREAMS_PER_OBJECT_MAX):
-        raise CommandMalformed(f"{kind.label} {new.object_id} has {count} ranges; see STREAMS_PER_OBJECT_MAX")
+    count_max = 1 if kind is ObjectKind.STREAM_OBJECT else STREAMS_PER_OBJECT_MAX
+    if not 1 <= count <= count_max:
+        raise CommandMalformed(
+            f"{kind.label} {new.object_id} has {count} ranges; it must have 1 to {count_max}"
+        )
     before = -1
     for held in new.ranges:
         if held.stream_id <= before:
-            raise CommandMalformed(f"ranges of object {new.object_id} are not sorted, one to a stream")
+            raise CommandMalformed(
+                f"the ranges of object {new.object_id} are not sorted by stream id with one range for each stream"
+            )
         if held.object_id != new.object_id or not 0 <= held.start_offset < held.end_offset:
-            raise CommandMalformed(f"{held} is no range of object {new.object_id}")
+            raise CommandMalformed(f"{held} is not a range of object {new.object_id}")
         before = held.stream_id
 
 
 def was_done(view: ImageView, object_ids: Sequence[int]) -> bool:
-    """Whether this commit was done before; what happened to its objects since does not matter.
+    """Whether this commit was done before, even if its objects were destroyed since.
 
-    A commit is atomic: when one of its objects was committed, none can still be waiting, else it is another commit.
+    A commit is atomic: if one of the objects was committed and another is still PREPARED, this is another commit.
     """
     waiting = any(object_id in view.prepared for object_id in object_ids)
     return not waiting and any(_was_committed(view, object_id) for object_id in object_ids)
@@ -134,19 +138,19 @@ def _was_committed(view: ImageView, object_id: int) -> bool:
 
 
 def check_waiting(view: ImageView, object_ids: Sequence[int], now_ms: int) -> None:
-    """Raises ObjectNotExist unless all are PREPARED and within their time limit."""
+    """Raises ObjectNotExist unless all objects are PREPARED and before their deadline."""
     missing = [object_id for object_id in object_ids if view.prepared.get(object_id, now_ms) <= now_ms]
     if missing:
         raise ObjectNotExist(
-            f"objects {missing[:10]} are not prepared or past their time limit; prepare new ones"
+            f"objects {missing[:10]} were not prepared, or their time limit has passed; prepare new ones"
         )
 
 
 def commitment(view: ImageView, objects: NewObjects, data_time_ms: int, now_ms: int) -> tuple[Record, ...]:
-    """Commits the objects with their live ranges; one that has none is destroyed in the same batch.
+    """Returns the records that commit each object with its live ranges, and destroy each object that has none.
 
-    A range that is dead on arrival (its stream was deleted or trimmed meanwhile) is left out, so a deleted stream
-    gains no ranges and can be forgotten.
+    A range that is dead on arrival (its stream was deleted or trimmed since) is left out, so a deleted stream gets no
+    new ranges and can be forgotten.
     """
     records: list[Record] = []
     dead: list[int] = []

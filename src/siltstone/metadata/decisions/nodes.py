@@ -1,4 +1,4 @@
-"""RegisterNode: the registration that fences whoever had the node id."""
+"""RegisterNode: the registration of a process under a node id, which fences the process registered before."""
 
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.decisions.fences import Decision
@@ -11,10 +11,12 @@ FIRST_NODE_EPOCH = 1
 
 
 def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) -> Decision[NodeRegistration]:
-    """A fail-over keeps the dead node's WAL location: that is the log to be replayed."""
+    """A fail-over keeps the dead node's WAL location, because that log will be replayed."""
     node = view.nodes.get(command.node_id)
     if node is None and command.failover:
-        raise NodeEpochNotExist(f"node {command.node_id} never registered; there is nothing to fail over")
+        raise NodeEpochNotExist(
+            f"node {command.node_id} was never registered, so it cannot be failed over; check the node id"
+        )
     opened = opened_streams(view, command.node_id)
     if node is not None and node.incarnation == command.incarnation:
         return Decision((), NodeRegistration(command.node_id, node.node_epoch, opened))
@@ -32,17 +34,19 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
 
 
 def _check_log(node: NodeMetadata, command: RegisterNode) -> None:
-    """Before the epoch is raised: whoever comes with the wrong folder fences nobody."""
+    """Refuses a process that starts with another log folder, before it could raise the epoch and so fence the process
+    that runs. Raises NodeLogBehind."""
     if command.log_epoch is None or command.log_epoch >= node.log_epoch:
         return
     if command.lost_log_epoch != node.log_epoch:
         raise NodeLogBehind(
-            f"node {node.node_id} left streams open in its life {node.log_epoch}", log_epoch=node.log_epoch
+            f"node {node.node_id} left streams open under node epoch {node.log_epoch}",
+            log_epoch=node.log_epoch,
         )
 
 
 def opened_streams(view: ImageView, node_id: int) -> tuple[StreamMetadata, ...]:
-    """By id. Walks over all streams: a node starts rarely."""
+    """Returns the streams that the node has open, sorted by id. It scans all streams, since a node rarely starts."""
     opened = (
         stream
         for stream in view.streams.values()

@@ -1,4 +1,4 @@
-"""Objects without their ranges: prepare, expire, forget (T27)."""
+"""Decisions about the life cycle of objects: prepare, expire, forget (T27). Their commits are in other files."""
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects
@@ -12,7 +12,10 @@ from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, Ob
 
 def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int) -> Decision[int]:
     if command.count < 1 or command.time_limit_ms < 1:
-        raise CommandMalformed("prepare at least one object, for at least one millisecond")
+        raise CommandMalformed(
+            f"{command.count} objects cannot be prepared for {command.time_limit_ms} ms; prepare at least one object "
+            "for at least one millisecond"
+        )
     _check_requester(view, command)
     first_id = view.next_object_id
     deadline_ms = now_ms + command.time_limit_ms
@@ -27,7 +30,9 @@ def _check_requester(view: ImageView, command: PrepareObjects) -> None:
         case None, None, int(job_id):
             running_job(view, job_id)
         case _:
-            raise CommandMalformed("objects are prepared for a node with its epoch or for a job: name one")
+            raise CommandMalformed(
+                "objects are prepared for a node with its epoch or for a job; give exactly one of them"
+            )
 
 
 def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) -> Decision[tuple[int, ...]]:
@@ -36,7 +41,7 @@ def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) 
 
 
 def decide_forget_objects(view: ImageView, command: ForgetObjects, now_ms: int) -> Decision[None]:
-    """Rule 6 is kept here too: the sweep selects what is due, and whatever selects, this looks again."""
+    """Rule 6 is checked here again, although the sweep has selected only objects that are due."""
     known = sorted({object_id for object_id in command.object_ids if object_id in view.objects})
     for object_id in known:
         _check_forgettable(view, object_id, now_ms, command.grace_period_ms)
@@ -46,9 +51,12 @@ def decide_forget_objects(view: ImageView, command: ForgetObjects, now_ms: int) 
 def _check_forgettable(view: ImageView, object_id: int, now_ms: int, grace_period_ms: int) -> None:
     destroyed_ms = view.destroyed.get(object_id)
     if destroyed_ms is None:
-        raise ObjectNotDestroyed(f"object {object_id} is in use; forget destroyed objects only")
+        raise ObjectNotDestroyed(
+            f"object {object_id} is not destroyed; only destroyed objects may be forgotten"
+        )
     if not grace_is_over(destroyed_ms, now_ms, grace_period_ms):
         left_ms = destroyed_ms + grace_period_ms - now_ms
         raise GracePeriodRunning(
-            f"object {object_id} may still be read; forget it in {seconds_words(left_ms / 1000)}"
+            f"object {object_id} may still be read: its grace period ends in {seconds_words(left_ms / 1000)}; "
+            "forget it then"
         )

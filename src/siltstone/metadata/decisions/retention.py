@@ -1,4 +1,5 @@
-"""Rolling segments, and moving start offsets forward: retention only trims, it deletes nothing itself."""
+"""Decisions of retention: close segments and move start offsets forward. Retention trims streams; no object is deleted
+here."""
 
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ from siltstone.model.segments import ClosedSegment
 def decide_roll_segments(view: ImageView, command: RollSegments, now_ms: int) -> Decision[None]:
     _check_requester(view, command)
     if len({stream_id for stream_id, _ in command.rolled}) < len(command.rolled):
-        raise CommandMalformed("two segments of one stream in one command; close one after the other")
+        raise CommandMalformed("the command closes two segments of one stream; close one with each command")
     rolled = tuple(_rolled(view, command))
     return Decision((SegmentsRolled(rolled),) if rolled else (), None)
 
@@ -28,7 +29,9 @@ def _check_requester(view: ImageView, command: RollSegments) -> None:
         case None, None, int(job_id):
             running_job(view, job_id)
         case _:
-            raise CommandMalformed("segments are closed by a node with its epoch or under a job: name one")
+            raise CommandMalformed(
+                "segments are closed by a node with its epoch or by a job; give exactly one of them"
+            )
 
 
 def _rolled(view: ImageView, command: RollSegments) -> Iterator[tuple[int, ClosedSegment]]:
@@ -44,15 +47,17 @@ def _rolled(view: ImageView, command: RollSegments) -> Iterator[tuple[int, Close
         if command.job_id is None and stream.owner != command.node_id:
             continue
         if command.job_id is not None and segment.end_offset > stream.end_offset:
-            raise CommandMalformed(f"{segment} of stream {stream_id} reaches beyond {stream.end_offset}")
+            raise CommandMalformed(
+                f"{segment} of stream {stream_id} reaches beyond {stream.end_offset}, the stream's committed end"
+            )
         yield stream_id, replace(segment, start_offset=stream.active_offset)
 
 
 def _check_form(segment: ClosedSegment) -> None:
     if not 0 <= segment.start_offset < segment.end_offset:
-        raise CommandMalformed(f"{segment} has no offsets")
+        raise CommandMalformed(f"{segment} must begin at 0 or later and end after its start")
     if segment.size_bytes < 0 or segment.batch_count < 0:
-        raise CommandMalformed(f"{segment} has less than nothing")
+        raise CommandMalformed(f"{segment} has a negative size or number of batches")
 
 
 def decide_trim_streams(view: ImageView, command: TrimStreams, now_ms: int) -> Decision[tuple[int, ...]]:
@@ -68,7 +73,7 @@ def _trims(view: ImageView, trims: TopicTrims) -> Iterator[StreamTrimmed]:
     streams = {partition.data_stream_id for partition in topic.partitions}
     for stream_id, start_offset in trims.trims:
         if stream_id not in streams:
-            raise CommandMalformed(f"stream {stream_id} holds no batches of topic {topic.name}")
+            raise CommandMalformed(f"stream {stream_id} is not a data stream of topic {topic.name}")
         stream = view.streams[stream_id]
         _check_within(stream, start_offset)
         if start_offset > stream.start_offset:

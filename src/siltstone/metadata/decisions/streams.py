@@ -1,4 +1,4 @@
-"""Streams: create, open, close, trim, delete (T23, T26)."""
+"""Decisions about one stream: create, open, close, trim and delete it (T23, T26)."""
 
 from siltstone.metadata import streams as stream_life
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
@@ -30,7 +30,7 @@ def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Dec
     if command.stream_epoch > stream.epoch:
         if stream.state is StreamState.OPENED:
             raise StreamNotClosed(
-                f"stream {stream.stream_id} is open at node {stream.owner}; it has to close it first"
+                f"stream {stream.stream_id} is open at node {stream.owner}; that node has to close it first"
             )
     else:
         check_stream_epoch(stream, command.stream_epoch)
@@ -56,7 +56,8 @@ def decide_trim_stream(view: ImageView, command: TrimStream, now_ms: int) -> Dec
         raise StreamNotOpened(f"stream {stream.stream_id} is closed; open it to trim it")
     if command.start_offset < stream.start_offset:
         raise OffsetNotMatched(
-            f"stream {stream.stream_id} begins at {stream.start_offset} already; trim further or not at all"
+            f"stream {stream.stream_id} cannot be trimmed to {command.start_offset}: it begins at "
+            f"{stream.start_offset} already"
         )
     if command.start_offset == stream.start_offset:
         return Decision((), None)

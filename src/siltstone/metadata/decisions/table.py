@@ -1,9 +1,7 @@
-"""Command type → decision, and ``decide``, the one way in.
+"""``decide``, the entry to this package: it checks the types of a command's fields, then calls the command's decision.
 
-Whether a command's fields are what its class says, asked before it is decided.
-
-The log keeps what it is given: a tag that is a number, or an offset that is a float, would be written without complaint
-and refused by every reader, and no process could open the store again.
+The types are checked because a log entry is encoded without a check and decoded with one: a tag that is a number, or an
+offset that is a float, would be written, no reader could decode the entry, and no process could open the store again.
 """
 
 from collections.abc import Callable
@@ -78,11 +76,14 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def check_types(command: Command[Any]) -> None:
-    """As a reader of the log would, by writing and reading it. Raises CommandMalformed."""
+    """Checks the fields as a reader of the log would, by encoding and decoding the command. Raises
+    CommandMalformed."""
     try:
         _decoder(type(command)).decode(_encoder.encode(command))
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
-        raise CommandMalformed(f"{type(command).__name__} cannot be: {error}; correct it") from None
+        raise CommandMalformed(
+            f"a {type(command).__name__} has a field of the wrong type or out of range: {error}; correct it"
+        ) from None
 
 
 @lru_cache
@@ -122,7 +123,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
 
 
 def decide(view: ImageView, command: Command[R], now_ms: int) -> Decision[R] | Refusal:
-    """What to write and to answer, or why not. The view is not changed."""
+    """Decides the command; returns the decision or the refusal. The view is not changed."""
     try:
         check_types(command)
         return DECISIONS[type(command)](view, command, now_ms)

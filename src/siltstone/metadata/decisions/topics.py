@@ -1,6 +1,7 @@
-"""Topics: create, add partitions, configure, delete. Each is one decision, so that nobody sees half a topic.
+"""Decisions about topics: create, add partitions, configure, delete. Each is one decision with all streams of the
+topic, so no reader of the image sees half a topic.
 
-What a topic may be called: Kafka's rules, because Kafka's clients and tools rely on them. Pure.
+The names of topics follow Kafka's rules, because Kafka's clients and tools rely on them.
 """
 
 import re
@@ -45,10 +46,11 @@ def is_topic_name(name: str) -> bool:
 
 
 def colliding_name(name: str, standing: Iterable[str]) -> str | None:
-    """The first of the standing names that is the same once ``.`` and ``_`` are: metrics write both as ``_``."""
+    """Returns the first existing name that equals ``name`` once ``.`` is replaced by ``_``, or None. Metrics write
+    both characters as ``_``."""
     unified = _unified(name)
     if unified == name and "_" not in name:
-        return None  # nothing but itself is the same
+        return None  # only the name itself could be equal
     return next((other for other in standing if _unified(other) == unified), None)
 
 
@@ -91,12 +93,12 @@ def decide_create_topic(view: ImageView, command: CreateTopic, now_ms: int) -> D
 def _check_form(command: CreateTopic) -> None:
     if not is_topic_name(command.name):
         raise InvalidTopicName(
-            f"{command.name[:300]!r} cannot be a topic's name; take 1 to 249 of a-z, A-Z, 0-9, '.', '_', '-'"
+            f"{command.name[:300]!r} cannot be a topic's name; use 1 to 249 of a-z, A-Z, 0-9, '.', '_', '-'"
         )
     if _TOPIC_ID.fullmatch(command.topic_id) is None:
-        raise CommandMalformed(f"{command.topic_id[:100]!r} is no topic id; give 32 hex digits")
+        raise CommandMalformed(f"{command.topic_id[:100]!r} is not a topic id; give 32 hex digits")
     if command.partition_count < 1 or command.replication_factor < 1:
-        raise CommandMalformed("a topic has at least one partition and one replica; ask for them")
+        raise CommandMalformed(f"topic {command.name} must have at least one partition and one replica")
     _check_partition_count(command.partition_count)
     _check_configs(command.configs)
 
@@ -104,21 +106,26 @@ def _check_form(command: CreateTopic) -> None:
 def _check_partition_count(count: int) -> None:
     if count > PARTITIONS_PER_COMMAND_MAX:
         raise TooManyPartitions(
-            f"{count} partitions at once; add at most {PARTITIONS_PER_COMMAND_MAX} at a time"
+            f"{count} partitions are too many for one command; add at most {PARTITIONS_PER_COMMAND_MAX} at a time"
         )
 
 
 def _check_configs(configs: Mapping[str, str]) -> None:
     size_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in configs.items())
     if size_bytes > TOPIC_CONFIGS_BYTES_MAX:
-        raise CommandMalformed(f"a topic's configuration of {size_bytes} bytes; see TOPIC_CONFIGS_BYTES_MAX")
+        raise CommandMalformed(
+            f"the topic's configuration has {size_bytes} bytes; at most {TOPIC_CONFIGS_BYTES_MAX} are allowed"
+        )
 
 
 def _standing(view: ImageView, command: CreateTopic) -> TopicMetadata | None:
-    """The topic the command made before. Raises TopicAlreadyExists when name or id is another's."""
+    """Returns the topic if an earlier attempt of this command created it. Raises TopicAlreadyExists when another topic
+    has the name or the id."""
     topic_id = view.topic_ids.get(command.name)
     if topic_id is None and command.topic_id in view.topics:
-        raise TopicAlreadyExists(f"topic id {command.topic_id} is given to another topic; draw another id")
+        raise TopicAlreadyExists(
+            f"topic id {command.topic_id} belongs to topic {view.topics[command.topic_id].name}; draw another id"
+        )
     if topic_id is not None and topic_id != command.topic_id:
         raise TopicAlreadyExists(f"topic {command.name} exists; use it, or delete it first")
     return None if topic_id is None else view.topics[topic_id]
@@ -126,13 +133,15 @@ def _standing(view: ImageView, command: CreateTopic) -> TopicMetadata | None:
 
 def _check_no_collision(view: ImageView, name: str) -> None:
     if other := colliding_name(name, view.topic_ids):
-        raise TopicNameCollides(f"topic {name} collides with {other}, as '.' and '_' do; choose another name")
+        raise TopicNameCollides(
+            f"topic {name} collides with topic {other}: metrics write '.' and '_' alike; choose another name"
+        )
 
 
 def _new_partitions(
     view: ImageView, name: str, first: int, end: int
 ) -> tuple[list[StreamCreated], tuple[PartitionMetadata, ...]]:
-    """Partitions [first, end) and the records of their streams."""
+    """Returns the records that create the streams of partitions [first, end), and those partitions."""
     created: list[StreamCreated] = []
     partitions: list[PartitionMetadata] = []
     for number in range(first, end):
@@ -163,14 +172,18 @@ def decide_alter_topic_configs(
 ) -> Decision[TopicMetadata]:
     topic = _existing_topic(view, command.topic_id)
     if both := command.put.keys() & set(command.remove):
-        raise CommandMalformed(f"configs {sorted(both)[:10]} to be put and removed; do one of them")
+        raise CommandMalformed(
+            f"configurations {sorted(both)[:10]} of topic {topic.name} are both set and removed; do one of them"
+        )
     kept = {} if command.replace else topic.configs
     configs = {key: value for key, value in kept.items() if key not in command.remove} | command.put
     _check_configs(configs)
     if configs == topic.configs:
         return Decision((), topic)
     if command.expected is not None and command.expected != topic.configs:
-        raise TopicConfiguredOtherwise(f"topic {topic.name} was configured otherwise meanwhile: look again")
+        raise TopicConfiguredOtherwise(
+            f"the configuration of topic {topic.name} has changed since; read it again, then alter it"
+        )
     return Decision((TopicConfigured(topic.topic_id, configs),), replace(topic, configs=configs))
 
 
@@ -186,10 +199,13 @@ def decide_delete_topic(view: ImageView, command: DeleteTopic, now_ms: int) -> D
 
 
 def _deletable(view: ImageView, stream_id: int, node_id: int) -> StreamMetadata:
-    """Another node would go on acknowledging appends. Raises StreamNotClosed."""
+    """Returns the stream. Raises StreamNotClosed when another node has it open: that node would go on acknowledging
+    appends to it."""
     stream = view.streams[stream_id]
     if stream.state is StreamState.OPENED and stream.owner != node_id:
-        raise StreamNotClosed(f"stream {stream_id} is open at node {stream.owner}; it has to close it first")
+        raise StreamNotClosed(
+            f"stream {stream_id} is open at node {stream.owner}; that node has to close it first"
+        )
     return stream
 
 

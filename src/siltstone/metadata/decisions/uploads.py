@@ -1,6 +1,6 @@
-"""CommitUpload: the objects of one sealed cache block move their streams' ends forward (T24, rules 3 and 7).
+"""CommitUpload: commits the objects of one sealed cache block and moves their streams' ends (T24, rules 3 and 7).
 
-All or nothing: one range that does not fit refuses the whole command.
+One range that does not continue its stream refuses the whole command.
 """
 
 from siltstone.metadata.commands import CommitUpload
@@ -20,10 +20,11 @@ from siltstone.model.objects import ObjectRange
 
 
 def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) -> Decision[None]:
-    """Whether it was done before is asked before any fence, because a refusal permits deleting what was uploaded."""
+    """Whether this commit was done before is checked before any fence, because a refusal permits the caller to delete
+    what it uploaded."""
     objects = NewObjects.of(command.stream_set_object, command.stream_objects)
     if not objects.members:
-        raise CommandMalformed("an upload without objects; there is nothing to commit")
+        raise CommandMalformed("the commit of an upload names no object")
     check_form(objects)
     if was_done(view, objects.ids):
         return Decision((), None)
@@ -36,7 +37,7 @@ def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) ->
 
 
 def _ends_after(view: ImageView, node_id: int, objects: NewObjects) -> dict[int, int]:
-    """The new end offsets. Raises StreamFenced, StreamNotExist, StreamNotOpened, OffsetNotMatched."""
+    """Returns stream id → new end offset. Raises StreamFenced, StreamNotExist, StreamNotOpened, OffsetNotMatched."""
     ends: dict[int, int] = {}
     ranges = sorted(objects.ranges(), key=lambda held: (held.stream_id, held.start_offset))
     for held in ranges:
@@ -49,10 +50,13 @@ def _ends_after(view: ImageView, node_id: int, objects: NewObjects) -> dict[int,
 
 
 def _writable_stream(view: ImageView, node_id: int, held: ObjectRange) -> StreamMetadata | None:
-    """None when the stream was deleted: its range needs no continuity, it is dead on arrival."""
+    """Returns the range's stream; None when it was deleted, since a range that is dead on arrival need not continue
+    anything. Raises StreamFenced, StreamNotExist, StreamNotOpened."""
     stream = view.streams.get(held.stream_id)
     if stream is None and held.stream_id >= view.next_stream_id:
-        raise StreamNotExist(f"stream {held.stream_id} was never created; the upload names a wrong stream")
+        raise StreamNotExist(
+            f"the upload's object {held.object_id} holds a range of stream {held.stream_id}, which was never created"
+        )
     if stream is None or stream.state is StreamState.DELETED:
         return None
     if stream.owner == NO_NODE:
@@ -62,14 +66,15 @@ def _writable_stream(view: ImageView, node_id: int, held: ObjectRange) -> Stream
 
 
 def _check_continuity(stream: StreamMetadata, end_offset: int, held: ObjectRange) -> None:
-    """A range begins at the end offset; or below it, where a trim went past the end and this is the first commit
-    across it, but never inside what an object holds already."""
+    """A range must begin at the stream's end offset. After a trim past the committed end has moved the end, the first
+    range committed across the new start may begin below it, but not inside a range that an object holds already.
+    Raises OffsetNotMatched."""
     if held.start_offset == end_offset:
         return
     held_until = stream.ranges[-1].end_offset if stream.ranges else 0
     crosses_trim = held.start_offset < stream.start_offset == end_offset and held.start_offset >= held_until
     if not crosses_trim:
         raise OffsetNotMatched(
-            f"stream {stream.stream_id} ends at {end_offset}; "
-            f"[{held.start_offset}, {held.end_offset}) does not continue it"
+            f"stream {stream.stream_id} ends at {end_offset}, and the range [{held.start_offset}, {held.end_offset}) "
+            f"of object {held.object_id} does not begin there"
         )

@@ -1,2 +1,3 @@
-"""Where the metadata log is kept. ``port`` says what a log does, ``sqlite`` and ``memory`` do it, ``opening`` finds the
-one a URL names. Adapters store bytes; they know no record and no rule."""
+"""The storage of the metadata log: ``port`` is the interface, ``sqlite`` (with ``sqlite_file``) and ``memory``
+implement it, ``opening`` opens the log that a URL names. The adapters store bytes; they decode no record and check no
+rule."""

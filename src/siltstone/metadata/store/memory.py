@@ -1,4 +1,4 @@
-"""The metadata log in memory: tests and simulations."""
+"""The metadata log in memory, for tests and simulations."""
 
 import threading
 from collections.abc import Iterable
@@ -26,10 +26,11 @@ class MemoryLog:
         with self._lock:
             if version > self._head():
                 raise LogEndsTooEarly(
-                    f"the log ends at {self._head()}, version {version} was read from it before"
+                    f"the metadata log ends at version {self._head()}, and version {version} was read from it before; "
+                    "restore the newest copy"
                 )
             if version < self._dropped:
-                raise LogTruncated(f"entries up to {self._dropped} were dropped; load the snapshot")
+                raise LogTruncated(f"entries up to version {self._dropped} were dropped; load the snapshot")
             first = version - self._dropped
             found = self._entries[first : first + limit]
             return list(enumerate(found, start=version + 1))

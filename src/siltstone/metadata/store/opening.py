@@ -1,4 +1,4 @@
-"""Which metadata log a URL names. ``sqlite:///absolute/path/metadata.sqlite``."""
+"""Opens the metadata log that a URL names, such as ``sqlite:///absolute/path/metadata.sqlite``."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,12 +13,13 @@ class LogUrlMalformed(InvalidRequest):
 
 
 def open_log(url: str, *, create: bool = True) -> MetadataLog:
-    """Raises LogUrlMalformed, LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+    """Opens the log; with ``create`` it is created if it does not exist. Raises LogUrlMalformed, LogNotFound,
+    NotMetadataLog, LogVersionUnknown, LogUnavailable."""
     return SqliteLog(_path_of(url), create=create)
 
 
 def log_exists(url: str) -> bool:
-    """Whether something lies where the log would be. Raises LogUrlMalformed."""
+    """Whether there is a file at the path that the URL names. Raises LogUrlMalformed."""
     return _path_of(url).exists()
 
 

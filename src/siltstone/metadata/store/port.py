@@ -1,7 +1,7 @@
-"""The metadata log port: one ordered log of entries, extended by compare-and-append, and a snapshot before it.
+"""The metadata log port: an ordered log of entries, extended by compare-and-append, and a snapshot of its older part.
 
-The version of a log is the number of entries ever appended; entry v is the one that made it v. An entry is durable
-when ``append`` returns. A log is used by any number of processes and threads at once.
+The version of a log is the number of entries ever appended; the first entry makes it version 1. An entry is durable
+when ``append`` returns. Any number of processes and threads may use a log at the same time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,20 +13,20 @@ from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailab
 
 
 class VersionMovedOn(Stale):
-    """Somebody else appended first: read on, decide again. Nothing was written."""
+    """Another process appended first, and nothing was written: read its entries and decide again."""
 
 
 class LogTruncated(Stale):
-    """The entries asked for were dropped: load the snapshot."""
+    """The entries to read were dropped: load the snapshot."""
 
 
 class LogUnavailable(Unavailable):
-    """Busy, full, not reachable. Nothing was written."""
+    """The log is busy, full or not reachable. Nothing was written."""
 
 
 class AppendUncertain(Unavailable):
-    """The answer to an append was lost: it happened, will happen, or never will. Appending the very same entry
-    under the very same version again is safe, since of all such attempts at most one succeeds."""
+    """The answer to an append was lost: the entry is written, may still be written, or never will be. It is safe to
+    append the same entry under the same expected version again, since of all such attempts at most one succeeds."""
 
 
 class LogEndsTooEarly(CorruptData):
@@ -34,27 +34,27 @@ class LogEndsTooEarly(CorruptData):
 
 
 class LogDamaged(CorruptData):
-    """The database itself says that its file is not whole."""
+    """The database reports that its file is damaged."""
 
 
 class LogReplaced(CorruptData):
-    """The log that was opened is not the one in its place any more: what is appended to it nobody will find."""
+    """The file of the open log was deleted, moved or replaced: no other process would see what is appended to it."""
 
 
 class NotMetadataLog(CorruptData):
-    """What the URL names holds something else."""
+    """The file that the URL names is not a metadata log."""
 
 
 class LogVersionUnknown(CorruptData):
-    """The log was made by another version of this program."""
+    """The log was created by another version of this program."""
 
 
 class LogNotFound(InvalidRequest):
-    """There is no log, and it was not asked to create one."""
+    """The log does not exist, and ``create`` was not set."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The image at ``version``, in chunks. The iterator may raise LogTruncated: a newer snapshot replaced this one."""
+    """The image at ``version``, in chunks. The iterator raises LogTruncated when a newer snapshot replaces this one."""
 
     version: int
     chunks: Iterator[bytes]
@@ -62,23 +62,23 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 class MetadataLog(Protocol):
     def append(self, entry: bytes, expected_version: int) -> int:
-        """The new version, ``expected_version + 1``. Raises VersionMovedOn, LogUnavailable, AppendUncertain,
-        LogReplaced."""
+        """Appends the entry if the log is at ``expected_version``; returns the new version. Raises VersionMovedOn,
+        LogUnavailable, AppendUncertain, LogReplaced."""
         ...
 
     def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
-        """The entries ``version + 1`` and on, with their versions, at most ``limit``. Raises LogTruncated,
-        LogEndsTooEarly, LogUnavailable."""
+        """Returns at most ``limit`` entries from version ``version + 1`` on, each with its version. Raises
+        LogTruncated, LogEndsTooEarly, LogUnavailable."""
         ...
 
     def head_version(self) -> int:
-        """0 when nothing was ever appended. Raises LogUnavailable."""
+        """Returns the version of the log; 0 when nothing was ever appended. Raises LogUnavailable."""
         ...
 
     def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
-        """Replaces an older snapshot and drops old entries, but keeps the newest ``entries_kept`` of those before
-        the snapshot, so that followers need not load it. Appends go on meanwhile. Nothing happens when a newer
-        snapshot exists. Raises LogUnavailable."""
+        """Replaces an older snapshot and drops old entries, but keeps the newest ``entries_kept`` entries before the
+        snapshot, so that clients which are not far behind need not load it. Does nothing when a newer snapshot
+        exists. Other appends are not blocked while the chunks are written. Raises LogUnavailable."""
         ...
 
     def snapshot_version(self) -> int | None: ...

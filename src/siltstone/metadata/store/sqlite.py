@@ -1,6 +1,6 @@
-"""The metadata log in one SQLite file (``sqlite_file`` draws its tables): any number of processes on one machine.
+"""The metadata log in one SQLite file, for any number of processes on one machine. ``sqlite_file`` has its tables.
 
-One connection behind one lock: SQLite lets one writer through at a time anyway, and reads take microseconds.
+A process uses one connection under one lock: SQLite admits one writer at a time anyway, and reads take microseconds.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ from siltstone.metadata.store.port import (
 from siltstone.metadata.store.sqlite_file import connect
 
 ENTRIES_KEPT = 10_000
-"""Entries kept before a snapshot: a follower that sleeps through fewer goes on without loading the snapshot, and
-whoever lost the answer to an append can still find out."""
+"""Entries kept before a snapshot. A client that is behind by fewer entries reads them without loading the snapshot, and
+a client that lost the answer to an append can still look for its entry."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HEAD = """
@@ -53,7 +53,10 @@ class SqliteLog:
     def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
         head = self.head_version()
         if version > head:
-            raise LogEndsTooEarly(f"{self._path} ends at {head}, version {version} was read from it before")
+            raise LogEndsTooEarly(
+                f"the metadata log in {self._path} ends at version {head}, and version {version} was read from it "
+                "before: the file was replaced by an older copy; restore the newest copy"
+            )
         query = "SELECT version, entry FROM entries WHERE version > ? ORDER BY version LIMIT ?"
         rows: list[tuple[int, bytes]] = self._read(query, version, limit)
         if version < head and (not rows or rows[0][0] > version + 1):
@@ -65,7 +68,8 @@ class SqliteLog:
             return _head(connection)
 
     def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
-        """Chunk by chunk, so that appends pass between; the last transaction makes it count."""
+        """Writes each chunk in a transaction of its own, so that appends are not blocked; the last transaction makes
+        the snapshot valid."""
         count = 0
         for chunk in chunks:
             with self._transaction() as connection:
@@ -90,10 +94,11 @@ class SqliteLog:
             self._connection.close()
 
     def _refuse_replaced(self) -> None:
-        """SQLite goes on writing to a file that was deleted, and no other process would see it."""
+        """Raises LogReplaced. SQLite would write on to a deleted file, and no other process would see the entries."""
         if _inode_of(self._path) != self._inode:
             raise LogReplaced(
-                f"{self._path} was deleted, moved or replaced while it was open: restore it, then restart"
+                f"the metadata database {self._path} was deleted, moved or replaced while it was open: restore it, "
+                "then restart"
             )
 
     def _chunks(self, version: int, count: int) -> Iterator[bytes]:
@@ -117,7 +122,8 @@ class SqliteLog:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Only a failure of the commit itself leaves the outcome open."""
+        """Runs the block in one transaction. Only an error of the commit itself leaves its outcome unknown. Raises
+        LogUnavailable, LogDamaged, AppendUncertain."""
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -132,13 +138,21 @@ class SqliteLog:
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
                 self._roll_back()
-                raise AppendUncertain(f"{self._path} may have been written: {error}; ask again") from error
+                raise AppendUncertain(
+                    f"the outcome of a commit to the metadata database {self._path} is unknown ({error}); "
+                    "repeat the same append"
+                ) from error
 
     def _trouble(self, what_failed: str, error: sqlite3.Error) -> LogUnavailable | LogDamaged:
-        """Trying again helps with a lock and a full disk, not with a damaged file."""
+        """Returns the error to raise: a retry helps when the database is locked or the disk is full, but not when the
+        file is damaged."""
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-            return LogDamaged(f"{self._path} cannot be {what_failed}: {error}; restore it from a backup")
-        return LogUnavailable(f"{self._path} cannot be {what_failed}: {error}; try again")
+            return LogDamaged(
+                f"the metadata database {self._path} cannot be {what_failed}: {error}; restore it from a backup"
+            )
+        return LogUnavailable(
+            f"the metadata database {self._path} cannot be {what_failed}: {error}; try again"
+        )
 
     def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -160,8 +174,9 @@ def _head(connection: sqlite3.Connection) -> int:
 
 
 def _complete_snapshot(connection: sqlite3.Connection, version: int, count: int, drop_until: int) -> None:
-    """Two processes that save the same version write the same bytes, so a mixture of theirs is whole. Chunks that are
-    missing were removed by one that saved a newer version: then there is nothing left to do."""
+    """Makes the snapshot valid and drops older snapshots and entries. Two processes that save the same version write
+    the same bytes, so a mixture of their chunks is complete. If chunks are missing, a process that saved a newer
+    version has removed them; then the remaining chunks are removed, too."""
     ((found,),) = connection.execute("SELECT count(*) FROM chunks WHERE version = ?", (version,)).fetchall()
     ((newer,),) = connection.execute(
         "SELECT count(*) FROM snapshots WHERE version > ?", (version,)

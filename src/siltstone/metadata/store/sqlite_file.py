@@ -1,15 +1,15 @@
-"""The SQLite file of the metadata log: its tables, how it comes into being, and how it is told from any other file.
+"""The SQLite file of the metadata log: its tables, how it is created, and how it is distinguished from other files.
 
 ============ ====================== ==============================================================
 table        columns                holds
 ============ ====================== ==============================================================
 entries      version, entry         the log; entries up to some version may have been dropped
 chunks       version, number, chunk snapshots, complete or being written
-snapshots    version, chunk_count   the complete ones; a row here is what makes a snapshot count
+snapshots    version, chunk_count   the complete snapshots; chunks without a row here are ignored
 ============ ====================== ==============================================================
 
-application_id is "SILT", user_version the version of these tables. WAL mode lets readers and the writer go on
-side by side; synchronous=FULL makes a commit durable when it returns.
+SQLite's application_id is "SILT", its user_version the version of these tables. WAL mode lets readers and the writer
+work at the same time; synchronous=FULL makes a commit durable when it returns.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from siltstone.metadata.store.port import LogNotFound, LogUnavailable, LogVersio
 APPLICATION_ID = int.from_bytes(b"SILT", "big")
 TABLES_VERSION = 1
 BUSY_TIMEOUT_SECONDS = 30.0
-"""How long a connection waits for another process's transaction; they take milliseconds."""
+"""How long a connection waits for another process's transaction, which usually takes milliseconds."""
 
 _TABLES = """
 CREATE TABLE entries (version INTEGER PRIMARY KEY, entry BLOB NOT NULL);
@@ -34,7 +34,8 @@ CREATE TABLE snapshots (version INTEGER PRIMARY KEY, chunk_count INTEGER NOT NUL
 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+    """Opens the database; with ``create`` it is created if it does not exist. Raises LogNotFound, NotMetadataLog,
+    LogVersionUnknown, LogUnavailable."""
     if not path.exists():
         if not create:
             raise LogNotFound(f"no metadata database at {path}; check the path")
@@ -50,10 +51,10 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         raise LogUnavailable(
             f"metadata database {path} cannot be opened: {error}; "
-            "check its permissions and its folder's, which readers write to as well"
+            "check the permissions of the file and of its folder: reading needs the permission to write there, too"
         ) from error
     except sqlite3.DatabaseError as error:
-        raise NotMetadataLog(f"{path} is no metadata database ({error}); check the path") from error
+        raise NotMetadataLog(f"{path} is not a metadata database ({error}); check the path") from error
     return connection
 
 
@@ -65,13 +66,17 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application_id != APPLICATION_ID:
-        raise NotMetadataLog(f"{path} is no metadata database; check the path")
+        raise NotMetadataLog(f"{path} is not a metadata database of Siltstone; check the path")
     if version != TABLES_VERSION:
-        raise LogVersionUnknown(f"{path} has tables of version {version}; this program uses {TABLES_VERSION}")
+        raise LogVersionUnknown(
+            f"the metadata database {path} has tables of version {version}, and this program uses version "
+            f"{TABLES_VERSION}; use the version that created it"
+        )
 
 
 def _create(path: Path) -> None:
-    """The file appears whole or not at all; of several processes that create it at once one wins."""
+    """Creates the file completely or not at all; when several processes create it at once, one of them succeeds and
+    the others use its file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -85,7 +90,9 @@ def _create(path: Path) -> None:
         finally:
             draft.unlink()
     except (OSError, sqlite3.Error) as error:
-        raise LogUnavailable(f"metadata database {path} cannot be created: {error}") from error
+        raise LogUnavailable(
+            f"metadata database {path} cannot be created: {error}; check the permissions and space of its folder"
+        ) from error
 
 
 def _write_tables(path: Path) -> None:

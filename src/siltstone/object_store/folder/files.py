@@ -1,5 +1,8 @@
-"""Files of an object folder: reserved writes, exact reads, directories that survive a power cut, errors in the port's
-words. Nothing here knows keys or uploads. Below: ``runtime.durable_files``; next: ``folder``.
+"""File operations of an object folder: writes into reserved space, exact reads, durable directories, and OSErrors as
+errors of the port.
+
+This module knows neither keys nor uploads. It builds on ``runtime.files``; ``folder.store`` and ``folder.multipart``
+build on it.
 """
 
 import errno
@@ -14,7 +17,7 @@ from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.files import sync_directory, write_at
 
 RESERVED_BYTES_MIN = 256 * KIB
-"""Below this the reservation costs what it saves."""
+"""For smaller files the reservation costs as much as it saves."""
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EBUSY, errno.ESTALE}
@@ -22,8 +25,9 @@ _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, e
 
 @contextmanager
 def os_errors_translated(action: str) -> Iterator[None]:
-    """Raises StoreTransient for what may pass (no space, too many open files, I/O errors), else StoreDenied. An
-    attempt after an I/O error writes a new file: once fsync has failed the old file's pages cannot be trusted."""
+    """Turns an OSError into StoreTransient when it may pass (no space, too many open files, I/O errors), and into
+    StoreDenied otherwise. An attempt after an I/O error writes a new file, because after a failed fsync the pages of
+    the old file cannot be trusted."""
     try:
         yield
     except OSError as error:
@@ -33,13 +37,15 @@ def os_errors_translated(action: str) -> Iterator[None]:
 
 
 def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:
-    """All buffers, one after another from the position on, none copied. The bytes written."""
+    """Reserves the space and writes all buffers one after another from ``position`` on, without copying them. Returns
+    the number of bytes."""
     _reserve(descriptor, position, total_bytes(buffers))
     return write_at(descriptor, buffers, position)
 
 
 def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
-    """The space in one piece: a large file that grows by pages takes up to three times as long to write and sync."""
+    """Reserves the space at once: a large file that grows page by page takes up to three times as long to write and
+    sync."""
     if size_bytes < RESERVED_BYTES_MIN:
         return
     try:
@@ -50,9 +56,9 @@ def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
 
 
 def read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
-    """Up to ``size_bytes``; fewer only at the end of the file."""
+    """Reads ``size_bytes`` from ``position`` on; fewer only when the file ends before."""
     content = os.pread(descriptor, size_bytes, position)
-    while len(content) < size_bytes:  # a read of over 2 GiB comes in pieces; else this is the end of the file
+    while len(content) < size_bytes:  # one pread returns at most 2 GiB; otherwise the file ended
         piece = os.pread(descriptor, size_bytes - len(content), position + len(content))
         if not piece:
             break
@@ -61,7 +67,8 @@ def read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
 
 
 def copy_at(source: int, target: int, source_position: int, target_position: int, size_bytes: int) -> int:
-    """Copied inside the kernel, shared where the file system can. Fewer bytes only at the end of the source."""
+    """Copies a range inside the kernel; the file system shares the blocks if it can. Returns the number of bytes
+    copied, which is smaller than ``size_bytes`` only when the source ends before."""
     copied = 0
     while copied < size_bytes:
         count = os.copy_file_range(
@@ -74,10 +81,10 @@ def copy_at(source: int, target: int, source_position: int, target_position: int
 
 
 class DurableDirectories:
-    """Makes directories under a root, each durable before the first file in it is reported written.
+    """Makes directories under a root, and makes each durable before the first file in it is reported as written.
 
-    One found existing may have been made a moment ago by a process that died before its sync, so this process
-    syncs every directory's parent once itself, then remembers. Directories are never removed again.
+    An existing directory may have been made a moment ago by a process that died before its sync. Each process therefore
+    syncs the parent of every directory once and remembers that. Directories are never removed.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,7 +1,8 @@
-"""Where a key lies in a folder, and the keys of a folder in order.
+"""The path of a key in a folder, and the listing of a folder in key order.
 
-A key is the path below the root. Names that begin with a dot belong to the store: ``.temporary`` and ``.uploads``.
-A key cannot lie below another key, as a file is no directory; the keys of ``model.objects`` never do.
+A key is the path of its file below the root. Names that begin with a dot are the adapter's own: ``.temporary`` and
+``.uploads``. No key can be a prefix directory of another key, because a file is not a directory; the keys of
+``model.objects`` never are.
 """
 
 import os
@@ -16,7 +17,7 @@ UPLOADS = ".uploads"
 
 
 def path_of_key(root: Path, key: str) -> Path:
-    """Never outside the root, never in the store's own directories. Raises InvalidKey."""
+    """The path of a key, which is never outside the root or in the adapter's own directories. Raises InvalidKey."""
     return root / checked_key(key)
 
 
@@ -25,7 +26,8 @@ def summary_of(key: str, status: os.stat_result) -> ObjectSummary:
 
 
 def walk(root: Path, prefix: str, after: str) -> Iterator[ObjectSummary]:
-    """In key order, one directory in memory per level. What vanishes meanwhile is left out."""
+    """Lists the objects in key order. Memory holds one directory per level. Files that are deleted meanwhile are left
+    out."""
     return _walk_directory(root, "", prefix, after)
 
 
@@ -41,7 +43,8 @@ def _walk_directory(directory: Path, above: str, prefix: str, after: str) -> Ite
 
 
 def _sorted_names(directory: Path) -> list[str]:
-    """Directories end in a slash, so that they sort as their keys do: ``a-b`` before ``a/b``."""
+    """The names in a directory, sorted. Names of directories get a slash, so that they sort like keys: ``a-b`` before
+    ``a/b``."""
     try:
         with os.scandir(directory) as entries:
             names = [entry.name + "/" if entry.is_dir() else entry.name for entry in entries]

@@ -1,10 +1,10 @@
 """Multipart uploads into a folder: the parts are written at their positions into one file, which becomes the object.
 
-The file is ``.uploads/<token>.<key, percent-encoded>``: its name is the whole state of the upload, so any process
-on the machine can go on with it, and completing it is one rename that moves no data. Each part is synced before
-its receipt is given, so the rename never publishes bytes that a power cut could take back.
+The file is ``.uploads/<token>.<key, percent-encoded>``. Its name is the whole state of the upload, so any process on
+the machine can continue the upload, and completing it is one rename that moves no data. Each part is synced before
+its call returns, so the rename never publishes bytes that a power failure could lose.
 
-A late duplicate of a part can still hold the file open when it is renamed. It writes the bytes that are there.
+A late repetition of a part may still have the file open after the rename. It writes the same bytes again.
 """
 
 import os
@@ -25,7 +25,7 @@ _UPLOAD_ID = re.compile(r"[0-9a-f]{32}\.([^./][^/]*)")
 
 
 class FolderUploads:
-    """The uploads of one folder."""
+    """The multipart uploads of one folder."""
 
     def __init__(self, root: Path, directories: DurableDirectories) -> None:
         self._root = root
@@ -51,13 +51,13 @@ class FolderUploads:
     def copy_part(
         self, upload: MultipartUpload, part_number: int, position: int, source: int, start: int, end: int
     ) -> UploadedPart:
-        """Bytes [start, end) of the open file ``source``."""
+        """Copies bytes [start, end) of the open file ``source`` into the part."""
         with self._opened(upload) as target:
             copied = copy_at(source, target, start, position, end - start)
             os.fdatasync(target)
         if copied < end - start:
             raise ObjectTruncated(
-                f"the source of part {part_number} of {upload.key} ends at {start + copied}"
+                f"the source of part {part_number} of {upload.key} ends at {start + copied}, before {end}"
             )
         return UploadedPart(part_number, position, copied)
 
@@ -71,7 +71,7 @@ class FolderUploads:
         except FileNotFoundError:
             if not (target.is_file() and target.stat().st_size == size_bytes):
                 raise _ended(upload) from None
-        sync_directory(target.parent)  # also when another process has completed it and not come this far
+        sync_directory(target.parent)  # another process may have renamed it and died before its sync
 
     def abort(self, upload: MultipartUpload) -> None:
         self._path(upload).unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class FolderUploads:
         size_found = self._path(upload).stat().st_size
         if size_found != size_bytes:
             raise ObjectTruncated(
-                f"{upload.key}: the parts sent take {size_found} bytes, those listed {size_bytes};"
+                f"the upload of {upload.key} received {size_found} bytes, but the listed parts have {size_bytes};"
                 " list every part, or send the missing one"
             )
 
@@ -98,12 +98,15 @@ class FolderUploads:
             raise _ended(upload) from None
 
     def _path(self, upload: MultipartUpload) -> Path:
-        """The id comes from outside and becomes a path: it has to be one that ``start`` can have made."""
+        """The path of an upload. The caller gives the id, so it is checked to be one that ``start`` can have made.
+        Raises UploadNotFound."""
         match = _UPLOAD_ID.fullmatch(upload.upload_id)
         if match is None or unquote(match[1]) != upload.key:
-            raise UploadNotFound(f"{upload.key}: {upload.upload_id!r} names no upload of this key")
+            raise UploadNotFound(f"{upload.upload_id!r} is not the id of an upload of {upload.key}")
         return self._uploads / upload.upload_id
 
 
 def _ended(upload: MultipartUpload) -> UploadNotFound:
-    return UploadNotFound(f"{upload.key}: upload {upload.upload_id} has ended; start another")
+    return UploadNotFound(
+        f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
+    )

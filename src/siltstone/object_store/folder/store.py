@@ -1,9 +1,9 @@
-"""Objects as files of a local folder, whole or absent at whatever instant the machine stops.
+"""The adapter that stores objects as files of a local folder. An object is whole or absent whenever the machine stops.
 
 An object is written to ``.temporary``, synced, then renamed (put) or linked (put_if_absent: exactly one of several
-wins) to its key, and the directory is synced before the call returns. Stopped before the rename, a put leaves a
-file in ``.temporary``, which ``remove_stale`` deletes; stopped after it, the object is there. Any number of
-processes may share the folder. Read ``folder_files`` for durability, ``folder_multipart`` for uploads.
+calls succeeds) to its key, and the directory is synced before the call returns. A process that is killed before the
+rename leaves a file in ``.temporary``, which ``remove_stale`` deletes; after the rename the object exists. Any number
+of processes may share the folder. Read ``folder.files`` for durability, ``folder.multipart`` for uploads.
 """
 
 import os
@@ -36,10 +36,10 @@ from siltstone.runtime.randomness import Random, random_token
 
 
 class FolderStore:
-    """One bucket = one folder, made when it does not exist. Safe for threads and processes."""
+    """A bucket in one folder, which is created when it does not exist. Safe for threads and processes."""
 
     def __init__(self, root: Path, clock: Clock, rng: Random) -> None:
-        assert root.is_absolute(), f"another process has to find the same folder: {root}"
+        assert root.is_absolute(), f"{root} is relative, so another process could not find the folder"
         self._root = root
         self._clock = clock
         self._rng = rng
@@ -67,9 +67,9 @@ class FolderStore:
             try:
                 os.link(temporary, target)
             except FileExistsError:
-                raise ObjectAlreadyExists(f"{key} exists already in {self.url}") from None
+                raise ObjectAlreadyExists(f"object {key} exists already in {self.url}") from None
             finally:
-                sync_directory(target.parent)  # whoever loses may count on the winner's object, too
+                sync_directory(target.parent)  # the caller that lost may rely on the winner's object as well
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         assert 0 <= start <= end, f"no range: [{start}, {end})"
@@ -127,8 +127,8 @@ class FolderStore:
             yield from self._uploads.list()
 
     def remove_stale(self, older_than_ms: int) -> int:
-        """Delete what puts that were killed left in ``.temporary``; ``older_than_ms`` has to be longer than any put
-        takes. The number deleted. Uploads are not touched: who started them aborts them."""
+        """Deletes the files that killed puts left in ``.temporary``, and returns their number. ``older_than_ms`` must
+        be longer than any put takes. Multipart uploads are not touched: the caller that started one aborts it."""
         written_before_ms = self._clock.now_ms() - older_than_ms
         with os_errors_translated("remove stale temporary files"):
             stale = [path for path in self._temporary.iterdir() if _written_before(path, written_before_ms)]
@@ -141,7 +141,7 @@ class FolderStore:
 
     @contextmanager
     def _written(self, buffers: Buffers) -> Iterator[Path]:
-        """A synced temporary file, gone afterwards unless it was renamed."""
+        """A synced temporary file with the bytes of the buffers. It is deleted afterwards unless it was renamed."""
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
@@ -153,7 +153,8 @@ class FolderStore:
 
     @contextmanager
     def _opened(self, key: str, end: int = 0) -> Iterator[tuple[int, os.stat_result]]:
-        """The object's file, which holds at least ``end`` bytes."""
+        """The object's open file and its status. Raises ObjectNotFound, and ObjectTruncated when it is shorter than
+        ``end``."""
         path = path_of_key(self._root, key)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -162,9 +163,11 @@ class FolderStore:
         try:
             status = os.fstat(descriptor)
             if not S_ISREG(status.st_mode):
-                raise ObjectNotFound(f"no object {key} in {self.url}: it is the beginning of other keys")
+                raise ObjectNotFound(f"no object {key} in {self.url}: the key is a directory of other keys")
             if end > status.st_size:
-                raise ObjectTruncated(f"{key} holds {status.st_size} bytes, those up to {end} were asked for")
+                raise ObjectTruncated(
+                    f"object {key} has {status.st_size} bytes, but bytes up to {end} were requested"
+                )
             yield descriptor, status
         finally:
             os.close(descriptor)
@@ -176,7 +179,7 @@ def _written_before(path: Path, time_ms: int) -> bool:
 
 
 def _unlink(path: Path) -> OSError | None:
-    """Why it is still there."""
+    """Deletes the file. Returns the error that prevented it, or None when the file is gone."""
     try:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -1,7 +1,7 @@
-"""What S3 and botocore report, in the port's words.
+"""Translates the errors of S3 and botocore into the errors of the port.
 
-The split that matters is between what may have happened and what surely has not: a request that was refused
-(SlowDown, a conflict, no connection) left nothing behind, one whose answer is missing may have.
+The important distinction is whether a failed write may have taken effect. A request that was refused (SlowDown, a
+conflict, no connection) had no effect; a request whose answer was lost may have had one, so its error is ``uncertain``.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from siltstone.object_store.port import (
 
 _BY_CODE: dict[str, type[SiltstoneError]] = {
     "NoSuchKey": ObjectNotFound,
-    "404": ObjectNotFound,  # HEAD has no body, so the status is all there is
+    "404": ObjectNotFound,  # the answer to HEAD has no body, only a status
     "PreconditionFailed": ObjectAlreadyExists,
     "412": ObjectAlreadyExists,
     "NoSuchUpload": UploadNotFound,
@@ -53,9 +53,9 @@ _REFUSED_FOR_NOW = {
     "429",
 }
 _HINTS = {
-    "AccessDenied": "give these credentials read, write, list and delete on the bucket",
-    "EntityTooSmall": "every part of an upload but the last takes 5 MiB or more",
-    "NoSuchBucket": "make the bucket, or correct its name",
+    "AccessDenied": "allow these credentials to read, write, list and delete in the bucket",
+    "EntityTooSmall": "every part of an upload except the last must have at least 5 MiB",
+    "NoSuchBucket": "create the bucket, or correct its name",
     "InvalidAccessKeyId": "check the credentials in the environment",
     "SignatureDoesNotMatch": "check the credentials in the environment and the region",
 }
@@ -66,6 +66,7 @@ _ANSWER_LOST = (HTTPClientError, ReadTimeoutError, IncompleteReadError)
 
 @contextmanager
 def s3_errors_translated(action: str) -> Iterator[None]:
+    """Raises the port's error in place of botocore's; ``action`` begins its text."""
     try:
         yield
     except ClientError as error:
@@ -79,7 +80,7 @@ def s3_errors_translated(action: str) -> Iterator[None]:
 
 
 def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneError:
-    """The error that an answer with an ``Error`` stands for."""
+    """The port's error for an answer of S3 that contains an ``Error``."""
     code = str(response["Error"].get("Code", ""))
     text = f"{action}: {code} {response['Error'].get('Message', '')}"
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -89,4 +90,4 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
         return StoreTransient(text)
     if code in _BY_CODE:
         return _BY_CODE[code](text)
-    return StoreDenied(f"{text}; {_HINTS.get(code, 'trying again will not help')}")
+    return StoreDenied(f"{text}; {_HINTS.get(code, 'a retry will not help')}")

@@ -1,4 +1,4 @@
-"""A gather list as the file an HTTP client wants to send: seekable, sized, and never joined."""
+"""A gather list as a seekable file of known size, which an HTTP client can send without joining the buffers."""
 
 from io import SEEK_CUR, SEEK_END, SEEK_SET
 
@@ -6,7 +6,8 @@ from siltstone.model.buffers import Buffers, total_bytes
 
 
 class GatherFile:
-    """Reads hand out views of the buffers. Seeking back is how a client signs, redirects or sends again."""
+    """A read-only file over buffers. Reads return views of the buffers. Clients seek back to sign, redirect or
+    resend."""
 
     def __init__(self, buffers: Buffers) -> None:
         self._views = [memoryview(buffer) for buffer in buffers if buffer]
@@ -20,8 +21,8 @@ class GatherFile:
         return True
 
     def read(self, size: int | None = -1) -> bytes | memoryview:
-        """At most ``size`` bytes, fewer at the end of a buffer, none at the end of all; all that is left, joined,
-        without a size."""
+        """At most ``size`` bytes: fewer at the end of a buffer, none at the end of the file. Without a size, the rest
+        of the file, joined."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(self._size_bytes), b""))
         if self._index == len(self._views):

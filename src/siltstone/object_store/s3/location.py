@@ -1,9 +1,9 @@
-"""Which bucket an ``s3://`` URL names, and how it is reached.
+"""The bucket that an ``s3://`` URL names, and the options by which it is reached.
 
 ``s3://bucket/prefix?endpoint_url=http%3A%2F%2F127.0.0.1%3A8333&region=eu-central-1&path_style=true&anonymous=true``
 
-Only the bucket is needed. Credentials are never part of the URL, as URLs are stored and printed: they come from
-the environment, the profile or the machine's role.
+Everything but the bucket is optional. Credentials are never part of the URL, because URLs are stored and printed:
+botocore finds them in the environment, the profile or the machine's role.
 """
 
 from typing import Self
@@ -19,17 +19,18 @@ _FLAGS = {"true": True, "false": False}
 class S3Location(msgspec.Struct, frozen=True):
     bucket: str
     prefix: str = ""
-    """Before every key; empty or ending in a slash."""
+    """The text before every key in the bucket; it is empty or ends in a slash."""
     endpoint_url: str | None = None
     region: str | None = None
     path_style: bool | None = None
-    """The bucket in the path and not in the host name; by default when there is an endpoint_url."""
+    """Whether requests name the bucket in the path and not in the host name. None: they do if there is an
+    endpoint_url."""
     anonymous: bool | None = None
-    """Requests are not signed."""
+    """Whether requests are sent without a signature."""
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Raises InvalidStoreUrl."""
+        """The location that a URL names. Raises InvalidStoreUrl."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
             raise InvalidStoreUrl(f"{url!r} names no bucket; write s3://bucket/prefix")
@@ -53,7 +54,7 @@ class S3Location(msgspec.Struct, frozen=True):
 
     @property
     def addressing_style(self) -> str:
-        """botocore's word."""
+        """The value of botocore's setting of this name."""
         path_style = self.endpoint_url is not None if self.path_style is None else self.path_style
         return "path" if path_style else "auto"
 
@@ -66,7 +67,7 @@ def _options(url: str, query: str) -> dict[str, str | bool]:
     for name, values in parse_qs(query, keep_blank_values=True).items():
         if name not in _OPTIONS or len(values) != 1:
             raise InvalidStoreUrl(
-                f"{url!r}: {name} is not an option or is given twice; there are {', '.join(_OPTIONS)}"
+                f"{url!r}: {name} is not an option, or is given twice; the options are {', '.join(_OPTIONS)}"
             )
         options[name] = _FLAGS.get(values[0], values[0])
     return options

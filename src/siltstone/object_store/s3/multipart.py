@@ -1,7 +1,7 @@
-"""Multipart uploads into S3: parts from anywhere, and byte ranges copied inside the store.
+"""Multipart uploads into S3: parts may come from any process, and byte ranges are copied inside the store.
 
-The store knows which parts it has. Completing lists them and takes the ETags from there, so a part that was sent
-twice, by two attempts of one task, counts once and needs no agreement between the attempts.
+To complete an upload, its parts are listed and the ETags taken from the listing. A part that two attempts of one Spark
+task sent therefore counts once, and the attempts need not agree on anything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from siltstone.object_store.s3.location import S3Location
 
 
 class S3Uploads:
-    """The uploads of one bucket, below its prefix."""
+    """The multipart uploads of one bucket below the location's prefix."""
 
     def __init__(self, client: Any, location: S3Location) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class S3Uploads:
             request["UploadIdMarker"] = page.get("NextUploadIdMarker", "")
 
     def _tags_by_size(self, upload: MultipartUpload) -> dict[tuple[int, int], str]:
-        """The ETag of each part the store has, by its number and size."""
+        """The ETags of the parts that the store has received, by part number and size."""
         tags: dict[tuple[int, int], str] = {}
         marker: dict[str, int] = {}
         while True:
@@ -111,6 +111,6 @@ def _chosen(
     tag = tags.get((part.part_number, part.size_bytes))
     if tag is None:
         raise ObjectTruncated(
-            f"{upload.key}: part {part.part_number} is missing or of another size; send it again"
+            f"the upload of {upload.key} lacks part {part.part_number}, or has it in another size; send it again"
         )
     return {"PartNumber": part.part_number, "ETag": tag}

@@ -1,9 +1,9 @@
-"""A bucket of S3 or a compatible, through botocore's low-level client.
+"""The adapter for a bucket of S3 or a compatible store, through botocore's low-level client.
 
-One attempt per call: botocore's own tries are off, ``retrying`` makes them and knows which writes may have happened.
-Bodies are sent unsigned and without extra checksums (TLS guards them on the way, CRC-32C in every block at rest),
-so an object's bytes are read once, by the socket. Imported by ``opening`` alone, as botocore is optional.
-Read ``s3_errors`` for what can fail, ``s3_multipart`` for uploads.
+A call makes one attempt: botocore's own retries are off, because ``retrying`` retries and tracks which writes may have
+taken effect. Bodies are sent without a signature of the payload and without extra checksums (TLS protects them on the
+way, the CRC-32C of every block at rest), so an object's bytes are read once, by the socket. Only ``opening`` imports
+this module, as botocore is optional. Read ``s3.errors`` for the failures, ``s3.multipart`` for uploads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,12 @@ from siltstone.object_store.s3.multipart import S3Uploads
 
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
-"""Between two bytes of an answer, or until its first: completing an upload of many parts takes tens of seconds."""
+"""The longest wait for the next bytes of an answer, the first included: completing an upload of many parts takes tens
+of seconds."""
 
 
 class S3Store:
-    """Safe for threads. Not for a process forked from one that has used it: open the URL again there."""
+    """A bucket of S3. Safe for threads. A forked process must open the URL again and not use its parent's store."""
 
     def __init__(self, location: S3Location, connections_max: int) -> None:
         self._location = location
@@ -61,9 +62,11 @@ class S3Store:
             answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{end - 1}")
             content: bytes = answer["Body"].read()
         if len(content) < end - start:
-            raise ObjectTruncated(f"{key} ends at {start + len(content)}, [{start}, {end}) was asked for")
+            raise ObjectTruncated(
+                f"object {key} ends at {start + len(content)}, but [{start}, {end}) was requested"
+            )
         if len(content) > end - start:
-            raise StoreDenied(f"{self.url} ignores ranges: it answers {key} whole; use another store")
+            raise StoreDenied(f"{self.url} ignores ranges and returned object {key} whole; use another store")
         return content
 
     def head(self, key: str) -> ObjectSummary:
@@ -97,7 +100,9 @@ class S3Store:
         failures = [each for each in answer.get("Errors", ()) if each.get("Code") != "NoSuchKey"]
         if failures:
             first = failures[0]
-            raise refused(f"delete {len(failures)} of {len(keys)} keys, {first.get('Key')}", {"Error": first})
+            raise refused(
+                f"delete {len(failures)} of {len(keys)} keys, such as {first.get('Key')}", {"Error": first}
+            )
 
     def start_multipart(self, key: str) -> MultipartUpload:
         return self._uploads.start(checked_key(key))
@@ -127,10 +132,13 @@ class S3Store:
         self._client.close()
 
     def _empty_range(self, key: str, position: int) -> bytes:
-        """HTTP cannot ask for no bytes, so only the object is looked at."""
+        """Checks the object's size and returns no bytes, as HTTP has no empty range. Raises ObjectNotFound,
+        ObjectTruncated."""
         size_bytes = self.head(key).size_bytes
         if position > size_bytes:
-            raise ObjectTruncated(f"{key} holds {size_bytes} bytes, those up to {position} were asked for")
+            raise ObjectTruncated(
+                f"object {key} has {size_bytes} bytes, but bytes up to {position} were requested"
+            )
         return b""
 
     def _at(self, key: str) -> dict[str, str]:

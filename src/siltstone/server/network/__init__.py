@@ -1,7 +1,11 @@
-"""TCP for the broker: frames of bytes in, gather lists out, limits on everything. Knows nothing of Kafka but that a
-request begins with its size in four bytes.
+"""TCP for the broker: receives frames, passes them to a handler, sends its answers, and limits everything.
 
-Read ``connection`` first: it is the one that the event loop calls. Then ``frame_reader`` (bytes become frames),
-``request_pipeline`` (frames become answers, in order), ``connections`` (what all connections share, and who is
-closed for being idle, slow or one too many) and ``listeners`` (where they come in).
+The only fact about Kafka that this package knows is that a request begins with its size in four bytes. An *answer* is a
+list of buffers, which are sent without being joined.
+
+Read ``connection`` first, which the event loop calls. Then ``frame_reader`` (splits received bytes into frames),
+``request_pipeline`` (turns frames into answers, in order), ``connections`` (all connections of a node: admission, and
+closing those that are idle or slow) and ``listeners`` (accepts connections). ``parts`` is what connections share:
+``request_memory`` and ``answer_memory`` limit memory, with a ``waiting_line`` for connections that have to wait.
+``addresses`` and ``sockets`` parse and bind listeners.
 """

@@ -1,7 +1,8 @@
-"""Listeners as people write them: ``127.0.0.1:9092``, ``EXTERNAL://[::1]:9093``, and what is advertised for each.
+"""Parses the addresses of listeners, such as ``127.0.0.1:9092`` or ``EXTERNAL://[::1]:9093``, and their advertised
+ones.
 
-A client connects to a listener once; after that it goes to the address which the broker tells for that listener. So an
-address that only this machine understands (0.0.0.0, or nothing) cannot be advertised.
+A client connects to a listener's address first, and from then on to the address that the broker advertises for that
+listener. So 0.0.0.0, or no host at all, which mean "all addresses of this machine", cannot be advertised.
 """
 
 import re
@@ -24,11 +25,11 @@ _ENCRYPTED = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
 
 
 class InvalidListener(InvalidRequest):
-    """The text of a listener, or what is advertised for it, cannot be."""
+    """The text of a listener, or of its advertised address, is not allowed."""
 
 
 class ListenerAddress(msgspec.Struct, frozen=True):
-    """``host`` "" is every address of the machine; ``port`` 0 is any that is free, and ``advertised_port`` 0 the one
+    """``host`` "" means every address of the machine, ``port`` 0 any free port, and ``advertised_port`` 0 the port
     that was bound."""
 
     name: str
@@ -39,7 +40,8 @@ class ListenerAddress(msgspec.Struct, frozen=True):
 
     @property
     def misleads_others(self) -> bool:
-        """Other machines can connect, and are then sent to themselves."""
+        """Whether clients on other machines can connect, but then get an advertised address that leads them to their
+        own machine."""
         return not _is_this_machine(self.host) and _is_this_machine(self.advertised_host)
 
     def __str__(self) -> str:
@@ -49,8 +51,8 @@ class ListenerAddress(msgspec.Struct, frozen=True):
 def parse_addresses(
     listeners: Sequence[str], advertised_listeners: Sequence[str] = ()
 ) -> tuple[ListenerAddress, ...]:
-    """Each text may name several, with commas between them. What is not advertised otherwise is advertised as it is
-    bound. Raises InvalidListener."""
+    """Parses listeners; each text may have several, separated by commas. A listener without an entry in
+    ``advertised_listeners`` advertises the address that it binds. Raises InvalidListener."""
     bound = list(_parsed("listeners", listeners))
     if not bound:
         raise InvalidListener(f"listeners is empty: name at least one as {_EXAMPLE}")
@@ -60,7 +62,7 @@ def parse_addresses(
     names = [name for name, _, _ in bound]
     if unknown := advertised.keys() - set(names):
         raise InvalidListener(
-            f"advertised_listeners names {', '.join(sorted(unknown))}, and listeners has only {', '.join(names)}"
+            f"advertised_listeners names {', '.join(sorted(unknown))}, but listeners has only {', '.join(names)}"
         )
     _refuse_shared_ports(bound)
     return tuple(_address(name, host, port, advertised.get(name)) for name, host, port in bound)
@@ -71,16 +73,18 @@ def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]
     for part in filter(None, (part.strip() for text in texts for part in text.split(","))):
         match = _LISTENER.fullmatch(part)
         if match is None:
-            raise InvalidListener(f"{setting}: {part!r} is no listener: write {_EXAMPLE}")
+            raise InvalidListener(f"{setting}: {part!r} is not a listener: write {_EXAMPLE}")
         name, port = (match["name"] or DEFAULT_NAME).upper(), int(match["port"])
         if port > _PORT_MAX:
             raise InvalidListener(f"{setting}: port {port} of {name} is above {_PORT_MAX}")
         if name in _ENCRYPTED:
             raise InvalidListener(
-                f"{setting}: {name} is not supported; a listener of that name would not be encrypted"
+                f"{setting}: encryption and login are not supported, so no listener may be named {name}"
             )
         if name in seen:
-            raise InvalidListener(f"{setting}: {name} is there twice; every listener has a name of its own")
+            raise InvalidListener(
+                f"{setting}: the name {name} is used twice; give every listener its own name"
+            )
         seen.add(name)
         yield name, _checked_host(setting, part, match["host"], match["ipv6"]), port
 
@@ -91,21 +95,21 @@ def _checked_host(setting: str, part: str, host: str | None, ipv6: str | None) -
     try:
         return str(IPv6Address(ipv6))
     except ValueError as wrong:
-        raise InvalidListener(f"{setting}: {part!r}: {ipv6!r} is no IPv6 address") from wrong
+        raise InvalidListener(f"{setting}: {part!r}: {ipv6!r} is not an IPv6 address") from wrong
 
 
 def _refuse_shared_ports(bound: Iterable[tuple[str, str, int]]) -> None:
     for (host, port), times in Counter((host, port) for _, host, port in bound if port).items():
         if times > 1:
-            raise InvalidListener(f"listeners: {_bracketed(host)}:{port} is there twice")
+            raise InvalidListener(f"listeners: the address {_bracketed(host)}:{port} is used twice")
 
 
 def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None) -> ListenerAddress:
     advertised_host, advertised_port = advertised or (host, port)
     if _is_everywhere(advertised_host):
         raise InvalidListener(
-            f"advertised_listeners: say which host clients find {name} under, as {name}://HOST:{port}; it listens on "
-            f"{host or 'all addresses'}, and {advertised_host or 'that'} leads nowhere from another machine"
+            f"advertised_listeners: give the host under which clients reach {name}, as {name}://HOST:{port}; it "
+            f"listens on {host or 'all addresses'}, and clients cannot connect to {advertised_host or 'that'}"
         )
     return ListenerAddress(name, host, port, advertised_host, advertised_port)
 
@@ -131,7 +135,8 @@ def _bracketed(host: str) -> str:
 
 
 def written_host(peer_name: object) -> str:
-    """Of what a socket says of its peer. An IPv4 client of an IPv6 socket has one name, not two."""
+    """The client's host in a socket's peer name. An IPv4 client of an IPv6 socket gets its IPv4 address, so that it
+    counts as one host."""
     if not isinstance(peer_name, tuple) or not peer_name:
         return "unknown"
     host = str(peer_name[0]).partition("%")[0]

@@ -1,15 +1,14 @@
-"""The bytes of answers that their connections leave unread, of all connections together.
+"""Limits the memory of answers that clients have not read yet, of all connections together.
 
-Counted are connections with more than ``connection_answer_bytes_max`` unread; the others hold less than that each. From
-half the limit on, connections that receive much wait in line before their next request is begun; who stores records is
-not held up by who reads them. At the limit whoever leaves most unread is closed: memory is bounded, and peers that
-stopped reading are the first to go.
+Only connections with more than ``connection_answer_bytes_max`` of unread answers are counted; each other one holds
+less than that. From half the limit on, connections that receive large answers wait in line before their next request
+is begun; connections that only produce records do not wait. At the limit, the connection with the most unread bytes
+is closed. So memory is bounded, and clients that have stopped reading are closed first.
 
-Answers that hold no more memory than they count for.
-
-A batch that was read from the bucket is a slice of its block, half a MiB and more. As long as it waits to be sent it
-keeps all of that, evicted from the cache or not, and is counted for its own bytes: a thousand slow readers of small
-batches would hold what no limit knows of (rule 9).
+``unpinned`` makes the count true. A batch that was read from the bucket is a small slice of a block of half a MiB or
+more. While the slice waits to be sent, it keeps the whole block in memory, even if the cache has evicted the block. A
+thousand slow readers of small batches would then hold memory that no limit counts (rule 9), so such slices are
+copied.
 """
 
 from typing import Protocol
@@ -18,11 +17,12 @@ from siltstone.model.buffers import Buffer
 from siltstone.server.network.waiting_line import Waiter, WaitingLine
 
 HELD_PER_SENT_MAX = 4
-"""What an answer may hold for each byte of it. So what is copied is never much: a quarter of a block."""
+"""How many bytes of a block an answer may keep in memory per byte that it sends. A slice is copied if it is less than a
+quarter of its block, so a copy is never large."""
 
 
 def unpinned(answers: list[Buffer]) -> list[Buffer]:
-    """The same bytes; slices of which too little of their whole is sent are copied."""
+    """Returns the same bytes; copies the slices of blocks of which too little is sent."""
     sent_of: dict[int, int] = {}
     whole_of: dict[int, object] = {}
     for answer in answers:
@@ -51,6 +51,8 @@ class Writer(Waiter, Protocol):
 
 
 class AnswerMemory:
+    """The unread answers of all connections that have much unread, against ``bytes_max``."""
+
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._unread: dict[Writer, int] = {}
@@ -58,18 +60,19 @@ class AnswerMemory:
         self.bytes_used = 0
 
     def note(self, writer: Writer) -> None:
-        """It has much unread; said after each of its answers."""
+        """Counts the unread bytes of a connection that has much unread; it calls this after each of its answers."""
         self._set(writer, writer.unread_bytes)
         if self.bytes_used >= self._bytes_max:
             self._close_the_worst()
 
     def forget(self, writer: Writer) -> None:
-        """It has taken its answers, or is gone."""
+        """Stops counting a connection whose client has read the answers, or that is closed."""
         self.bytes_used -= self._unread.pop(writer, 0)
         self.line.room_made()
 
     def refresh(self) -> None:
-        """What was taken since: the event loop tells only when nearly all is."""
+        """Updates the unread bytes of all counted connections: the event loop reports only when a client has read
+        nearly everything."""
         for writer in self._unread:
             self._set(writer, writer.unread_bytes)
         self.line.room_made()

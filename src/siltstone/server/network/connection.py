@@ -1,12 +1,14 @@
-"""One connection, as the event loop calls it: bytes come in, answers go out, and when it must not, nothing is read.
+"""One connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at its limits.
 
-It joins ``FrameReader`` (bytes become frames) and ``RequestPipeline`` (frames become answers) to a transport, and stops
-where a limit says so:
+A connection joins a ``FrameReader``, which splits received bytes into frames, and a ``RequestPipeline``, which turns
+frames into answers, to a transport. It stops at these limits:
 
-    reading stops    its own requests are too many or too large; those of all are; the store wants no more records
-    beginning stops  it leaves its answers unread; all do, and it receives much; the store wants no more records
+    stops reading             its requests are too many or too large; the requests of all connections are too large; the
+                              store accepts no more records
+    stops beginning requests  its client leaves answers unread; the clients of all connections do, and this one receives
+                              large answers; the store accepts no more records
 
-An exception that nobody expected ends this connection and no other. Read next: ``request_pipeline``.
+An unexpected exception closes this connection and no other. Read next: ``request_pipeline``.
 """
 
 import asyncio
@@ -31,11 +33,12 @@ _LEVELS = {
     CloseReason.SLOW_READER: logging.INFO,
     CloseReason.SLOW_REQUEST: logging.INFO,
 }
-"""The others are what clients do every day. Failures are logged where they are caught."""
+"""The log level of each close reason; the others are normal and logged at DEBUG. Failures are logged where they are
+caught."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Made when its transport has been admitted. ``on_gone`` is called once, at the very end."""
+    """The protocol of an admitted transport. ``on_gone`` is called once, when the connection is lost."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close_reason: CloseReason | None = None
         transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
 
-    # -- what the event loop says ------------------------------------------------------------------------
+    # -- callbacks of the event loop ---------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         memory = self._parts.request_memory
@@ -116,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- one turn ----------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Begin, answer and read on, as far as may be: something has changed."""
+        """Begins requests, sends answers and reads on, as far as limits allow. Called when something has changed."""
         self._is_turn_scheduled = False
         if self.close_reason is not None:
             return
@@ -151,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self.go_on)
 
     def _take(self) -> bool:
-        """Frames out of what was received, as many as may wait. Whether there was one."""
+        """Takes frames out of the received bytes, as many as may wait. Returns whether there was one."""
         room = self._settings.connection_requests_max - self._pipeline.unanswered_count
         frames = self._reader.take(max(room, 0))
         if not frames:
@@ -163,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _send(self, answers: list[Buffer]) -> None:
-        """All that have become ready, in one call of the operating system."""
+        """Sends all answers that are ready, with one system call."""
         byte_count = total_bytes(answers)
         self._sent_bytes += byte_count
         self._transport.writelines(unpinned(answers))
@@ -174,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._parts.answer_memory.note(self)
 
     def _settle(self) -> None:
-        """Account for what is held now, and read on or not."""
+        """Updates the memory charged for this connection, and pauses or resumes reading."""
         self._charge(self._pipeline.held_bytes, self._reader.held_bytes)
         if self._parts.store_line:
             self._parts.store_line.room_made()
@@ -236,10 +239,10 @@ class Connection(asyncio.BufferedProtocol):
     def unanswered_count(self) -> int:
         return self._pipeline.unanswered_count
 
-    # -- what is overdue ---------------------------------------------------------------------------------
+    # -- time limits -------------------------------------------------------------------------------------
 
     def inspect(self, now_ms: float) -> None:
-        """Once a second, with the time."""
+        """Closes the connection if a time limit has passed. Called once a second."""
         if self.close_reason is not None:
             if self._is_stalled(now_ms):
                 self._transport.abort()
@@ -263,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         return min(idle_ms, self._settings.request_stalled_ms_max) if self._others_wait() else idle_ms
 
     def _is_stalled(self, now_ms: float) -> bool:
-        """Whether the peer takes no answers."""
+        """Whether the client has not read its answers for too long."""
         if self._sent_bytes - self.unread_bytes >= self._progress_bytes + ANSWER_PROGRESS_BYTES_MIN:
             self._note_progress(now_ms)
         limit_ms = self._settings.answer_stalled_ms_max
@@ -280,17 +283,18 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end -----------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """The node closes: read nothing more, answer what was begun, then close."""
+        """Stops reading, answers the requests that were begun, then closes. Called when the node closes."""
         if self.close_reason is None:
             self._is_finishing = True
             self._pipeline.finish()
             self.go_on()
 
     def close_for_unread_answers(self) -> None:
-        self.close(CloseReason.UNREAD_ANSWERS, f"{self.unread_bytes} bytes", at_once=True)
+        self.close(CloseReason.UNREAD_ANSWERS, f"{self.unread_bytes} bytes of answers", at_once=True)
 
     def close(self, reason: CloseReason, detail: str = "", *, at_once: bool = False) -> None:
-        """Answers already given to the transport are sent first, unless ``at_once``. The first reason counts."""
+        """Closes the connection, after sending the answers that the transport has, unless ``at_once``. Only the first
+        call's reason counts."""
         if self.close_reason is None:
             self.close_reason = reason
             log.log(_LEVELS.get(reason, logging.DEBUG), "%s closed: %s %s", self, reason, detail)
@@ -301,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _let_go(self) -> None:
-        """Of all but answers that wait to be taken, which count until they are."""
+        """Releases all memory and places in waiting lines; unread answers stay charged until they are sent."""
         self._pipeline.finish()
         self._reader.discard()
         self._charge(self._pipeline.held_bytes, 0)

@@ -1,6 +1,6 @@
-"""All connections of a node: who is let in, who is closed for being idle or slow, and what they amount to.
+"""All connections of a node: admits or refuses new ones, closes idle and slow ones, and sums up their statistics.
 
-One timer serves all of them: once a second each is asked whether something of it is overdue.
+One timer serves all connections: once a second it inspects each for a time limit that has passed.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class Admission(asyncio.Protocol):
-    """The protocol of a connection until it is let in; of one that is not, until it is closed."""
+    """The protocol of a new transport until ``Connections`` admits it; a refused transport keeps it until it is
+    closed."""
 
     def __init__(self, connections: "Connections", listener: Listener) -> None:
         self._connections = connections
@@ -33,6 +34,8 @@ class Admission(asyncio.Protocol):
 
 
 class Connections:
+    """The admitted connections of a node."""
+
     def __init__(self, parts: NetworkParts) -> None:
         self._parts = parts
         self._hosts: dict[Connection, str] = {}
@@ -92,15 +95,15 @@ class Connections:
         self._log_refusals()
 
     def _log_refusals(self) -> None:
-        """One line for all since the last: a client that is refused comes back at once."""
+        """Logs one line for all refusals since the last inspection, because refused clients reconnect at once."""
         for reason, refusals in self._refused.items():
-            log.warning("refused %d connections: %s, of %d", refusals, reason, len(self._hosts))
+            log.warning("refused %d connections: %s; %d are open", refusals, reason, len(self._hosts))
         self._refused.clear()
 
     # -- the end -----------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Each closes when what it has begun is answered; new ones are refused."""
+        """Refuses new connections; each open one closes when the requests that it has begun are answered."""
         self._is_closing = True
         for connection in list(self._hosts):
             connection.shut_down()

@@ -1,12 +1,13 @@
-"""Bytes as they arrive become frames: a size of four bytes, big endian, then so many bytes. No I/O here.
+"""Splits received bytes into frames: each is a size of four bytes, big endian, then that many bytes. No I/O here.
 
-All connections of a loop receive into one buffer, because each read is worked off before the next one begins; so an
-idle connection holds nothing. Whole frames are copied out of it. A frame that has arrived in part gets memory of its
-own, and what is missing is received straight into that.
+All connections of an event loop receive into one shared buffer, because each read is processed before the next one;
+so an idle connection holds no memory. Complete frames are copied out of the shared buffer. A frame that has arrived
+in part gets memory of its own, and the rest is received directly into it.
 
-What a frame claims is not believed: its memory grows with what has arrived, to the sizes in ``_first_capacity`` and
-``_grow``. ``held_bytes`` is what the reader has allocated, at most that much more than what was sent:
-``FIRST_BYTES`` or three times what came, and up to ``TRUSTED_BYTES_MAX`` for a peer that has sent such a frame before.
+The size that a client claims is not trusted: the memory of a frame grows with the bytes that have arrived
+(``_first_capacity``, ``_grow``). ``held_bytes`` is what the reader has allocated. It exceeds the bytes that have
+arrived by at most ``FIRST_BYTES`` or three times those bytes; by up to ``TRUSTED_BYTES_MAX`` for a client that has
+sent such a large frame before.
 """
 
 from struct import Struct
@@ -15,21 +16,23 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import KIB, MIB
 
 RECEIVE_BUFFER_BYTES = 256 * KIB
-"""More brings no speed: docs/decisions/0007-network.md."""
+"""A larger buffer is not faster: docs/decisions/0007-network.md."""
 
 FIRST_BYTES = 64 * KIB
 TRUSTED_BYTES_MAX = 1 * MIB
-"""The largest request that clients make unless told otherwise."""
+"""The largest request that clients send with default settings."""
 
 DIRECT_BYTES_MIN = 64 * KIB
-"""Less than this is received with what follows it and copied: a copy of so little costs less than a read more."""
+"""If less than this is missing of a frame, it is received into the shared buffer, with the bytes that follow, and
+copied: the copy costs less than another read."""
 
 AFTER_LARGE_BYTES = 16 * KIB
-"""What is received first after a frame larger than the receive buffer: the next one will be like it, and what comes
-with its size has to be copied. Saves a fifth of what a frame of 1 MiB costs."""
+"""The size of the first read after a frame larger than the receive buffer. The next frame will probably be as large,
+and the bytes that arrive together with its size must be copied; reading few of them saves a fifth of the cost of a 1
+MiB frame."""
 
 SHORT_READ_BYTES = 64
-"""What is read when nothing should be: the event loop reads once more, whatever it is told."""
+"""The size of a read when none is wanted: the event loop reads once more even after reading was paused."""
 
 _SIZE = Struct(">i")
 _unpack_size = _SIZE.unpack_from
@@ -37,16 +40,17 @@ _SIZE_BYTES = _SIZE.size
 
 
 class FrameRefused(InvalidRequest):
-    """What came cannot be the size of a frame."""
+    """The bytes that were received cannot be the size of a frame."""
 
 
 def receive_buffer() -> memoryview:
-    """For all readers of one event loop."""
+    """Makes the buffer that all readers of one event loop share."""
     return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 
 class FrameReader:
-    """Of one connection: ``buffer``, ``received``, then ``take`` until nothing is left."""
+    """Reads the frames of one connection: call ``buffer``, then ``received``, then ``take`` until ``has_rest`` is
+    false."""
 
     def __init__(self, receive_buffer: memoryview, frame_bytes_max: int) -> None:
         self._receive_buffer = receive_buffer
@@ -62,7 +66,7 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """What is allocated for this connection."""
+        """The bytes that are allocated for this connection."""
         aside = 0 if self._source is self._receive_buffer else len(self._source)
         return aside if self._frame is None else aside + len(self._frame)
 
@@ -72,17 +76,18 @@ class FrameReader:
 
     @property
     def has_rest(self) -> bool:
-        """More frames may be taken before anything else is received."""
+        """Whether received bytes remain, which must be taken before more are received."""
         return self._position < self._end
 
     @property
     def has_paid_room(self) -> bool:
-        """What comes next goes where memory is allocated already."""
+        """Whether the next bytes of the frame have memory that is already allocated."""
         return self._frame is not None and self._filled_bytes < len(self._frame)
 
     def buffer(self, *, only_its_frame: bool = False, may_grow: bool = True) -> memoryview:
-        """Where to receive next; never empty. ``only_its_frame``: nothing that follows the frame which was begun.
-        ``may_grow``: False when memory has run out since the connection was let read on."""
+        """The buffer for the next read; never empty. ``only_its_frame``: receive only bytes of the frame that was
+        begun, not what follows it. ``may_grow`` is false if memory has run out since the connection was allowed to
+        read."""
         assert not self.has_rest
         self._may_grow = may_grow
         if self._frame is not None:
@@ -108,7 +113,7 @@ class FrameReader:
         self._position, self._end = 0, byte_count
 
     def take(self, frames_max: int) -> list[memoryview]:
-        """Whole frames, without their sizes, each in memory of its own. Raises FrameRefused."""
+        """Returns complete frames, without their sizes, each in memory of its own. Raises FrameRefused."""
         frames: list[memoryview] = []
         if self._frame is not None:
             self._fill(self._frame, frames)
@@ -130,7 +135,7 @@ class FrameReader:
         return frames
 
     def discard(self) -> None:
-        """Let go of what is allocated: nothing more will be taken."""
+        """Releases all memory; no more frames will be taken."""
         self._source, self._frame, self._position, self._end = self._receive_buffer, None, 0, 0
 
     # -- a frame that arrives in parts -------------------------------------------------------------------
@@ -162,7 +167,7 @@ class FrameReader:
         return larger
 
     def _fill(self, frame: memoryview, frames: list[memoryview]) -> None:
-        """With what came, and give it away when it is whole."""
+        """Copies received bytes into the frame, and moves the frame to ``frames`` when it is complete."""
         filled = self._filled_bytes
         count = min(self._frame_bytes - filled, self._end - self._position)
         if count:
@@ -175,10 +180,11 @@ class FrameReader:
             self._frame = None
             self._is_direct = False
 
-    # -- what is left over -------------------------------------------------------------------------------
+    # -- bytes after the frames that were taken ----------------------------------------------------------
 
     def _keep_rest(self, position: int) -> None:
-        """The receive buffer belongs to the next connection as soon as this one returns."""
+        """Copies remaining bytes out of the shared buffer, which the next connection uses as soon as this one
+        returns."""
         rest = self._end - position
         if rest >= _SIZE_BYTES:
             if self._source is self._receive_buffer:
@@ -193,18 +199,21 @@ class FrameReader:
 
     def _refusal(self, size: int, first: bytes) -> str:
         if first[:2] == b"\x16\x03":
-            return "it speaks TLS, and this listener does not"
+            return "the client speaks TLS, which this listener does not support"
         if first in {b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI "}:
-            return "it speaks HTTP: this is a port for Kafka clients"
+            return "the client speaks HTTP, but this port is for Kafka clients"
         if size < 0:
-            return f"it claims a request of {size} bytes: this is no Kafka client"
-        return f"it claims a request of {size} bytes, and network.socket_request_max_bytes is {self._frame_bytes_max}"
+            return f"the client announces a request of {size} bytes, so it is not a Kafka client"
+        return (
+            f"the client announces a request of {size} bytes, more than network.socket_request_max_bytes "
+            f"({self._frame_bytes_max})"
+        )
 
 
 def _allocate(byte_count: int) -> memoryview:
-    """Much of it is, unlike a bytearray, not filled with zeros first, which costs a tenth of receiving it, and so not
-    resident either until something arrives. numpy is loaded for the first large frame: a tenth of a second that a
-    broker's start need not wait for."""
+    """Allocates a buffer. A large one comes from numpy, which, unlike bytearray, does not fill it with zeros: that
+    would take a tenth of the time of receiving it, and make its pages resident before bytes arrive. numpy is imported
+    for the first large frame, which saves a tenth of a second at the start of a broker."""
     if byte_count <= FIRST_BYTES:
         return memoryview(bytearray(byte_count))
     import numpy as np  # noqa: PLC0415

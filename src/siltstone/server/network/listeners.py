@@ -1,7 +1,7 @@
-"""The doors of a node: several listeners, opened together and closed together.
+"""The listeners of a node, opened together and closed together.
 
-``bind`` takes the ports, so that others can be told which they are; ``start`` lets clients in; ``close`` lets nobody in
-any more, waits for what was begun, and then for nobody.
+``bind`` binds the ports, so that the addresses can be advertised; ``start`` accepts clients; ``close`` refuses new
+clients, waits for the requests that were begun, and aborts connections that are left after a time limit.
 """
 
 import asyncio
@@ -21,15 +21,17 @@ from siltstone.server.network.sockets import allow_connections, bind_sockets
 from siltstone.server.network.statistics import NetworkStatistics
 
 BACKLOG = 1024
-"""Connections that the kernel has accepted and we have not: the clients of a restarted node all come at once."""
+"""Connections that the kernel accepts before the event loop does: all clients of a restarted node connect at once."""
 
 log = logging.getLogger(__name__)
 
 
 class Listeners:
-    """``on_failure``: the inspection of connections has ended by a bug, which is logged, and time limits hold no more.
+    """The listening sockets of a node, and the connections that they accept.
 
-    ``listeners``: as they are advertised, in the order of the addresses, as soon as they are bound.
+    ``listeners`` has the advertised address of each listener, in the order of ``addresses``, once they are bound.
+    ``on_failure`` is called if a bug ends the inspection of connections; the bug is logged, and time limits of
+    connections are no longer enforced.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Listeners:
         self.listeners: tuple[Listener, ...] = ()
 
     async def bind(self) -> None:
-        """Raises CannotListen."""
+        """Binds all addresses without accepting clients yet. Raises CannotListen."""
         try:
             self.listeners = tuple([await self._bind(address) for address in self._addresses])
         except BaseException:
@@ -66,20 +68,21 @@ class Listeners:
         return listener
 
     async def start(self) -> None:
-        """Let clients in. Raises CannotListen, unless they are bound already."""
+        """Binds the addresses if ``bind`` has not, and accepts clients. Raises CannotListen."""
         if not self._bound:
             await self.bind()
         allow_connections(self._settings.max_connections)
         self._tasks.start("inspect-connections", self._connections.inspect_for_ever())
         loop = asyncio.get_running_loop()
-        while self._bound:  # a socket that a server has is the server's to close
+        while self._bound:  # the server closes a socket that it was given
             listener, bound = self._bound.pop()
             factory = partial(Admission, self._connections, listener)
             self._servers.append(await loop.create_server(factory, sock=bound, backlog=BACKLOG))
             log.info("%s listens on %s", listener.name, bound.getsockname()[:2])
 
     async def close(self, time_limit_ms: float | None = None) -> None:
-        """Finish what was begun, then abort; who is cancelled here aborts at once. May be called more than once."""
+        """Answers the requests that were begun, and aborts all connections after the time limit, or at once if this
+        call is cancelled. May be called more than once."""
         for server in self._servers:
             server.close()
         self._servers.clear()

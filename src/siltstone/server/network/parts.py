@@ -1,4 +1,4 @@
-"""What all connections of a node share."""
+"""The objects that all connections of a node share."""
 
 from siltstone.broker.request import RequestHandler
 from siltstone.runtime.clock import Clock
@@ -12,8 +12,11 @@ from siltstone.server.network.waiting_line import Waiter, WaitingLine
 
 
 class NetworkParts:
-    """``now_ms`` is as of the last inspection, within a second: connections note it with every request, and a clock
-    asked that often would be felt."""
+    """The handler, settings, counters, buffers and limits that all connections share.
+
+    ``now_ms`` is the monotonic time of the last inspection, at most about a second ago. Connections record it with
+    every request; reading the clock that often would be noticeable.
+    """
 
     def __init__(
         self, handler: RequestHandler, settings: NetworkSettings, clock: Clock, tasks: TaskGroup

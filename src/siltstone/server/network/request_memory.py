@@ -1,10 +1,10 @@
-"""The bytes of requests that have been received and not answered, of all connections together.
+"""Limits the memory of requests that were received and not yet answered, of all connections together.
 
-When they reach the limit, a connection that asks to read on waits in line; a frame may still be received where memory
-is allocated already (``Connection`` sees to that). Requests that are whole will be answered, and give back what they
-hold. But if everything is held by frames that are not, nothing would move again: then one of them at a time, the
-finisher, may grow to its end. So at most one largest frame is held beyond the limit, and what one read brings and
-begins.
+At the limit, a connection that wants to read waits in line; ``Connection`` may still receive the part of a frame
+whose memory is allocated already. Complete requests release their memory when they are answered. If incomplete frames
+hold all of the memory, no request could ever be completed; then one connection at a time, the *finisher*, may let its
+frame grow to its end. So the limit is exceeded by at most one frame of the largest size, and by what a single read
+brings.
 """
 
 import asyncio
@@ -20,11 +20,13 @@ class Reader(Waiter, Protocol):
 
     @property
     def has_paid_room(self) -> bool:
-        """The next bytes of its frame go where memory is allocated already."""
+        """Whether the next bytes of its frame have memory that is already allocated."""
         ...
 
 
 class RequestMemory:
+    """The memory of all requests and incomplete frames, against ``bytes_max``."""
+
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._finisher: Reader | None = None
@@ -40,7 +42,7 @@ class RequestMemory:
         return self._request_bytes + self._frame_bytes >= self._bytes_max
 
     def add(self, request_bytes: int, frame_bytes: int) -> None:
-        """Of whole requests, and of frames that are not whole. Negative: given back."""
+        """Adds the bytes of complete requests, and those of incomplete frames; negative numbers release them."""
         self._request_bytes += request_bytes
         self._frame_bytes += frame_bytes
         if self.line:
@@ -48,7 +50,7 @@ class RequestMemory:
             self._appoint_finisher()
 
     def admits(self, reader: Reader) -> bool:
-        """Whether it may read on. If not it is in line now."""
+        """Whether the connection may read on. If not, it joins the line."""
         if reader is self._finisher or self.line.admits(reader):
             return True
         self._appoint_finisher()
@@ -58,7 +60,7 @@ class RequestMemory:
         return reader is self._finisher
 
     def frame_ended(self, reader: Reader) -> None:
-        """It finished its frame, or is gone."""
+        """Ends the turn of the finisher, whose frame is complete or whose connection is closed."""
         if reader is self._finisher:
             self._finisher = None
             self._appoint_finisher()
@@ -78,7 +80,7 @@ class RequestMemory:
                 return
 
     def _places(self) -> int:
-        """Each takes a receive buffer full at most, and then asks again."""
+        """How many connections may read on: each receives at most one receive buffer before it asks again."""
         if self.is_short:
             return 0
         return max(1, (self._bytes_max - self.bytes_used) // RECEIVE_BUFFER_BYTES)

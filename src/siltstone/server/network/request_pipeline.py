@@ -1,13 +1,13 @@
-"""The requests of one connection: received, begun in that order, answered in that order. Knows no socket.
+"""The requests of one connection: begun, and answered, in the order in which they were received. No sockets here.
 
     received ──begin──▶ begun ──collect──▶ answers, in the order of the requests
-                          │ ready      leaves at once if nothing is before it
-                          │ Future     the next is begun at once (Produce: five in flight share one group commit)
-                          │ coroutine  runs to its end before the next is begun
-                          └ failure    nothing is begun after it; comes up when all before it have been answered
+                          │ ready      sent at once if no earlier request is pending
+                          │ Future     the next request is begun at once (five Produce requests share a group commit)
+                          │ coroutine  runs to its end before the next request is begun
+                          └ failure    no later request is begun; reported when all earlier requests are answered
 
-Of pending answers only the first is watched: none behind it can leave before it does, and so those that a group commit
-makes ready together leave together.
+Only the first pending answer has a callback: later answers cannot be sent before it, and those that a group commit
+completes together are sent together.
 """
 
 import asyncio
@@ -22,10 +22,12 @@ from siltstone.model.buffers import Buffer
 from siltstone.runtime.tasks import TaskGroup
 
 REQUEST_OVERHEAD_BYTES = 512
-"""What a request is charged besides its bytes: objects that hold it, so that tiny ones cannot pass a limit."""
+"""The memory charged for a request besides its bytes, for the objects that hold it: without this, many tiny requests
+would exceed the memory limits unnoticed."""
 
 BEGUN_PER_TURN_MAX = 64
-"""Then other connections have their turn: of 20 µs each, a millisecond."""
+"""How many requests a connection begins before other connections have their turn: at 20 µs each, about a millisecond.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,12 @@ Handled = Answer | Future[Answer] | Coroutine[Any, Any, Answer]
 
 
 class RequestFailed(Exception):
-    """Stands in line for the answer that will not come; its cause says why."""
+    """Takes the place of the answer of a failed request; its ``__cause__`` is the failure."""
 
 
 class RequestPipeline:
-    """``may_begin``: asked before each request. ``on_progress``: something has become ready that nobody waited for."""
+    """``handle`` begins one request. ``may_begin`` is called before each request. ``on_progress`` is called when a
+    pending answer is ready, or the next request may begin; the connection then calls ``advance``."""
 
     def __init__(
         self,
@@ -70,21 +73,22 @@ class RequestPipeline:
         self.held_bytes += sum(map(len, frames)) + len(frames) * REQUEST_OVERHEAD_BYTES
 
     def advance(self, answers: list[Buffer]) -> bool:
-        """Begin what may be begun, and append the answers that may leave. Whether there is more to begin in the next
-        turn of the event loop."""
+        """Begins requests and appends the answers that can be sent to ``answers``. Returns whether more requests are
+        to be begun in the next turn of the event loop."""
         has_more = self._begin(answers)
         if self._begun:
             self._collect(answers)
         return has_more
 
     def finish(self) -> None:
-        """Begin nothing more; what was begun is answered."""
+        """Drops the requests that were not begun, and begins no more; requests that were begun are still answered."""
         self.has_ended = True
         while self._received:
             self.held_bytes -= len(self._received.popleft()) + REQUEST_OVERHEAD_BYTES
 
     def abandon(self) -> None:
-        """The connection is gone. The coroutine is cancelled; what Futures stand for goes on, unheard."""
+        """Drops all requests, because the connection is lost. A running coroutine is cancelled; work behind a Future
+        continues, and its result is dropped."""
         self.finish()
         if self._task is not None:
             self._task.cancel()
@@ -115,7 +119,7 @@ class RequestPipeline:
     def _handled(self, frame: memoryview) -> Future[Answer] | Answer | RequestFailed:
         try:
             handled = self._handle(frame)
-        except Exception as failure:  # whatever it is, it may not reach other connections
+        except Exception as failure:  # no failure may affect other connections
             self.finish()
             failed = RequestFailed()
             failed.__cause__ = failure
@@ -128,7 +132,8 @@ class RequestPipeline:
         answer: Future[Answer] = asyncio.get_running_loop().create_future()
         self._running = answer
         self._task = self._tasks.start("request", _into(answer, work))
-        self._task.add_done_callback(lambda _: work.close())  # if it was cancelled before its first step
+        # A task that is cancelled before its first step would not close the coroutine.
+        self._task.add_done_callback(lambda _: work.close())
         answer.add_done_callback(self._run_ended)
         return answer
 
@@ -180,7 +185,7 @@ async def _into(answer: Future[Answer], work: Coroutine[Any, Any, Answer]) -> No
     except asyncio.CancelledError:
         answer.cancel()
         raise
-    except Exception as failure:  # whoever waits for the answer says what becomes of it
+    except Exception as failure:  # ``_collect`` reports the failure in order
         answer.set_exception(failure)
     else:
         answer.set_result(result)

@@ -1,5 +1,7 @@
-"""Settings of the network. Frozen values, with Kafka's names where Kafka has one (dots become underscores); every
-number and its reason stands in ``model.limits``."""
+"""The settings of the network: frozen values, with Kafka's names where Kafka has one (dots become underscores).
+
+``model.limits`` has every default and its reason.
+"""
 
 import msgspec
 
@@ -7,7 +9,7 @@ from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
 TLS_SIZE_BYTES = 0x1603_0000
-"""What the first bytes of a TLS handshake look like as the size of a frame. HTTP's are larger."""
+"""The first bytes of a TLS handshake, read as the size of a frame. Those of HTTP are larger."""
 
 
 class InvalidNetworkSetting(InvalidRequest):
@@ -15,7 +17,8 @@ class InvalidNetworkSetting(InvalidRequest):
 
 
 class NetworkSettings(msgspec.Struct, frozen=True):
-    """``connection_*``: of each connection. ``queued_max_request_bytes`` and ``answer_bytes_max``: of all together."""
+    """``connection_*`` limit each connection; ``queued_max_request_bytes`` and ``answer_bytes_max`` limit all
+    connections together."""
 
     max_connections: int = limits.MAX_CONNECTIONS
     max_connections_per_ip: int = limits.MAX_CONNECTIONS_PER_IP
@@ -37,7 +40,7 @@ class NetworkSettings(msgspec.Struct, frozen=True):
         if self.socket_request_max_bytes >= TLS_SIZE_BYTES:
             raise InvalidNetworkSetting(
                 f"network.socket_request_max_bytes ({self.socket_request_max_bytes}) must be below {TLS_SIZE_BYTES}: "
-                "larger sizes are told from TLS and HTTP no more"
+                "larger sizes cannot be distinguished from TLS and HTTP"
             )
         if self.socket_request_max_bytes > self.queued_max_request_bytes:
             raise InvalidNetworkSetting(

@@ -1,9 +1,8 @@
-"""Listening sockets: bound, not yet accepting.
+"""Binds the listening sockets, and raises the limit of open files.
 
-How many files this process may have open: every connection is one, and shells often allow only 1,024.
-
-The limit is raised as far as the system lets us, which is what the hard limit is for. Where that is not enough, it is
-said at the start and not by the first client that is turned away.
+Every connection is an open file, and shells often allow only 1,024 per process. ``allow_connections`` raises the soft
+limit up to the hard limit, and warns at the start if that is not enough. ``bind_sockets`` binds the sockets of a
+listener; ``listeners`` accepts connections on them.
 """
 
 import asyncio
@@ -18,12 +17,13 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.addresses import ListenerAddress
 
 OTHER_FILES = 512
-"""What a node has open besides connections: segments of its log, objects, the metadata, libraries."""
+"""The files that a node has open besides connections: log files, objects, the metadata, libraries."""
 
 log = logging.getLogger(__name__)
 
 
 def allow_connections(max_connections: int) -> None:
+    """Raises this process's limit of open files so that it suffices for ``max_connections``; warns if it cannot."""
     wanted = max_connections + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -33,7 +33,7 @@ def allow_connections(max_connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         log.warning(
-            "this process may have %d files open, so fewer than network.max_connections (%d) can be served: "
+            "this process may have %d files open, too few for network.max_connections (%d): "
             "raise the limit (ulimit -n %d), or lower the setting",
             allowed, max_connections, wanted,
         )  # fmt: skip
@@ -41,7 +41,7 @@ def allow_connections(max_connections: int) -> None:
 
 _CAUSES = {
     errno.EADDRINUSE: "another process listens there: stop it, or choose another port (serve --listener HOST:PORT)",
-    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EADDRNOTAVAIL: "this machine does not have that address: choose one of its own",
     errno.EACCES: "only root may listen on this port: choose one above 1023",
 }
 
@@ -51,7 +51,7 @@ class CannotListen(InvalidRequest):
 
 
 async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
-    """One for each address that the host stands for, all on one port. Raises CannotListen."""
+    """Binds a socket for each address to which the listener's host resolves, all to one port. Raises CannotListen."""
     port = address.port
     with ExitStack() as opened:
         sockets: list[socket.socket] = []
@@ -68,7 +68,8 @@ async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
 
 
 async def refuse_taken(addresses: Iterable[ListenerAddress]) -> None:
-    """For those who have much to do before they listen. Raises CannotListen."""
+    """Checks early that the addresses can be bound, for callers with much to do before they listen. Raises
+    CannotListen."""
     for address in addresses:
         for bound in await bind_sockets(address):
             bound.close()
@@ -86,8 +87,9 @@ async def _hosts(address: ListenerAddress) -> list[tuple[int, str]]:
 
 
 def _bind(family: int, host: str, port: int) -> socket.socket:
-    """Accepted connections inherit the options: no answer waits for another (peers acknowledge up to 40 ms late), and a
-    peer that lost its power is noticed some day."""
+    """Binds a socket. Accepted connections inherit its options: with TCP_NODELAY no answer waits for the
+    acknowledgement of the previous one, which may take 40 ms; with SO_KEEPALIVE, a client that lost power is
+    eventually detected."""
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

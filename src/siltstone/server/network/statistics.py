@@ -1,7 +1,4 @@
-"""What the network has done and holds, as one frozen value.
-
-Why connections end: what is counted, and what the log says.
-"""
+"""The statistics of the network, and the reasons for which connections are closed, which it counts."""
 
 from collections import Counter
 from enum import StrEnum
@@ -10,30 +7,36 @@ import msgspec
 
 
 class CloseReason(StrEnum):
+    """Why a connection was closed."""
+
     PEER = "peer"
-    """The client closed it, as clients do."""
+    """The client closed the connection."""
     LOST = "lost"
-    """It broke."""
+    """The connection broke."""
     IDLE = "idle"
     MALFORMED = "malformed"
-    """What came is no frame: too large, negative, HTTP, TLS."""
+    """The client sent bytes that are not a frame: an impossible size, HTTP or TLS."""
     SLOW_REQUEST = "slow-request"
-    """A frame that was begun was not whole in time."""
+    """The client did not complete a request in time."""
     SLOW_READER = "slow-reader"
-    """Answers were not taken in time."""
+    """The client did not read its answers in time."""
     UNREAD_ANSWERS = "unread-answers"
-    """It left more answers unread than anybody, when all together were too many."""
+    """The unread answers of all connections were too large, and this connection's were the largest."""
     REFUSED = "refused"
-    """The broker had no other answer to a request."""
+    """The broker closes the connection because Kafka has no error response for the request."""
     FAILURE = "failure"
-    """A bug: an exception that nobody expected."""
+    """A bug: an unexpected exception."""
     TOO_MANY = "too-many"
     TOO_MANY_OF_HOST = "too-many-of-host"
     SHUTDOWN = "shutdown"
 
 
 class NetworkStatistics(msgspec.Struct, frozen=True):
-    """``closed``: by reason, since the start, refused connections among them. ``waiting_*``: connections in line."""
+    """What the network has done since the start, and what it holds now.
+
+    ``closed`` counts closed connections by reason, including those refused at once. ``waiting_*`` are the numbers of
+    connections in the waiting lines.
+    """
 
     connections: int
     accepted: int
@@ -50,7 +53,7 @@ class NetworkStatistics(msgspec.Struct, frozen=True):
 
 
 class NetworkCounters:
-    """Sums since the start, kept by all connections."""
+    """Sums since the start, which all connections update."""
 
     def __init__(self) -> None:
         self.accepted = 0

@@ -1,4 +1,4 @@
-"""Connections that wait for the same thing, served in the order in which they came."""
+"""A queue of connections that wait for the same resource, in the order of their arrival."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 class Waiter(Protocol):
     def go_on(self) -> None:
-        """It is its turn. It may join again, at the end."""
+        """Called when it is the waiter's turn. The waiter may join the line again, at the end."""
         ...
 
 
@@ -16,8 +16,8 @@ W = TypeVar("W", bound=Waiter)
 
 
 class WaitingLine(Generic[W]):
-    """``places``: how many may go on now. Asked again and again while somebody waits and there are places, each time
-    after those who were let through have had a turn of the event loop to read: only then it shows what they took."""
+    """``places`` returns how many waiters may go on now. While waiters and places remain, it is called again after the
+    admitted waiters have had a turn of the event loop to read, because only then it reflects the memory they took."""
 
     def __init__(self, places: Callable[[], int]) -> None:
         self._places = places
@@ -32,7 +32,7 @@ class WaitingLine(Generic[W]):
         return iter(self._waiting)
 
     def admits(self, waiter: W) -> bool:
-        """Whether it may go on at once. If not it is in line now; whoever is already keeps its place."""
+        """Whether the waiter may go on at once. If not, the waiter joins the line, or keeps its place in it."""
         if self._places() and (not self._waiting or waiter is self._first):
             return True
         self._waiting[waiter] = None
@@ -42,7 +42,8 @@ class WaitingLine(Generic[W]):
         self._waiting.pop(waiter, None)
 
     def room_made(self) -> None:
-        """Somebody may go on: in the next turn of the event loop, since the caller is in the middle of something."""
+        """Lets waiters go on, if there are places. They do so in the next turn of the event loop, so that they do not
+        run in the middle of the caller's work."""
         if self._waiting and not self._is_scheduled and self._places():
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._let_through)

@@ -1,1 +1,3 @@
-"""x"""
+"""The settings of a store: ``store`` is the tree and loads it, ``layers`` reads the sources (file, environment, flags),
+``tree`` maps keys to fields, ``values`` parses and formats single values. Read next: ``store``.
+"""

@@ -1,6 +1,6 @@
-"""Where settings come from, each source as a flat layer of keys and raw values: a TOML file, the environment, flags.
+"""The sources of settings, each as a flat layer of keys and raw values: a TOML file, the environment, flags.
 
-The lowest layer are the defaults in the tree itself. Later layers win key by key.
+Below all layers are the defaults in the tree itself. A later layer overrides earlier ones key by key.
 """
 
 import tomllib
@@ -15,11 +15,12 @@ from siltstone.server.settings.values import SettingRefused
 NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
 })  # fmt: skip
-"""Variables with our prefix that choose a store, a broker, a Java, or how failures are shown."""
+"""Variables with the prefix that are no settings: they choose the store, the broker or Java, or show stack traces."""
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """``is_text``: every value is a string because the source knows nothing else."""
+    """One source of settings; ``is_text``: its values are strings whatever their type, because it has no other
+    values."""
 
     origin: str
     values: dict[str, object]
@@ -27,19 +28,20 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 def file_layer(path: Path) -> Layer:
-    """Tables become keys with dots. Raises SettingRefused."""
+    """The layer of a TOML file; a value in nested tables gets a key with dots. Raises SettingRefused."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "not UTF-8"
         raise SettingRefused(f"settings file {path} cannot be read: {reason}") from failure
     except tomllib.TOMLDecodeError as failure:
-        raise SettingRefused(f"settings file {path} is no TOML: {failure}") from failure
+        raise SettingRefused(f"settings file {path} is not valid TOML: {failure}") from failure
     return Layer(str(path), dict(_flattened(tables)), is_text=False)
 
 
 def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:
-    """Variables that begin with SILTSTONE_; each must stand for a key. Raises SettingRefused."""
+    """The layer of the environment: variables that begin with SILTSTONE_, each of which must name a setting. Raises
+    SettingRefused."""
     known = {environment_name(key): key for key in keys}
     values: dict[str, object] = {}
     for name, value in environment.items():
@@ -47,7 +49,7 @@ def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]
             continue
         bucket = name.removeprefix(f"{ENVIRONMENT_PREFIX}BUCKETS_")
         if name not in known and bucket == name:
-            raise SettingRefused(f"environment: {name} names no setting; docs/reference.md lists them")
+            raise SettingRefused(f"environment: {name} is not a setting; docs/reference.md lists them")
         values[known.get(name) or f"buckets.{bucket}"] = value
     return Layer("environment", values)
 

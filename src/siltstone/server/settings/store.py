@@ -2,11 +2,11 @@
 
     defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
 
-A store is a folder, FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``, ``wal_folder`` or
-``buckets.0`` place a part elsewhere. ``listeners`` and ``advertised_listeners`` say where a broker on it is found.
-``topics.…`` are configurations of topics, such as ``topics.retention.ms``, that hold where a topic says nothing.
-Nothing here touches the disk but the settings file. How one value is written: ``setting_values``; the tree:
-``setting_tree``; the objects made of it: ``components``.
+A store is a folder with FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``,
+``wal_folder`` or ``buckets.0`` place a part elsewhere. ``listeners`` and ``advertised_listeners`` are the addresses
+of a broker on the store. ``topics.…`` are defaults of topic configurations, such as ``topics.retention.ms``. This
+module reads the settings file and touches nothing else on the disk. ``values`` parses single values, ``tree`` builds
+the tree, ``components`` makes objects from it.
 """
 
 import os
@@ -40,13 +40,13 @@ DEFAULT_LISTENER = "127.0.0.1:9092"
 
 
 class SweepSettings(msgspec.Struct, frozen=True):
-    """``grace_period_ms``: how long a destroyed object stays in its bucket."""
+    """``grace_period_ms``: how long a destroyed object stays in its bucket before the sweep deletes it."""
 
     grace_period_ms: int = GRACE_PERIOD_MS
 
 
 class Tuning(msgspec.Struct, frozen=True):
-    """What has a default in ``model.limits``."""
+    """The settings whose defaults are in ``model.limits``, by part of the system."""
 
     engine: EngineSettings = EngineSettings()
     read: ReadSettings = ReadSettings()
@@ -60,7 +60,7 @@ class Tuning(msgspec.Struct, frozen=True):
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """Where the parts of a store are, where a broker on it is found, and how it is run."""
+    """The places of a store's parts, the addresses of a broker on it, and all tuning."""
 
     folder: Path
     metadata: str
@@ -134,8 +134,8 @@ def load_settings(
     defaults: Mapping[str, str] | None = None,
     origin: str = COMMAND_LINE,
 ) -> StoreSettings:
-    """The settings of the store at ``folder``, which need not exist. ``defaults``: where this program's differ from
-    those of the tree. ``origin``: where ``flags`` come from, in words. Raises SettingRefused."""
+    """Loads the settings of the store at ``folder``, which need not exist. ``defaults`` override those of the tree and
+    nothing else. ``origin`` names the source of ``flags`` in error texts. Raises SettingRefused."""
     folder = folder.absolute()
     layers = [
         Layer("defaults", dict(defaults or {})),
@@ -174,13 +174,13 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
 
 
 def _topic_text(key: str, raw: object) -> str:
-    """Topic configurations are texts, as Kafka has them; in a TOML file a number or true may stand for its own, and
-    everywhere ``1d`` for 86400000, ``16MiB`` for 16777216."""
+    """The value of a topic configuration as text, which Kafka expects. A TOML file may also have a number or a
+    boolean, and every source may write ``1d`` for 86400000 or ``16MiB`` for 16777216."""
     return topic_config_text(key, str(raw).lower() if isinstance(raw, bool) else str(raw))
 
 
 def _joined(raw: object) -> object:
-    """In a TOML file several listeners may be a list, elsewhere they have commas between them."""
+    """Joins a list with commas: a TOML file may write several listeners as a list."""
     if isinstance(raw, list) and all(isinstance(part, str) for part in raw):
         return ",".join(raw)
     return raw
@@ -224,7 +224,7 @@ def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
         return written_defaults(named)
     except InvalidRequest as refusal:
         raise SettingRefused(
-            f"impossible settings in [topics]: {refusal} (docs/topic-configurations.md)"
+            f"settings in [topics] are not allowed: {refusal} (docs/topic-configurations.md)"
         ) from refusal
 
 
@@ -233,7 +233,7 @@ def _sqlite_url(path: Path) -> str:
 
 
 def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
-    """Every key and its value, as one would write it."""
+    """Yields every key with its value, written as in a settings file."""
     yield "metadata", settings.metadata
     yield "wal_folder", str(settings.wal_folder)
     yield "listeners", settings.listeners

@@ -1,7 +1,7 @@
-"""The leaves of a tree of frozen structs, and the tree from its leaves.
+"""Maps settings to a tree of frozen structs: lists the leaves of the tree, and builds the tree from leaf values.
 
-Every leaf has a key (its path, with dots) and from that the name of its environment variable. The structs keep their
-own invariants; what they refuse is reported as any other setting that cannot be.
+Every leaf has a key, its path with dots, from which the name of its environment variable is derived. The structs check
+their own invariants; what they raise is reported as SettingRefused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ ENVIRONMENT_PREFIX = "SILTSTONE_"
 
 
 def settings_of(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:
-    """All leaves below a struct, in the order they are declared; mappings are none (``topics.…``)."""
+    """Yields all leaves below a struct in the order of their declaration. Mappings (``topics.…``) are not leaves."""
     for field in msgspec.structs.fields(tree):
         key = f"{prefix}{field.encode_name}"
         if _is_branch(field.type):
@@ -29,7 +29,7 @@ def settings_of(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[Settin
 
 
 def build_tree(tree: type[S], values: Mapping[str, object], prefix: str = "") -> S:
-    """The struct, with the values given by key and defaults for the others. Raises SettingRefused."""
+    """Builds the struct from values by key; leaves without a value get their defaults. Raises SettingRefused."""
     arguments: dict[str, Any] = {}
     for field in msgspec.structs.fields(tree):
         key = f"{prefix}{field.encode_name}"
@@ -42,11 +42,11 @@ def build_tree(tree: type[S], values: Mapping[str, object], prefix: str = "") ->
     except SettingRefused:
         raise
     except (InvalidRequest, ValueError) as refusal:
-        raise SettingRefused(f"impossible settings in [{prefix[:-1]}]: {refusal}") from refusal
+        raise SettingRefused(f"settings in [{prefix[:-1]}] are not allowed: {refusal}") from refusal
 
 
 def values_of(tree: msgspec.Struct, prefix: str = "") -> Iterator[tuple[Setting, object]]:
-    """All leaves with what they are set to."""
+    """Yields all leaves with their values."""
     for field in msgspec.structs.fields(tree):
         key = f"{prefix}{field.encode_name}"
         value = getattr(tree, field.name)
@@ -61,7 +61,7 @@ def environment_name(key: str) -> str:
 
 
 def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRefused:
-    """The refusal, with the nearest key there is."""
+    """The error for an unknown key, which suggests the most similar known key."""
     by_name = {candidate.rpartition(".")[2]: candidate for candidate in known}
     near = get_close_matches(key, known, n=1) or [
         by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)

@@ -1,7 +1,7 @@
-"""How one setting is written: sizes as ``16MiB``, durations as ``20min``, the rest as what it is.
+"""Parses and formats the value of one setting: sizes such as ``16MiB``, durations such as ``20min``, numbers, texts.
 
-The unit is the end of the name (``…_bytes…``, ``…_ms…``), so a new setting needs no entry here. Every refusal is one
-line that names the key, the value, and what is allowed.
+The unit of a number is a part of the setting's name (``…_bytes…``, ``…_ms…``), so a new setting needs no entry here.
+Every error is one line that names the source, the key, the value, and what is allowed.
 """
 
 import re
@@ -20,7 +20,7 @@ _INTEGER_MAX = 2**63 - 1
 
 
 class SettingRefused(InvalidRequest):
-    """A setting is unknown, of the wrong type, or impossible."""
+    """A setting is unknown, or its value has the wrong type or is not allowed."""
 
 
 class Unit(Enum):
@@ -37,7 +37,7 @@ class Unit(Enum):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One leaf of the tree. ``key`` is its path, with dots."""
+    """One leaf of the settings tree; ``key`` is its path with dots."""
 
     key: str
     kind: type
@@ -53,12 +53,13 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def minimum(self) -> int:
-        """Nothing is done with buffers, limits and intervals of nothing; a node may be number 0, a wait may be none."""
+        """The smallest allowed number: 1 for buffers, limits and intervals; 0 for node ids and for waits and limits
+        that may be switched off."""
         return 0 if self.name in _MAY_BE_ZERO else 1
 
     @property
     def allowed(self) -> str:
-        """What may stand there, in words."""
+        """The allowed values in words, for error texts."""
         if issubclass(self.kind, Enum):
             return "one of " + ", ".join(str(member.value) for member in self.kind)
         if self.kind is bool:
@@ -82,11 +83,13 @@ _MAY_BE_ZERO = frozenset({
 
 
 def parse_setting(setting: Setting, raw: object, *, origin: str, is_text: bool) -> object:
-    """The value, from what stood in a file or, ``is_text``, in the environment or on the command line, where
-    everything is a string. Raises SettingRefused."""
+    """Parses the raw value of a setting. ``is_text``: it comes from the environment or the command line, where every
+    value is a string; otherwise from a TOML file. Raises SettingRefused."""
     value = _parsed(setting, raw, is_text)
     if value is None:
-        raise SettingRefused(f"{origin}: {setting.key} = {_written(raw)} cannot be: {setting.allowed}")
+        raise SettingRefused(
+            f"{origin}: {setting.key}: {_written(raw)} is not allowed; use {setting.allowed}"
+        )
     return value
 
 
@@ -105,7 +108,7 @@ def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
 
 
 def _share(raw: object) -> float | None:
-    """All fractions there are so far are shares of something."""
+    """A share above 0 and up to 1; every setting of type float is a share."""
     if isinstance(raw, bool) or not isinstance(raw, int | float | str):
         return None
     try:
@@ -128,18 +131,19 @@ def _integer(unit: Unit, raw: object, is_text: bool) -> int | None:
 
 
 def written_quantity(unit: Unit, text: str) -> int | None:
-    """None: it is no such thing."""
+    """The number that ``text`` writes in ``unit``, such as 20min in milliseconds; None if it does not write one."""
     return _quantity(text.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
 
 
 def topic_config_text(name: str, text: str) -> str:
-    """As Kafka has it: ``1d`` for ``retention.ms`` is 86400000, ``16MiB`` for ``segment.bytes`` 16777216."""
+    """The value of a topic configuration in Kafka's form: ``1d`` for ``retention.ms`` becomes 86400000, ``16MiB`` for
+    ``segment.bytes`` becomes 16777216."""
     number = written_quantity(Unit.of(name.replace(".", "_")), text)
     return text if number is None else str(number)
 
 
 def _quantity(text: str, factors: dict[str, int]) -> int | None:
-    """Whole after multiplication, or it is refused: 1.5MiB is a size, 1.5 is not."""
+    """The number times the factor of its unit; None unless the product is whole: 1.5MiB is a size, 1.5 is not."""
     match = _QUANTITY.fullmatch(text)
     factor = 1 if match and not match[2] else factors.get(match[2] if match else "")
     if match is None or factor is None:
@@ -149,7 +153,7 @@ def _quantity(text: str, factors: dict[str, int]) -> int | None:
 
 
 def format_setting(setting: Setting, value: object) -> str:
-    """The shortest text that reads back as the value."""
+    """The shortest text that ``parse_setting`` parses back to the value."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The answer to one read as it grows: batches in order, up to an end offset and a number of payload bytes."""
+"""The answer to one read while it is collected: batches in order, up to an end offset and a number of payload bytes."""
 
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frame, position_of_offset
@@ -6,7 +6,8 @@ from siltstone.stream_engine.reading.block_cache import Block
 
 
 class Answer:
-    """``next_offset`` is where it goes on. At least one batch is taken, however large it is."""
+    """``next_offset`` is the first offset that the answer does not cover yet. At least one batch is taken, however
+    large it is."""
 
     def __init__(self, start_offset: int, end_offset: int, bytes_max: int) -> None:
         self.batches: list[RecordBatch] = []
@@ -16,7 +17,8 @@ class Answer:
         self.is_full = start_offset >= end_offset
 
     def take(self, block: Block) -> bool:
-        """Take what belongs to the answer. Whether the block's end was passed. Raises DamagedFrame."""
+        """Takes the batches of the block that belong to the answer. Returns whether all of the block was consumed.
+        Raises DamagedFrame."""
         start = block.resume_position if block.resume_offset <= self.next_offset else 0
         position = position_of_offset(block.data, self.next_offset, start)
         position = self._take_from(block.data, position)
@@ -28,7 +30,8 @@ class Answer:
         return True
 
     def _take_from(self, data: memoryview, position: int) -> int:
-        """Where it stopped. One loop with local names: with small batches this is what a read costs."""
+        """Takes batches from ``position`` on; returns the position after the last one. It is one loop over local names,
+        because with small batches this loop is most of the cost of a read."""
         batches, bytes_left, end_offset, size = self.batches, self.bytes_left, self.end_offset, len(data)
         while position < size:
             batch, end_position = decode_frame(data, position)

@@ -1,9 +1,8 @@
-"""The block cache: blocks as they were read, bounded in bytes.
+"""The block cache: verified blocks of objects, limited in bytes.
 
-Blocks a sequential reader has done with go first, oldest first: catch-up data is read once. Then the least recently
-used. The bytes of a block outlive its eviction as long as somebody holds a batch from it.
-
-A block in memory: verified bytes, and what the cache and its readers remember about it.
+Blocks that a sequential reader has finished are evicted first, oldest first, because a reader that catches up reads
+data once. After them the least recently used block is evicted. The bytes of an evicted block stay in memory as long
+as a reader holds a batch from it.
 """
 
 from collections import OrderedDict
@@ -16,23 +15,24 @@ from siltstone.object_formats.block_index import verify_block
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 
 BlockKey: TypeAlias = tuple[int, int]
-"""Object id and position in the object. Objects are never changed, so neither is what a key stands for."""
+"""Object id and position in the object. Objects never change, so a key always means the same bytes."""
 
 BLOCK_OVERHEAD_BYTES = 512
-"""What a cached block is charged besides its bytes, so that a million tiny blocks cannot pass the limit."""
+"""Bytes that a cached block is charged besides its own, so that a million tiny blocks cannot exceed the limit."""
 
 
 class Block:
-    """``fetched_for`` is the read-ahead that asked for it, until it is read: who then evicts it wasted a fetch.
+    """``fetched_for`` is the read-ahead that fetched the block, until the block is first read; if it is evicted before,
+    the fetch was wasted.
 
-    ``resume_position`` is where the first frame that ends after ``resume_offset`` begins: a reader that takes a
-    block in many small reads does not walk over its frames from the beginning each time.
+    ``resume_position`` is the position of the first frame that ends after ``resume_offset``, so a reader that takes a
+    block in many small reads need not scan its frames from the beginning each time.
     """
 
     __slots__ = ("data", "entry", "fetched_for", "object_id", "resume_offset", "resume_position")
 
     def __init__(self, object_id: int, entry: BlockEntry, data: bytes) -> None:
-        """Raises DamagedBlock: a block that exists is a block that was checked."""
+        """Verifies the bytes, so every Block is undamaged. Raises DamagedBlock."""
         verify_block(data, entry, object_id)
         self.object_id = object_id
         self.entry = entry
@@ -51,8 +51,9 @@ class Block:
 
 
 FINISHED_SHARE = 8
-"""Finished blocks take at most this part of the cache. They serve readers close behind; keeping more makes each
-sequential reader fill the whole cache with what nobody wants, at the price of fresh memory for every block."""
+"""Finished blocks take at most one part in FINISHED_SHARE of the cache. They serve readers that follow closely; with
+more of them each sequential reader would fill the whole cache with blocks that are not read again, and every block
+would need new memory."""
 
 
 class BlockCacheStatistics(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ class BlockCacheStatistics(msgspec.Struct, frozen=True):
 
 
 class BlockCache:
-    """Of one event loop. Invariant: what is charged never passes ``bytes_max``."""
+    """Belongs to one event loop. Invariant: the charges of all cached blocks never exceed ``bytes_max``."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -82,7 +83,7 @@ class BlockCache:
         self._ahead_bytes_wasted = 0
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Without counting as a use."""
+        """Whether the block is cached; unlike ``get``, this does not count as a use."""
         return key in self._kept or key in self._finished
 
     def get(self, key: BlockKey) -> Block | None:
@@ -97,7 +98,7 @@ class BlockCache:
         return block
 
     def put(self, block: Block) -> None:
-        """A block larger than the whole cache is not kept."""
+        """Caches the block, evicting others to make room. A block larger than the whole cache is not cached."""
         if block.key in self:
             return
         if block.charge_bytes > self._bytes_max:
@@ -109,14 +110,14 @@ class BlockCache:
         self._bytes_used += block.charge_bytes
 
     def mark_read(self, block: Block) -> None:
-        """Somebody took batches from it."""
+        """A reader has taken batches from the block."""
         if block.fetched_for is not None:
             block.fetched_for.block_was_used()
             block.fetched_for = None
             self._ahead_bytes_used += block.entry.size_bytes
 
     def mark_finished(self, block: Block) -> None:
-        """A sequential reader has passed its end."""
+        """A sequential reader has passed the end of the block."""
         if self._kept.pop(block.key, None) is None:
             return
         self._finished[block.key] = block

@@ -1,7 +1,8 @@
-"""Fetching blocks: from the cache, from a request under way, or with ranged GETs; each block once.
+"""Fetches blocks: from the cache, from a request that is under way, or with ranged GETs. No block is fetched twice at
+the same time.
 
-The bytes of requests under way are limited. What a reader waits for stands in line; what is fetched ahead does
-without when there is no room.
+The bytes of requests under way are limited. A request that a reader needs waits until there is room; a request of
+read-ahead is dropped when there is none. Next: ``block_cache``, ``byte_budget``.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ PromisedBlock: TypeAlias = Block | asyncio.Future[Block]
 
 
 class FetchStatistics(msgspec.Struct, frozen=True):
-    """``shared`` counts blocks that were wanted while somebody else's request for them was under way."""
+    """``shared`` counts blocks that a read needed while another read's request for them was under way."""
 
     requests: int
     bytes_read: int
@@ -60,7 +61,8 @@ class BlockFetcher:
     def fetch(
         self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata]
     ) -> list[PromisedBlock]:
-        """Every block or its promise, in order. A promise raises DamagedBlock and what the store raises."""
+        """Returns each block or a promise of it, in order. A promise raises DamagedBlock and the errors of the object
+        store."""
         ready = {block.key: self._cached_or_shared(block) for block in blocks}
         for request in requests_for(
             (block for block in blocks if ready[block.key] is None), self._request_bytes_max
@@ -71,7 +73,7 @@ class BlockFetcher:
     def fetch_ahead(
         self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata], ahead: ReadAhead
     ) -> None:
-        """Begin to fetch for a read to come, as far as there is room for it now."""
+        """Begins to fetch blocks for a later read, as far as there is room now."""
         request_bytes_max = min(self._request_bytes_max, ahead.request_bytes)
         for request in requests_for(blocks, request_bytes_max):
             for missing in requests_for(self._absent(request), request_bytes_max):
@@ -103,7 +105,8 @@ class BlockFetcher:
     def _begin(
         self, request: BlockRequest, objects: Mapping[int, ObjectMetadata], ahead: ReadAhead | None
     ) -> dict[BlockKey, asyncio.Future[Block]]:
-        """``ahead`` has acquired its room; who waits for the blocks does so in the task."""
+        """Starts the task that fetches the request; returns block key → promise. Read-ahead (``ahead``) has acquired
+        its bytes of the budget already; without it the task acquires them."""
         store = self._buckets.store(objects[request.object_id].bucket_id)
         promises = {key: self._under_way.begin(key) for key in request.keys}
         self._tasks.start(f"get-{request.object_id}-{request.position}", self._load(store, request, ahead))
@@ -114,7 +117,7 @@ class BlockFetcher:
             await self._budget.acquire(request.memory_bytes)
         try:
             blocks = await self._calls.run(read_blocks, store, request)
-        except Exception as failure:  # raised where the blocks are waited for
+        except Exception as failure:  # raised to the readers that wait for the blocks
             self._under_way.fail(request.keys, failure)
             return
         finally:
@@ -131,10 +134,10 @@ class BlockFetcher:
 
 
 def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
-    """One ranged GET, cut into checked blocks; a damaged one does not spoil those beside it.
+    """Reads the blocks with one ranged GET and verifies each; a damaged block does not affect the others.
 
-    Each has bytes of its own: a view would keep all 16 MiB of the answer alive for the sake of one block, and the
-    limits of the caches would mean nothing."""
+    Each block gets a copy of its bytes: a view would keep all 16 MiB of the answer in memory for one block, and the
+    limit of the block cache would not hold."""
     answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
     if len(request.entries) == 1:
         return [_checked(request.object_id, request.entries[0], answer)]

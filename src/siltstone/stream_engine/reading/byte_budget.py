@@ -1,11 +1,12 @@
-"""A limit on bytes held at the same time: a semaphore that counts bytes and admits in order."""
+"""A limit on the bytes held at the same time: a semaphore that counts bytes and admits requests in order."""
 
 import asyncio
 from collections import deque
 
 
 class ByteBudget:
-    """One request larger than the whole budget is admitted alone: a large block has to be read, too."""
+    """A request larger than the whole budget is admitted when nothing else is held: a large block must be readable,
+    too."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -13,7 +14,7 @@ class ByteBudget:
         self.bytes_used = 0
 
     def try_acquire(self, size_bytes: int) -> bool:
-        """Without waiting, and not before those who wait."""
+        """Acquires the bytes if there is room and no other request waits; returns whether it did."""
         if self._waiting or not self._has_room_for(size_bytes):
             return False
         self.bytes_used += size_bytes

@@ -1,8 +1,8 @@
-"""Reading batches that are committed: image → ranges → indexes → blocks → batches.
+"""Reads committed batches: image → ranges → indexes → blocks → batches.
 
-Nothing here is ever skipped in silence: a block that is damaged, an index that lacks what the metadata promises and
-an object that is gone are errors with names. What precedes the fault in one read is returned; the read that begins at
-the fault raises it.
+Nothing is skipped silently: a damaged block, an index that lacks offsets named by the metadata, and a missing object
+each raise their own error. A read returns the batches before such a fault; the read that begins at the fault raises the
+error. Next: ``read_plan``, ``block_fetcher``.
 """
 
 import asyncio
@@ -28,18 +28,19 @@ from siltstone.stream_engine.reading.read_plan import PlannedBlock, blocks_wante
 from siltstone.stream_engine.settings import ReadSettings
 
 REFRESHES_MAX = 2
-"""How often one read looks for a newer image because an object is gone: compacted and swept under our feet."""
+"""How often one read refreshes the image because an object is missing: it may have been compacted and deleted since."""
 
 RANGES_PER_PLAN_MAX = 256
-"""Ranges looked at in one step of a read: many small ones before compaction, one or two after it."""
+"""The most ranges considered in one step of a read. Before compaction a read needs many small ones, afterwards one or
+two."""
 
 
 class ObjectMissing(CorruptData):
-    """The bucket lacks an object that the newest metadata names."""
+    """The bucket lacks an object that the newest image names."""
 
 
 class ReaderClosed(Unavailable):
-    """The reader was closed, or has failed."""
+    """The reader was closed or has failed."""
 
 
 class ReadStatistics(msgspec.Struct, frozen=True):
@@ -52,7 +53,8 @@ class ReadStatistics(msgspec.Struct, frozen=True):
 
 
 class CommittedReader:
-    """Of one event loop. ``image`` gives the newest image this process has, ``refresh`` waits for a newer one."""
+    """Belongs to one event loop. ``image`` returns the newest image of this process; ``refresh`` reads the metadata
+    log, after which ``image`` is current."""
 
     def __init__(
         self,
@@ -77,13 +79,13 @@ class CommittedReader:
     async def read(
         self, stream_id: int, start_offset: int, end_offset: int, bytes_max: int
     ) -> list[RecordBatch]:
-        """Batches of [start, end) in order, payloads together within ``bytes_max`` but at least one batch.
+        """Returns the batches of [start, end) in order: at least one, and otherwise payloads of at most ``bytes_max``.
 
-        The first holds ``start_offset``, or is the next one where offsets were removed; the last may end after
-        ``end_offset``. Empty when the image covers nothing at ``start_offset``, or all of [start, end) was removed:
-        ``covers`` tells which. Payloads are views into cached blocks: copy what is kept for long. Raises
-        StreamNotExist, OffsetOutOfRange, DamagedBlock, IndexNotMatched, DamagedIndex, DamagedFooter, ObjectMissing,
-        ReaderClosed and what the store raises.
+        The first batch holds ``start_offset``, or is the next one if key compaction has removed that offset; the last
+        may end after ``end_offset``. The list is empty when no object holds ``start_offset``, or when key compaction
+        has removed all of [start, end); ``covers`` distinguishes the two. Payloads are views into cached blocks: a
+        caller that keeps one for long copies it. Raises StreamNotExist, OffsetOutOfRange, DamagedBlock,
+        IndexNotMatched, DamagedIndex, DamagedFooter, ObjectMissing, ReaderClosed and the errors of the object store.
         """
         if self._closed is not None:
             raise self._closed
@@ -99,7 +101,7 @@ class CommittedReader:
         return answer.batches
 
     def covers(self, stream_id: int, start_offset: int, end_offset: int) -> bool:
-        """Whether objects hold all of [start, end), be it that key compaction left nothing of it.
+        """Whether objects hold all of [start, end), even if key compaction has removed every record of it.
 
         Raises StreamNotExist, OffsetOutOfRange.
         """
@@ -107,9 +109,9 @@ class CommittedReader:
         return bool(ranges) and ranges[-1].end_offset >= end_offset
 
     async def close(self) -> None:
-        """Whoever still waits gets ReaderClosed."""
+        """Closes the reader; reads that are under way raise ReaderClosed."""
         if self._closed is None:
-            self._closed = ReaderClosed("this reader of committed data is closed")
+            self._closed = ReaderClosed("the reader of committed data is closed")
         await self._tasks.cancel()
         self._end_waits(self._closed)
 
@@ -132,15 +134,16 @@ class CommittedReader:
             except ObjectNotFound as gone:
                 if refreshes_left == 0:
                     raise ObjectMissing(
-                        f"offset {answer.next_offset} of stream {stream_id}: {gone}, and the newest metadata still"
-                        " names it: run siltstone check"
+                        f"offset {answer.next_offset} of stream {stream_id} cannot be read: {gone}, and the newest "
+                        "metadata still names that object: run siltstone check"
                     ) from gone
                 refreshes_left -= 1
                 self._refreshes += 1
                 await self._refresh()
 
     async def _advance(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> bool:
-        """One step: the blocks that the bytes left should take. False when the image covers no more."""
+        """One step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
+        Returns False when no object holds the next offset."""
         image = self._image()
         planned = await self._plan(image, stream_id, answer.next_offset, answer.end_offset, answer.bytes_left)
         if not planned:
@@ -182,13 +185,15 @@ class CommittedReader:
             planned = await self._plan(image, stream_id, start, None, bytes_wanted)
             self._fetcher.fetch_ahead(planned, image.objects, ahead)
         except SiltstoneError:
-            ahead.give_up()  # the read that wants these blocks will meet the error itself
+            ahead.give_up()  # the read that needs these blocks will raise the error itself
         finally:
             ahead.is_fetching = False
 
     def _fail(self, failure: BaseException) -> None:
-        """A task ended with what is no error of the store: a bug. No read is answered after it."""
-        self._closed = ReaderClosed(f"reading committed data has failed: {failure!r}")
+        """A task has failed with an unexpected error, which is a bug: every later read raises ReaderClosed."""
+        self._closed = ReaderClosed(
+            f"the reader of committed data has failed: {failure!r}; restart the process"
+        )
         self._end_waits(self._closed)
 
     def _end_waits(self, reason: ReaderClosed) -> None:

@@ -1,6 +1,6 @@
-"""Object indexes kept for reads, bounded in bytes; concurrent reads of one index share one request.
+"""The cache of object indexes, limited in bytes. Concurrent reads of one index share one load.
 
-Loads under way, by key: whoever wants a key that is being loaded gets the promise of that load.
+``LoadsUnderWay``, which ``block_fetcher`` uses as well, has a future (*promise*) for each key that is being loaded.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ V = TypeVar("V")
 
 
 class LoadsUnderWay(Generic[K, V]):
-    """Whoever begins a load ends it, with ``succeed`` or ``fail``, for every key. Wait for a promise through
-    ``asyncio.shield``: a reader that gives up must not end the load for the others."""
+    """The caller that begins a load must end it for every key, with ``succeed`` or ``fail``. A reader waits for a
+    promise through ``asyncio.shield``, so that its cancellation does not cancel the load for the other readers."""
 
     def __init__(self) -> None:
         self._promises: dict[K, asyncio.Future[V]] = {}
@@ -42,7 +42,7 @@ class LoadsUnderWay(Generic[K, V]):
 
     def succeed(self, key: K, value: V) -> None:
         promise = self._promises.pop(key, None)
-        if promise is not None:  # not ended by ``fail_all`` meanwhile
+        if promise is not None:  # ``fail_all`` has not ended it
             promise.set_result(value)
 
     def fail(self, keys: Iterable[K], failure: Exception) -> None:
@@ -50,14 +50,14 @@ class LoadsUnderWay(Generic[K, V]):
             promise = self._promises.pop(key, None)
             if promise is not None:
                 promise.set_exception(failure)
-                promise.exception()  # seen, even when nobody waits for it any more
+                promise.exception()  # marked as seen, since perhaps no reader waits for it any more
 
     def fail_all(self, failure: Exception) -> None:
         self.fail(list(self._promises), failure)
 
 
 INDEX_OVERHEAD_BYTES = 512
-"""What an index is charged besides its bytes."""
+"""Bytes that a cached index is charged besides its own."""
 
 
 class IndexCacheStatistics(msgspec.Struct, frozen=True):
@@ -68,7 +68,8 @@ class IndexCacheStatistics(msgspec.Struct, frozen=True):
 
 
 class IndexCache:
-    """The least recently used goes first. An index is kept under its object's id; objects never change."""
+    """The least recently used index is evicted first. An index is cached by its object's id, since objects never
+    change."""
 
     def __init__(self, buckets: Buckets, calls: BlockingCalls, tasks: TaskGroup, bytes_max: int) -> None:
         self._buckets = buckets
@@ -82,7 +83,8 @@ class IndexCache:
         self._loads = 0
 
     async def get_all(self, objects: Iterable[ObjectMetadata]) -> dict[int, BlockIndex]:
-        """The indexes by object id; those not kept are read side by side. Raises what ``read_index`` does."""
+        """Returns object id → index; indexes that are not cached are loaded concurrently. Raises the errors of
+        ``read_index``."""
         found: dict[int, BlockIndex] = {}
         promises: dict[int, asyncio.Future[BlockIndex]] = {}
         for wanted in objects:
@@ -121,7 +123,7 @@ class IndexCache:
             store = self._buckets.store(wanted.bucket_id)
             key = object_key(wanted.object_id)
             index = await self._calls.run(read_index, store, key, wanted.size_bytes)
-        except Exception as failure:  # raised where the index is waited for
+        except Exception as failure:  # raised to the readers that wait for the index
             self._under_way.fail([wanted.object_id], failure)
             return
         self._keep(wanted.object_id, index)

@@ -1,8 +1,9 @@
-"""Read-ahead: what is fetched before it is asked for, one window for each sequential reader.
+"""Read-ahead: blocks are fetched before a reader reads them, within one window for each sequential reader.
 
-A reader is a stream id and the offset its next read begins at; it has no other identity. Its first read fetches
-nothing ahead. Each read that goes on where the last one ended and used what was fetched doubles the window, up to a
-maximum; when blocks fetched for it were evicted unread, it does without for a while: the cache is too small for all.
+A sequential reader is identified only by its stream id and the offset at which its next read begins. Its first read
+fetches nothing ahead. A read that begins where the last one ended opens the window; each further one doubles it, up
+to a maximum, if blocks fetched ahead were used meanwhile. When a block fetched ahead is evicted unread, the cache is
+too small for all readers, and read-ahead pauses for this one.
 """
 
 from collections import OrderedDict, deque
@@ -14,7 +15,7 @@ REQUESTS_PER_WINDOW = 8
 
 
 class ReadAhead:
-    """The window of one reader. ``until_offset`` is the end of what was fetched ahead last."""
+    """The window of one reader. ``until_offset`` is the end offset of the last block fetched ahead."""
 
     def __init__(self, settings: ReadSettings, clock: Clock) -> None:
         self._settings = settings
@@ -29,7 +30,7 @@ class ReadAhead:
 
     @property
     def is_sequential(self) -> bool:
-        """A read has gone on where one before it ended."""
+        """Whether a read has begun where the read before it ended."""
         return self.window_bytes > 0
 
     def reads_on(self) -> None:
@@ -42,7 +43,7 @@ class ReadAhead:
         self._was_used = False
 
     def bytes_to_fetch(self, next_offset: int) -> int:
-        """How much to fetch now: nothing until a request's worth of the window is used up."""
+        """Returns how many bytes to fetch now: 0 until ``request_bytes`` of the window have been consumed."""
         while self._ahead and self._ahead[0][0] <= next_offset:
             self._bytes_ahead -= self._ahead.popleft()[1]
         is_paused = self._clock.monotonic_ms() < self._paused_until_ms
@@ -51,11 +52,11 @@ class ReadAhead:
 
     @property
     def request_bytes(self) -> int:
-        """The window is fetched in parts, so that some are on their way while others are being consumed."""
+        """The window is fetched in parts of this size, so that some are fetched while others are consumed."""
         return max(self.window_bytes // REQUESTS_PER_WINDOW, self._settings.read_ahead_bytes_min)
 
     def fetched(self, end_offset: int, size_bytes: int) -> None:
-        """A block up to ``end_offset`` is on its way."""
+        """Blocks of ``size_bytes`` that end at ``end_offset`` are being fetched, or are cached already."""
         self._ahead.append((end_offset, size_bytes))
         self._bytes_ahead += size_bytes
         self.until_offset = end_offset
@@ -67,7 +68,7 @@ class ReadAhead:
         self.give_up()
 
     def give_up(self) -> None:
-        """Nothing ahead for ``read_ahead_pause_ms``; then it starts small again."""
+        """Stops read-ahead for ``read_ahead_pause_ms``; then the window begins at its smallest size."""
         self._ahead.clear()
         self._bytes_ahead = 0
         self._was_used = False
@@ -77,7 +78,8 @@ class ReadAhead:
 
 
 class SequentialReaders:
-    """The windows by where their next read begins. Bounded: the reader idle for longest is forgotten."""
+    """The windows of all sequential readers, by the offset at which their next read begins. Their number is limited:
+    the reader that has been idle for the longest time is forgotten."""
 
     def __init__(self, settings: ReadSettings, clock: Clock) -> None:
         self._settings = settings
@@ -88,7 +90,7 @@ class SequentialReaders:
         return len(self._waiting)
 
     def take(self, stream_id: int, offset: int) -> ReadAhead:
-        """The window of the reader that stopped here, or a new one."""
+        """Returns the window of the reader whose last read ended at ``offset``, or a new one."""
         ahead = self._waiting.pop((stream_id, offset), None)
         if ahead is None:
             return ReadAhead(self._settings, self._clock)

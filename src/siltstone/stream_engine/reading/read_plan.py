@@ -1,7 +1,8 @@
-"""What to fetch for a read: pure, from ranges of the image and index entries to ranged GETs.
+"""The plan of a read: from ranges of the image and index entries to the blocks to read and the ranged GETs. Pure.
 
-Bytes wanted are counted over blocks that are wanted whole. The first one of a read is usually wanted in part, so it
-is free: a reader never gets less than it asked for because it began in the middle of a block (T33).
+The bytes wanted are counted over the blocks that a read needs whole. A read usually needs only a part of its first
+block, so a first block that begins before the start offset is not counted: a reader never gets less than it asked for
+because it began in the middle of a block (T33).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from siltstone.object_formats.block_index import BlockIndex
 
 
 class IndexNotMatched(CorruptData):
-    """The index of an object lacks offsets that the metadata says the object holds."""
+    """The index of an object lacks offsets that the object holds according to the metadata."""
 
 
 class PlannedBlock(msgspec.Struct, frozen=True, gc=False):
@@ -28,7 +29,7 @@ class PlannedBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockRequest(msgspec.Struct, frozen=True):
-    """One ranged GET: blocks of one object that lie next to each other."""
+    """One ranged GET: adjacent blocks of one object."""
 
     object_id: int
     entries: tuple[BlockEntry, ...]
@@ -51,12 +52,12 @@ class BlockRequest(msgspec.Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds at its peak: the answer, and the blocks cut from it when there are several."""
+        """The memory that the request needs at its peak: the answer, and copies of its blocks if there are several."""
         return self.size_bytes * (1 if len(self.entries) == 1 else 2)
 
 
 def ranges_wanted(ranges: Iterable[ObjectRange], start_offset: int, bytes_wanted: int) -> list[ObjectRange]:
-    """The first ranges that probably hold ``bytes_wanted`` from the offset on: those whose indexes to look into."""
+    """Returns the first ranges that probably hold ``bytes_wanted`` from the offset on; their indexes are read next."""
     wanted: list[ObjectRange] = []
     for held in ranges:
         if bytes_wanted <= 0 and wanted:
@@ -75,7 +76,7 @@ def blocks_wanted(
     end_offset: int | None,
     bytes_wanted: int,
 ) -> list[PlannedBlock]:
-    """The blocks that hold [start, end) in order, as many as ``bytes_wanted`` take, at least one. Raises
+    """Returns the blocks that hold [start, end) in order: as many as ``bytes_wanted`` need, at least one. Raises
     IndexNotMatched."""
     blocks: list[PlannedBlock] = []
     next_offset = start_offset
@@ -94,29 +95,29 @@ def blocks_wanted(
 
 
 def requests_for(blocks: Iterable[PlannedBlock], request_bytes_max: int) -> list[BlockRequest]:
-    """Adjacent blocks joined, up to ``request_bytes_max`` each; a block larger than that is a request of its own."""
+    """Joins adjacent blocks into requests of at most ``request_bytes_max``; a larger block is a request of its own."""
     requests: list[BlockRequest] = []
-    run: list[PlannedBlock] = []
+    adjacent: list[PlannedBlock] = []
     for block in blocks:
-        if run and not _joins(run, block, request_bytes_max):
-            requests.append(_request_of(run))
-            run = []
-        run.append(block)
-    if run:
-        requests.append(_request_of(run))
+        if adjacent and not _joins(adjacent, block, request_bytes_max):
+            requests.append(_request_of(adjacent))
+            adjacent = []
+        adjacent.append(block)
+    if adjacent:
+        requests.append(_request_of(adjacent))
     return requests
 
 
-def _joins(run: Sequence[PlannedBlock], block: PlannedBlock, request_bytes_max: int) -> bool:
+def _joins(adjacent: Sequence[PlannedBlock], block: PlannedBlock, request_bytes_max: int) -> bool:
     return (
-        block.object_id == run[-1].object_id
-        and block.entry.position == run[-1].entry.end_position
-        and block.entry.end_position - run[0].entry.position <= request_bytes_max
+        block.object_id == adjacent[-1].object_id
+        and block.entry.position == adjacent[-1].entry.end_position
+        and block.entry.end_position - adjacent[0].entry.position <= request_bytes_max
     )
 
 
-def _request_of(run: Sequence[PlannedBlock]) -> BlockRequest:
-    return BlockRequest(run[0].object_id, tuple(block.entry for block in run))
+def _request_of(adjacent: Sequence[PlannedBlock]) -> BlockRequest:
+    return BlockRequest(adjacent[0].object_id, tuple(block.entry for block in adjacent))
 
 
 def _check_continues(entry: BlockEntry, held: ObjectRange, next_offset: int) -> None:
@@ -126,6 +127,6 @@ def _check_continues(entry: BlockEntry, held: ObjectRange, next_offset: int) -> 
 
 def _not_matched(held: ObjectRange, offset: int) -> IndexNotMatched:
     return IndexNotMatched(
-        f"the index of object {held.object_id} has no block for offset {offset} of stream {held.stream_id}, which the "
-        f"metadata says it holds ([{held.start_offset}, {held.end_offset})): run siltstone check"
+        f"the index of object {held.object_id} has no block for offset {offset} of stream {held.stream_id}, but "
+        f"according to the metadata the object holds [{held.start_offset}, {held.end_offset}): run siltstone check"
     )

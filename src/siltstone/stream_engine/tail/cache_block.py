@@ -1,8 +1,7 @@
-"""A cache block: what was appended between two seals, of all streams; the unit of upload and of eviction.
+"""A cache block: the batches of all streams that were appended between two seals. A block is uploaded, committed and
+evicted as a whole:
 
 ACTIVE → SEALED → COMMITTED → (evicted)
-
-A batch as the tail cache holds it: with the frame header that was made for the WAL, for the upload to use.
 """
 
 from collections.abc import Mapping
@@ -16,6 +15,8 @@ from siltstone.model.record_batch import RecordBatch
 
 
 class CachedBatch(msgspec.Struct, frozen=True):
+    """A batch with the frame header that was encoded for the WAL; the upload uses the header again."""
+
     batch: RecordBatch
     frame_header: Buffer
 
@@ -25,7 +26,8 @@ class CachedBatch(msgspec.Struct, frozen=True):
 
 
 def charge_of(payload_bytes: int) -> int:
-    """What a batch counts against the limit: a million empty batches are not free."""
+    """The bytes that a batch counts against the cache's limit: its payload and an overhead, so that a million empty
+    batches are not free."""
     return payload_bytes + TAIL_CACHE_RECORD_OVERHEAD_BYTES
 
 
@@ -36,7 +38,8 @@ class CacheBlockState(Enum):
 
 
 class CacheBlock:
-    """``end_position`` is the WAL position after its last record: how far a commit allows the WAL to be trimmed."""
+    """``end_position`` is the WAL position after the block's last record: once the block is committed, the WAL may be
+    trimmed up to it (rule 2)."""
 
     def __init__(self) -> None:
         self.first_put_ms: float | None = None

@@ -1,7 +1,7 @@
 """The tail cache: cache blocks in seal order, and an index by stream for readers.
 
-Blocks that are not committed are the only copy besides the WAL and are never evicted: the engine admits an
-append only when there is room. Committed ones stay as a read cache until the room is needed, oldest first.
+Blocks that are not committed are the only copy besides the WAL and are never evicted; the engine admits an append only
+when there is room for it. Committed blocks stay as a read cache and are evicted, oldest first, when room is needed.
 """
 
 from collections import deque
@@ -39,14 +39,14 @@ class TailCache:
         return self._uncommitted_bytes + self._reserved_bytes + charge_bytes <= self._bytes_max
 
     def reserve(self, charge_bytes: int) -> None:
-        """Room for an append that is on its way through the WAL."""
+        """Reserves room for an append that is being written to the WAL."""
         self._reserved_bytes += charge_bytes
         self._evict()
 
     # -- filling -----------------------------------------------------------------------------------------
 
     def put(self, cached: CachedBatch, end_position: int) -> None:
-        """An append that was reserved and is durable now; in WAL order."""
+        """Puts a batch whose room was reserved and which is durable now. Batches are put in WAL order."""
         charge_bytes = cached.charge_bytes
         self._reserved_bytes -= charge_bytes
         self._used_bytes += charge_bytes
@@ -59,7 +59,7 @@ class TailCache:
         tail.put(batch)
 
     def seal(self) -> CacheBlock:
-        """Close the active block and open the next."""
+        """Seals the active block, which must not be empty, and begins the next; returns the sealed block."""
         block = self.active
         block.seal()
         self._closed.append(block)
@@ -75,7 +75,7 @@ class TailCache:
 
     @property
     def is_uploading(self) -> bool:
-        """Whether the commit of some sealed block is still to come, and with it room."""
+        """Whether a sealed block is not committed yet; its commit will make room."""
         return self._blocks_uploading > 0
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class TailCache:
         return tail.bytes_from(start) if tail is not None else None
 
     def has_uncommitted(self, stream_id: int) -> bool:
-        """Whether some batch of the stream stands here and in no object yet."""
+        """Whether a cached batch of the stream is not committed yet."""
         if stream_id in self.active.streams:
             return True
         sealed = (block for block in self._closed if block.state is CacheBlockState.SEALED)

@@ -1,11 +1,10 @@
 """The upload pipeline: sealed block → prepare → upload → commit → trim the WAL.
 
-Prepare and commit happen strictly in seal order, one at a time; uploads run side by side. The order of commits is
-what makes continuity hold; the order of prepares keeps object ids in seal order. A prepare or commit that is
-refused ends the pipeline: this node is fenced or its metadata is not what it believes, and it must not go on.
-Blocks before the one that failed still go their way; those after it are ended, as their turn will not come.
-
-Taking turns in a fixed order: ticket n, counted from 0, may enter when all tickets before it have left.
+Blocks are prepared and committed strictly in seal order, one at a time; their objects are uploaded concurrently.
+Commits in seal order keep every stream's committed offsets contiguous (rule 3); prepares in seal order keep object
+ids in seal order. A refused prepare or commit ends the pipeline: the node is fenced, or the metadata differs from
+what the node assumes, and it must not continue. Blocks before the one that failed are still committed; those after it
+are cancelled. Next: ``upload_plan``.
 """
 
 import asyncio
@@ -31,7 +30,10 @@ from siltstone.stream_engine.upload.upload_plan import UploadPlan, encode_object
 
 
 class Turns:
-    """A holder that fails does not pass the turn on: what comes after it must not happen."""
+    """Admits tickets one at a time, in the order 0, 1, 2, …: a ticket may enter when the one before it has left.
+
+    A ticket whose block raises never passes its turn on, so no later ticket enters.
+    """
 
     def __init__(self) -> None:
         self._serving = 0
@@ -54,7 +56,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_INTERVAL_MS = 1_000
-"""Between attempts when store or metadata are out of reach, after their own retries have given up."""
+"""Between attempts when the bucket or the metadata log is unavailable and their own retries have failed."""
 
 
 class UploadStatistics(msgspec.Struct, frozen=True):
@@ -65,7 +67,8 @@ class UploadStatistics(msgspec.Struct, frozen=True):
 
 
 class UploadPipeline:
-    """``on_committed(block)`` is awaited after each commit, in seal order; it trims the WAL."""
+    """``on_committed(block)`` is awaited after each commit, in seal order; the engine trims the WAL in it.
+    ``on_failure`` is called with the exception that ended the pipeline."""
 
     def __init__(
         self,
@@ -97,14 +100,14 @@ class UploadPipeline:
         self._blocks_committed = self._objects_committed = self._bytes_uploaded = 0
 
     def submit(self, block: CacheBlock) -> None:
-        """Blocks are submitted in seal order."""
+        """Starts the upload of a sealed block. The caller submits blocks in seal order."""
         ticket = self._turns_taken
         self._turns_taken += 1
         task = self._in_flight[ticket] = self._tasks.start("block", self._upload_in_turn(block, ticket))
         task.add_done_callback(lambda _: self._in_flight.pop(ticket))
 
     async def drain(self) -> None:
-        """Until every block submitted so far is committed, or the pipeline has failed."""
+        """Waits until every block submitted so far is committed, or the pipeline has failed."""
         if self._in_flight:
             await asyncio.wait(set(self._in_flight.values()))
 
@@ -183,15 +186,16 @@ class UploadPipeline:
         )
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until the answer is something else than "try again later", at most for the objects' time limit."""
+        """Repeats ``attempt`` while it raises Unavailable, at most for the time limit of prepared objects. Raises
+        Unavailable after that, and every other error at once."""
         give_up_ms = self._clock.monotonic_ms() + self._settings.time_limit_ms
         while True:
             try:
                 return await attempt()
             except ServiceClosed:
-                raise  # it does not come back in this process
+                raise  # the metadata service is not started again in this process
             except Unavailable as trouble:
                 if self._clock.monotonic_ms() >= give_up_ms:
                     raise
-                log.warning("upload waits: %s", trouble)
+                log.warning("the upload of node %d failed and will be retried: %s", self._node_id, trouble)
                 await self._clock.sleep_ms(RETRY_INTERVAL_MS)

@@ -1,9 +1,7 @@
-"""What objects a sealed cache block becomes (pure).
+"""The upload plan: which objects a sealed cache block becomes, and their bytes. Pure.
 
-A stream whose bytes in the block reach the split size gets a stream object of its own, all others share one
+A stream whose bytes in the block reach the split size gets a stream object of its own; all other streams share one
 stream set object. A block of a single stream never makes a stream set object (T14).
-
-The bytes of the objects of an upload plan, and what their commit says (pure).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,8 @@ from siltstone.stream_engine.tail.cache_block import CachedBatch
 
 
 class UploadPlan(msgspec.Struct, frozen=True):
-    """Stream ids, ascending. The stream set object takes the first object id, stream objects the following."""
+    """``set_streams`` are put into the stream set object, each of ``object_streams`` into a stream object of its own;
+    both are sorted by id. The stream set object gets the first prepared id, the stream objects the following ones."""
 
     set_streams: tuple[int, ...]
     object_streams: tuple[int, ...]

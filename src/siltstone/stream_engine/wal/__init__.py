@@ -1,1 +1,5 @@
-"""The write-ahead log: a port, and local segment files with group commit."""
+"""The write-ahead log (WAL) makes appends durable before they are answered.
+
+Reading order: ``port`` (what the engine needs of a log), ``file_wal`` (group commit into local files),
+``log_directory`` (the *log files* of one node), ``ownership`` (whether a log is the one that a starting node needs).
+"""

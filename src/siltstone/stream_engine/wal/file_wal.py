@@ -1,8 +1,9 @@
 """The write-ahead log in local files, with group commit.
 
-Appends of one turn of the event loop, and all that arrive while a group is being written, form the next group:
-one vectored write and one fdatasync in a thread, then one call to ``on_durable``. So sixty-four writers cost one
-sync, not sixty-four, and one writer waits for nobody.
+The appends of one turn of the event loop, and all that arrive while a group is being written, form the next group. A
+group is one vectored write and one fdatasync in a thread, then one call of ``on_durable``. So 64 concurrent appends
+cost one sync, not 64, and a single append is never delayed to fill a group. ``log_directory`` has the files,
+``object_formats.log_file`` their bytes.
 """
 
 import asyncio
@@ -31,12 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class FileWriteAheadLog:
-    """One node's log in one directory. ``calls`` must have a thread that nothing long occupies."""
+    """The log of one node in one directory. ``calls`` must have a thread that no long call occupies."""
 
     def __init__(
         self, directory: Path, node_id: int, settings: WalSettings, calls: BlockingCalls, clock: Clock
     ) -> None:
-        """Raises WalInUse."""
+        """Locks the directory. Raises WalInUse."""
         self._settings = settings
         self._calls = calls
         self._clock = clock
@@ -58,7 +59,7 @@ class FileWriteAheadLog:
         self._timer = TaskGroup("wal", self._failed)
         self._appends = self._groups = self._syncs = self._bytes_written = 0
 
-    # -- whose it is -------------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------------
 
     async def identity(self) -> LogIdentity | None:
         return await self._calls.run(self._segments.identity)
@@ -69,7 +70,7 @@ class FileWriteAheadLog:
     async def claim(self, identity: LogIdentity) -> None:
         await self._calls.run(self._segments.claim, identity)
 
-    # -- a former life -----------------------------------------------------------------------------------
+    # -- an earlier start --------------------------------------------------------------------------------
 
     async def recover(self) -> AsyncIterator[list[WalRecord]]:
         scan = self._segments.recover()
@@ -79,7 +80,7 @@ class FileWriteAheadLog:
     async def reset(self) -> None:
         await self._calls.run(self._segments.clear)
 
-    # -- this life ---------------------------------------------------------------------------------------
+    # -- this start --------------------------------------------------------------------------------------
 
     async def start(
         self, node_epoch: int, on_durable: Callable[[int], None], on_failure: Callable[[BaseException], None]
@@ -114,8 +115,10 @@ class FileWriteAheadLog:
             segment = self._live.pop(0)
             try:
                 await self._calls.run(self._retire, segment)
-            except OSError as trouble:  # space not freed is no reason to stop; recovery passes over it
-                log.warning("cannot trim %s: %s", segment.path, trouble)
+            except (
+                OSError
+            ) as trouble:  # not fatal: only its space is not freed, and recovery skips its records
+                log.warning("the trimmed log file %s could not be freed: %s", segment.path, trouble)
 
     async def close(self) -> None:
         if self._closing:
@@ -163,7 +166,7 @@ class FileWriteAheadLog:
         self._on_durable(self._written_position)
 
     async def _sync(self) -> None:
-        """What was written and not synced, if anything: it all lies in the newest segment."""
+        """Syncs the newest log file, which has everything that was written and not synced, if there is anything."""
         if self._is_unsynced:
             await self._calls.run(self._live[-1].sync)
             self._synced()
@@ -174,7 +177,7 @@ class FileWriteAheadLog:
             self._wake.set()
 
     def _take_group(self) -> tuple[list[Buffer], int, int]:
-        """Gather list, number of records and bytes of the next group: at least one record, whole records."""
+        """Takes the next group, at least one record, from the queue; returns its buffers, number of records, bytes."""
         group_bytes = records = 0
         for record_bytes in self._queue_sizes:
             if records and group_bytes + record_bytes > self._settings.group_bytes_max:
@@ -206,7 +209,8 @@ class FileWriteAheadLog:
         self._bytes_written += group_bytes
 
     def _write_group(self, position: int, buffers: list[Buffer], group_bytes: int, sync: bool) -> None:
-        """In the writer's thread. A group lies in one segment, so that a tear is at the end of one."""
+        """Runs in the writer's thread. A group is never split over two log files, so only the end of a log file can be
+        torn."""
         segment = self._segment_for(position, group_bytes)
         segment.write(buffers)
         if sync:
@@ -216,7 +220,9 @@ class FileWriteAheadLog:
         if self._live and self._live[-1].has_room_for(group_bytes):
             return self._live[-1]
         if self._live and self._settings.sync is not WalSync.EVERY_GROUP:
-            self._live[-1].sync()  # or a later sync would confirm what lies in this file and was not synced
+            self._live[
+                -1
+            ].sync()  # else the next file's sync would confirm records of this one that were not synced
         size_bytes = max(self._settings.segment_bytes, SEGMENT_HEADER_BYTES + group_bytes)
         segment = self._segments.new_segment(self._node_epoch, position, size_bytes)
         self._live.append(segment)

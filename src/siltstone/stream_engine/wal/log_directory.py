@@ -1,17 +1,16 @@
-"""The directory of a node's segments: names, the lock, using trimmed segments again, scanning.
+"""The directory of a node's write-ahead log: its names, the lock, one log file, reuse of log files, reading them back.
 
-    LOCK                            held while a process has the log open
-    identity.json                   whose log it is, and which life's (``object_formats.identity``)
-    <first position, 20 digits>.wal a segment of the log
-    <number>.spare                  a trimmed segment of this life of the log, to be used again
+    LOCK                            locked while a process has the log open
+    identity.json                   the store, node and node epoch of the log (``object_formats.identity``)
+    <first position, 20 digits>.wal a log file
+    <number>.spare                  a trimmed log file, to be used again
 
-Spares hold stale records. They are told from live ones by position, and positions only grow within one life, so
-spares of a former life are deleted before the first segment is made.
+A spare holds stale records. They are distinguished from live records by their log position, and positions begin at 0
+again with each start of the node, so the spares of an earlier start are deleted before the first log file is created.
 
-One segment file: made with its space reserved, written at its end, synced.
-
-The space is reserved because a file that grows costs a journal commit with every sync; a file that was written
-before costs least of all, so trimmed segments are used again (``segment_directory``).
+The space of a log file is reserved when it is created, because a file that grows costs a journal commit with every
+sync. Overwriting a file that was written before is the cheapest, so trimmed log files are used again.
+``object_formats.log_file`` has the bytes of a log file.
 """
 
 import fcntl
@@ -40,8 +39,10 @@ from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
 
 
 class LogFile:
+    """One log file, open for writing at its end."""
+
     def __init__(self, path: Path, header: LogFileHeader, size_bytes: int) -> None:
-        """``path`` may hold a trimmed segment, which is overwritten."""
+        """Reserves the space and writes the header. A trimmed log file at ``path`` is overwritten."""
         self.path = path
         self.first_position = header.first_position
         self.size_bytes = size_bytes
@@ -50,7 +51,7 @@ class LogFile:
         try:
             os.posix_fallocate(self._descriptor, 0, size_bytes)
             self.write([encode_log_file_header(header)])
-            self.sync()  # before any record: else a power failure may leave new records under an old header
+            self.sync()  # before the first record: else a power failure may leave new records after an old header
         except OSError:
             self.close()
             raise
@@ -70,12 +71,13 @@ class LogFile:
 
 IDENTITY_FILE = "identity.json"
 SPARES_MAX = 4
-"""Trimmed segments kept for use again: what one committed cache block of default size frees, and some."""
+"""The most trimmed log files kept to be used again: as many as the commit of a cache block of default size frees, and
+some more."""
 
 
 class LogDirectory:
     def __init__(self, directory: Path, node_id: int) -> None:
-        """Raises WalInUse."""
+        """Creates the directory if it does not exist, and locks it. Raises WalInUse."""
         self._directory = directory
         self._node_id = node_id
         self._spares: list[Path] = []
@@ -83,29 +85,31 @@ class LogDirectory:
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(directory / "LOCK")
 
-    # -- whose it is -------------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------------
 
     def identity(self) -> LogIdentity | None:
-        """Raises DamagedIdentity."""
+        """Returns the identity of the log; None if no node has claimed it. Raises DamagedIdentity."""
         path = self._directory / IDENTITY_FILE
         try:
             return decode_log_identity(path.read_bytes())
         except FileNotFoundError:
             return None
         except DamagedIdentity as damage:
-            raise DamagedIdentity(f"{path}: {damage}; restore it, or delete it if you are sure") from damage
+            raise DamagedIdentity(
+                f"{path}: {damage}; restore it, or delete it if you are sure that the log in this folder is this node's"
+            ) from damage
 
     def is_empty(self) -> bool:
         return not self._segment_paths()
 
     def claim(self, identity: LogIdentity) -> None:
-        """The file is there whole, as it was before, or as it is to be."""
+        """Writes the identity durably. A crash leaves the old file or the new one, never a part of one."""
         replace_file(self._directory / IDENTITY_FILE, encode_log_identity(identity))
 
-    # -- a former life -----------------------------------------------------------------------------------
+    # -- an earlier start --------------------------------------------------------------------------------
 
     def recover(self) -> Iterator[list[WalRecord]]:
-        """The records of each segment, in order. Raises DamagedWal, WalOfAnotherNode."""
+        """Yields the records of each log file, in order, up to a tear. Raises DamagedWal, WalOfAnotherNode."""
         expected: int | None = None
         torn_at: int | None = None
         for path in self._segment_paths():
@@ -123,13 +127,14 @@ class LogDirectory:
             yield records
 
     def clear(self) -> None:
-        """Delete all segments and spares of a former life."""
+        """Deletes all log files and spares of earlier starts."""
         for path in [*self._segment_paths(), *self._directory.glob("*.spare")]:
             path.unlink()
         sync_directory(self._directory)
 
     def _own_header(self, path: Path, data: bytes) -> LogFileHeader | None:
-        """None for a segment that was being made when the process ended."""
+        """Returns the header of a log file; None for one that was being created when the process ended. Raises
+        DamagedWal, WalOfAnotherNode."""
         if not any(data[:SEGMENT_HEADER_BYTES]):
             return None
         try:
@@ -137,9 +142,12 @@ class LogDirectory:
         except DamagedWal as damage:
             raise DamagedWal(f"{path}: {damage}") from damage
         if header.first_position > _named_position(path):
-            raise DamagedWal(f"{path} is the segment at {header.first_position}: give it back its name")
+            raise DamagedWal(
+                f"{path} begins at log position {header.first_position}: it was renamed; give it its old name, "
+                f"{header.first_position:020d}.wal"
+            )
         if header.first_position < _named_position(path):
-            return None  # a spare that was to become this segment
+            return None  # a spare that was being made into this log file
         if header.node_id != self._node_id:
             raise WalOfAnotherNode(
                 f"{path} belongs to node {header.node_id}, this is node {self._node_id}: "
@@ -150,7 +158,7 @@ class LogDirectory:
     def _segment_paths(self) -> list[Path]:
         return sorted(self._directory.glob("*.wal"))
 
-    # -- this life ---------------------------------------------------------------------------------------
+    # -- this start --------------------------------------------------------------------------------------
 
     def new_segment(self, node_epoch: int, first_position: int, size_bytes: int) -> LogFile:
         path = self._directory / f"{first_position:020d}.wal"
@@ -162,7 +170,7 @@ class LogDirectory:
         return segment
 
     def retire(self, segment: LogFile) -> None:
-        """The segment is trimmed: keep its file for use again, or delete it."""
+        """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares."""
         if len(self._spares) >= SPARES_MAX:
             segment.path.unlink()
             return
@@ -177,7 +185,7 @@ class LogDirectory:
 
 def _named_position(path: Path) -> int:
     if not (path.stem.isascii() and path.stem.isdigit()):
-        raise DamagedWal(f"{path} is no segment of a write-ahead log: move it away")
+        raise DamagedWal(f"{path} is not named like a file of a write-ahead log: move it away")
     return int(path.stem)
 
 
@@ -186,9 +194,13 @@ def _records_of(data: bytes, header: LogFileHeader) -> Iterator[WalRecord]:
 
 
 def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:
-    """A tear is a tear only if nothing later says that the log was durable beyond it."""
+    """Raises DamagedWal when a record after the tear confirms that the log was durable beyond the tear: then the
+    missing records were acknowledged."""
     if any(record.confirmed_position > torn_at for record in records):
-        raise DamagedWal(f"acknowledged records after log position {torn_at} are missing")
+        raise DamagedWal(
+            f"acknowledged records of the write-ahead log after log position {torn_at} are missing: restore the log's "
+            "folder"
+        )
 
 
 def _locked(path: Path) -> int:
@@ -197,5 +209,7 @@ def _locked(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise WalInUse(f"{path.parent} is in use by another process: stop it first") from error
+        raise WalInUse(
+            f"the write-ahead log in {path.parent} is in use by another process: stop that process first"
+        ) from error
     return descriptor

@@ -1,12 +1,13 @@
-"""Whether the log in a folder is the one a node needs: what the last life acknowledged may be nowhere else.
+"""Checks that the write-ahead log in a folder is the one that a starting node needs: that log may hold the only copy of
+acknowledged records.
 
-The folder carries an identity (``object_formats.identity``) with the epoch of the life that last began to append to it;
-the metadata remember the epoch of the life that last opened a stream. The first is never behind the second in the
-folder that was used, and always in any other. It matters only while streams are still open: a life that ended well has
-committed everything, and the next may begin in an empty folder.
+The folder has an identity (``object_formats.identity``) with the node epoch under which the log was last claimed; the
+metadata has the node epoch under which the node last opened a stream (``NodeMetadata.log_epoch``). In the folder that
+the node last used, the first is never lower than the second; in any other folder it always is. The check matters only
+while streams are open: a node that was stopped cleanly has committed everything, and may start with an empty folder.
 
-It carries, too, how far the metadata were when a life began and when it ended well: metadata that have not come so far
-are an older copy.
+The identity also has the version of the metadata at the last start and at the last clean stop: metadata at a lower
+version is an older copy, and is refused.
 """
 
 from msgspec.structs import replace
@@ -17,23 +18,24 @@ from siltstone.object_formats.identity import LogIdentity
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WriteAheadLog
 
 NEVER_USED = 0
-"""Below every node epoch: a folder that nobody has used."""
+"""The node epoch of a folder that no node has used; it is lower than every real one."""
 
 
 class WalOfAnotherStore(InvalidRequest):
-    """The log in this place belongs to another store."""
+    """The log in this folder belongs to another store."""
 
 
 class WalLost(InvalidRequest):
-    """The log in this place is not the one that the node last used, and what that one holds is nowhere else."""
+    """The log in this folder is not the one that the node last used, which may hold the only copy of records."""
 
 
 class MetadataBehindLog(InvalidRequest):
-    """The metadata are an older copy: they have not heard of the life that last used the log."""
+    """The metadata is an older copy: the log was used under a node epoch, or with a metadata version, that it lacks."""
 
 
 async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, location: str) -> LogIdentity:
-    """``node_epoch`` NEVER_USED: by nobody. Raises WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
+    """Returns the identity of the log; its ``node_epoch`` is NEVER_USED if this store has not used the folder. Raises
+    WalOfAnotherStore, WalOfAnotherNode, DamagedIdentity."""
     never = LogIdentity(store_id, node_id, NEVER_USED)
     identity = await wal.identity()
     if identity is None:
@@ -42,8 +44,8 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
         if await wal.is_empty():
             return never
         raise WalOfAnotherStore(
-            f"the write-ahead log in {location} is another store's ({identity.store_id}, this is {store_id}): "
-            "give each store its own folder, and restore the metadata if they were lost"
+            f"the write-ahead log in {location} belongs to another store ({identity.store_id}, this is {store_id}): "
+            "give each store its own folder, and restore the metadata if it was lost"
         )
     if identity.node_id != node_id:
         raise WalOfAnotherNode(
@@ -54,42 +56,47 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
 
 
 async def note_good_end(wal: WriteAheadLog, metadata_version: int) -> None:
-    """Everything is committed: whoever begins here again has to know at least as much."""
+    """Records a clean stop, after which everything is committed: the next start is refused with metadata below this
+    version."""
     if (identity := await wal.identity()) is not None:
         await wal.claim(replace(identity, metadata_version=metadata_version))
 
 
 def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
-    """What a person is told."""
-    found = f"was last used by its life {log_epoch}" if log_epoch else "was never used by it"
+    """Returns the error for the operator, with the two ways to start the node."""
+    found = f"was last used under node epoch {log_epoch}" if log_epoch else "was never used by this node"
     return WalLost(
-        f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder it had. If that is "
-        f"lost for good, with what only it held, start once with engine.wal.lost_epoch={behind.log_epoch}"
+        f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder that it last used. "
+        "If that folder is lost for good, and with it the records that only it held, start once with "
+        f"engine.wal.lost_epoch={behind.log_epoch}"
     )
 
 
 def refuse_older_metadata(
     last_used: LogIdentity, node_epoch: int, metadata_version: int, location: str
 ) -> None:
-    """A life is registered before its log is claimed. Older metadata would give out object ids again, and the objects
-    of acknowledged records be written over. Raises MetadataBehindLog."""
+    """Raises MetadataBehindLog when the log was used with newer metadata than this. A node is registered before it
+    claims its log, so current metadata knows every epoch of the log. Older metadata would give out object ids again,
+    and so overwrite objects that hold acknowledged records."""
     if last_used.node_epoch > node_epoch:
-        known = f"was last used by life {last_used.node_epoch} of this node, and the metadata know of {node_epoch}"
+        known = f"was last used under node epoch {last_used.node_epoch}, and the metadata is at node epoch {node_epoch}"
     elif last_used.metadata_version > metadata_version:
-        known = f"knows of version {last_used.metadata_version} of the metadata, and these are at {metadata_version}"
+        known = (
+            f"was used with version {last_used.metadata_version} of the metadata, now at {metadata_version}"
+        )
     else:
         return
     raise MetadataBehindLog(
-        f"the write-ahead log in {location} {known}: they are an older copy. Restore the newest; what came after this "
-        "one was acknowledged, and is lost without it"
+        f"the write-ahead log in {location} {known}: the metadata is an older copy. Restore the newest copy; without "
+        "it, records that were acknowledged since are lost"
     )
 
 
 async def refuse_records_of_an_older_life(wal: WriteAheadLog, location: str) -> None:
-    """For a loss that was accepted. What an older life left was committed, or given up, long ago, and does not go on
-    where the streams are now."""
+    """Raises WalLost when the log is not empty, for a start that declares the newest log lost. The records of an older
+    node epoch were committed or declared lost before, and do not continue the streams."""
     if not await wal.is_empty():
         raise WalLost(
-            f"the write-ahead log in {location} holds records of an older life of this node: move the folder away, and "
-            "start without it"
+            f"the write-ahead log in {location} holds records of an older epoch of this node: move the folder away, "
+            "then start again"
         )

@@ -1,7 +1,7 @@
-"""The write-ahead log port: what the engine asks of the place that makes appends durable.
+"""The write-ahead log port: the interface of the log that makes appends durable.
 
-An append is queued in call order; ``on_durable(position)`` then says, in order, up to where the log is as safe
-as its settings promise. Positions count bytes since the log began and never go back.
+Appends are queued in call order. The log then calls ``on_durable(position)``, with growing positions, when everything
+below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was started.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -20,15 +20,15 @@ class WalInUse(InvalidRequest):
 
 
 class WalOfAnotherNode(InvalidRequest):
-    """The log in this place belongs to another node id."""
+    """The log belongs to another node id."""
 
 
 class WalWriteFailed(Unavailable):
-    """The disk refused a write or a sync. What was queued may or may not be in the log."""
+    """A write or a sync failed. Appends that were queued may or may not be in the log."""
 
 
 class QueuedAppend(msgspec.Struct, frozen=True):
-    """Where an append will stand, and its frame header, which the upload uses again."""
+    """The log position after the append's record, and its frame header, which the upload uses again."""
 
     end_position: int
     frame_header: memoryview
@@ -45,43 +45,46 @@ class WalStatistics(msgspec.Struct, frozen=True):
 
 class WriteAheadLog(Protocol):
     async def identity(self) -> LogIdentity | None:
-        """Whose log it is, and which life's. None for one that nobody has used. Raises DamagedIdentity."""
+        """Returns the store, node and node epoch of the log; None if no node has used it. Raises DamagedIdentity."""
         ...
 
     async def is_empty(self) -> bool:
-        """Whether there is nothing to recover."""
+        """Whether the log holds nothing to recover."""
         ...
 
     async def claim(self, identity: LogIdentity) -> None:
-        """From here on it is that life's. Durable when it returns."""
+        """Sets the identity of the log. It is durable when the call returns."""
         ...
 
     def recover(self) -> AsyncIterator[list[WalRecord]]:
-        """What a former life left, in order. Raises DamagedWal when acknowledged records are not whole."""
+        """Yields the records of an earlier start, in order. Raises DamagedWal when acknowledged records are missing or
+        damaged."""
         ...
 
     async def reset(self) -> None:
-        """Drop everything recovered: it is all committed."""
+        """Deletes every record. The caller has committed what it recovered."""
         ...
 
     async def start(
         self, node_epoch: int, on_durable: Callable[[int], None], on_failure: Callable[[BaseException], None]
     ) -> None:
-        """Begin an empty log for this registration. ``on_failure`` is called at most once."""
+        """Begins an empty log under this node epoch. ``on_failure`` is called at most once."""
         ...
 
-    def append(self, batch: RecordBatch) -> QueuedAppend: ...
+    def append(self, batch: RecordBatch) -> QueuedAppend:
+        """Queues a batch; ``on_durable`` reports when it is durable."""
+        ...
 
     def has_room_for(self, payload_bytes: int) -> bool:
         """Whether an append of this size keeps the untrimmed log within its capacity."""
         ...
 
     async def trim(self, position: int) -> None:
-        """The log below ``position`` is committed and need not be kept."""
+        """Frees the log below ``position``, which is committed."""
         ...
 
     async def close(self) -> None:
-        """Waits until what was queued is durable."""
+        """Writes what is queued, waits until it is durable, and releases the log. Idempotent."""
         ...
 
     def statistics(self) -> WalStatistics: ...

@@ -21,7 +21,9 @@ def test_a_refusal_names_the_group_and_what_to_do():
     verdicts.check("t", 0)
     verdicts.pronounce({("t", 0): Sentence(Verdict.REFUSE, BACKLOG)})
     verdicts.check("t", 1)
-    with pytest.raises(BacklogQuotaExceeded, match=r"130\.0 MiB wait for group readers.*let it catch up"):
+    with pytest.raises(
+        BacklogQuotaExceeded, match=r"130\.0 MiB wait for group readers.*let the group catch up"
+    ):
         verdicts.check("t", 0)
     assert not verdicts.holds("t", 0)
 

@@ -410,7 +410,7 @@ def test_full_memory_refuses_what_is_new_and_serves_what_is_there(caplog: pytest
         assert newcomer.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         first.has_joined((await first.begin_join()).result())
         await all_sync(first)
-        assert caplog.text.count("raise groups_bytes_max") == 1
+        assert caplog.text.count("raise groups.groups_bytes_max") == 1
 
     run(story, GroupSettings(group_initial_rebalance_delay_ms=0, groups_bytes_max=20_000))
 

@@ -1,10 +1,14 @@
 """What a group is charged, and what the log would have to hold of it."""
 
 from siltstone.broker.groups.known_groups import GROUP_OVERHEAD_BYTES, OFFSET_OVERHEAD_BYTES, KnownGroup
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata
-from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
-from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    GroupKey,
+    GroupMetadata,
+    GroupRecord,
+    OffsetKey,
+    OffsetRecord,
+)
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.states import GroupState
 

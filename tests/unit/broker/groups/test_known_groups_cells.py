@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from siltstone.broker.groups.environment import GroupEnvironment, GroupMemory
-from siltstone.broker.groups.known_groups import KnownGroups
+from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroups
 from siltstone.broker.groups.log_writer import LogWriter
-from siltstone.broker.groups.rules.actions import OffsetsMoved
 from siltstone.broker.groups.rules.requests import (
     Commit,
     Heartbeat,
     MoveOffsets,
+    OffsetsMoved,
     OffsetToCommit,
     Request,
     Sync,
@@ -84,7 +83,7 @@ def test_nothing_that_needs_a_record_is_decided_while_the_log_has_a_backlog(refu
         records = world.writer.records_added
         assert world.ask(refused).result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert world.writer.records_added == records
-        assert world.cells.cells == {}, "a group is not made for what was refused"
+        assert world.cells.by_id == {}, "a group is not made for what was refused"
 
     told(story)
 
@@ -110,6 +109,6 @@ def test_offsets_are_moved_once_the_log_has_taken_its_backlog() -> None:
         world.log.release()
         await turns()
         assert moving.result() == OffsetsMoved({PARTITION: 7})
-        assert world.cells.cells[GROUP].offsets[PARTITION].offset == 7
+        assert world.cells.by_id[GROUP].offsets[PARTITION].offset == 7
 
     told(story)

@@ -6,12 +6,19 @@ import logging
 import pytest
 
 from siltstone.broker.groups.loading import Replay, group_of, replay
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
 from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
-from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
-from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord, Record, encode_record
-from siltstone.broker.groups.rules.draft import metadata_of
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    GroupKey,
+    GroupMetadata,
+    GroupRecord,
+    MemberMetadata,
+    OffsetKey,
+    OffsetRecord,
+    Record,
+    encode_record,
+)
+from siltstone.broker.groups.rules.decision import metadata_of
 from siltstone.broker.groups.rules.states import GroupState
 from support.groups.consumer_bytes import subscription
 from support.groups.group_logs import MemoryGroupLog
@@ -40,28 +47,28 @@ def read(*records: Record) -> Replay:
 
 def test_an_empty_log_is_an_empty_state() -> None:
     done = read()
-    assert done.cells == {} and done.records_read == 0
+    assert done.groups == {} and done.records_read == 0
 
 
 def test_the_newest_record_of_a_key_counts() -> None:
     done = read(offset(1), offset(2, 1), generation(1), offset(3), generation(2), offset(4, 0, "other"))
     assert done.records_read == 6
-    cell = done.cells["g"]
+    cell = done.groups["g"]
     assert {key: committed.offset for key, committed in cell.offsets.items()} == {
         ("flights", 0): 3,
         ("flights", 1): 2,
     }
     assert cell.group.generation == 2 and cell.group.is_saved and cell.live_records == 3
-    assert done.cells["other"].group.is_simple and not done.cells["other"].group.is_saved
+    assert done.groups["other"].group.is_simple and not done.groups["other"].group.is_saved
 
 
 def test_tombstones_bury() -> None:
     done = read(
         offset(1), generation(1), offset(None), generation(1, "h"), generation(None, "h"), offset(None, 9)
     )
-    assert done.cells.keys() == {"g"} and done.cells["g"].offsets == {}
+    assert done.groups.keys() == {"g"} and done.groups["g"].offsets == {}
     again = read(offset(1), generation(1), generation(None))
-    assert again.cells["g"].group.is_simple and not again.cells["g"].group.is_saved
+    assert again.groups["g"].group.is_simple and not again.groups["g"].group.is_saved
 
 
 def test_a_group_comes_back_as_it_was_written_down() -> None:

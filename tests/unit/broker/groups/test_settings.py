@@ -34,5 +34,5 @@ def test_values_that_cannot_work_are_refused(name: str) -> None:
 
 
 def test_the_bounds_of_session_timeouts_do_not_cross() -> None:
-    with pytest.raises(InvalidGroupSetting, match="above"):
+    with pytest.raises(InvalidGroupSetting, match="must be at most"):
         GroupSettings(group_min_session_timeout_ms=10, group_max_session_timeout_ms=9)

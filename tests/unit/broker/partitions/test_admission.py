@@ -248,7 +248,7 @@ def test_a_batch_that_grows_beyond_the_topics_limit_is_refused():
     batch = batch_of(10, value_bytes=1_000, compression=Codec.GZIP)
     topic = config(compression_type="uncompressed", max_message_bytes="2000")
     assert len(batch) < 2_000
-    with pytest.raises(batch_errors.BatchTooLarge, match="once compressed"):
+    with pytest.raises(batch_errors.BatchTooLarge, match="after compression"):
         admit(batch, topic, NOW_MS, NEWEST)
 
 

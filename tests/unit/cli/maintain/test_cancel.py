@@ -23,7 +23,7 @@ def test_one_that_has_ended_stays_as_it_is(store: StoreSettings) -> None:
         opened.metadata.execute(FinishJob(job, True, "4 objects became 1"))
     outcome = run("maintain", "cancel", job, "--store", store.folder)
     assert outcome.status == 0
-    assert outcome.words == "Job 0, sso-compaction, had ended already: 4 objects became 1"
+    assert outcome.words == "Job 0, sso-compaction, had already ended: 4 objects became 1"
 
 
 def test_one_that_is_none(store: StoreSettings) -> None:

@@ -17,9 +17,7 @@ def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: StoreSet
     assert outcome.status == 0
     assert "kind unit reads writes objects because" in outcome.words
     assert f"sso-compaction objects 31.9 KiB 31.9 KiB {len(before)} → 1" in outcome.words
-    assert (
-        f"{len(before)} stream set objects: their blocks of the same stream are put together" in outcome.words
-    )
+    assert f"{len(before)} stream set objects will be split and merged by stream" in outcome.words
     assert "1 unit, 31.9 KiB to read, 31.9 KiB to write" in outcome.words
     assert object_files(store.folder) == before
     with open_store(store) as opened:
@@ -97,14 +95,14 @@ def test_only_a_topic(store: StoreSettings, tidy: FakeKind) -> None:
 def test_without_work_it_leads_to_explain(store: StoreSettings, tidy: FakeKind) -> None:
     tidy.units = {}
     words = run("maintain", "plan", "--store", store.folder).words
-    assert words == "Nothing to do. (siltstone maintain explain says why)"
+    assert words == "Nothing to do. (siltstone maintain explain shows why)"
 
 
 def test_what_is_set_aside_is_told_and_force_plans_it(store: StoreSettings, tidy: FakeKind) -> None:
     tidy.units = {"bad": lambda _: "damaged"}
     run("maintain", "run", "--runner", "in-process", "--store", store.folder)
     words = run("maintain", "plan", "--store", store.folder).words
-    assert "tidy: 1 unit set aside after failures (siltstone maintain status says why" in words
+    assert "tidy: 1 unit set aside after failures (siltstone maintain status shows why" in words
     assert "tidy bad" in run("maintain", "plan", "--force", "--store", store.folder).words
 
 

@@ -46,7 +46,7 @@ def test_one_kind_alone(store: StoreSettings) -> None:
     assert f"  objects: done: {before} objects became {STREAMS}, " in outcome.out
     again = maintained(store, *arguments)
     assert again.out == "sso-compaction: nothing to do\n"
-    assert "siltstone maintain explain says why" in again.err
+    assert "siltstone maintain explain shows why" in again.err
 
 
 def test_as_json(store: StoreSettings) -> None:
@@ -127,8 +127,8 @@ def test_stopped_by_a_signal_it_says_what_stands(store: StoreSettings, tidy: Fak
     outcome = maintained(store)
     assert outcome.status == 130
     assert tidy.done == ["one"] and "  one: done" in outcome.out
-    assert "what is listed as done is committed and stays; not done: two" in outcome.out
-    assert "stopping: what is not committed is given up" in outcome.err
+    assert "units listed as done are committed and stay; not done: two" in outcome.out
+    assert "stopping: uncommitted work is discarded" in outcome.err
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -202,7 +202,7 @@ def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkey
         (("--max-bytes", "much"), ("--max-bytes much", "10GiB")),
         (("--max-seconds", "soon"), ("--max-seconds soon", "600 (seconds)")),
         (("--max-seconds", "0"), ("a time above 0",)),
-        (("--up-to", "7"), ("--up-to needs --kind key-compaction and one --topic",)),
+        (("--up-to", "7"), ("--up-to is an offset of one topic: add --kind key-compaction and one --topic",)),
         (("--up-to", "7", "--kind", "key-compaction"), ("one --topic",)),
         (("--conf", "x=1"), ("write spark.some.setting=VALUE",)),
     ],

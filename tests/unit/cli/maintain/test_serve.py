@@ -25,7 +25,7 @@ def logs_as_they_were() -> Iterator[None]:
 def test_once_it_does_everything_and_reports(store: StoreSettings) -> None:
     outcome = run(*ONCE, "--store", store.folder)
     assert outcome.status == 0, outcome
-    assert f"Maintenance is at work (store {store.folder}, in this process)" in outcome.out
+    assert f"Maintenance is running (store {store.folder}, tasks run in this process)" in outcome.out
     assert ": 1 run, 1 units done" in outcome.out and "sweep: 0 runs" in outcome.out
     assert ": 1 of 1 done; " in outcome.err, "a line in the log for what was done"
     assert run("check", "--store", store.folder).status == 0
@@ -35,7 +35,7 @@ def test_as_json(store: StoreSettings) -> None:
     outcome = run(*ONCE, "--json", "--store", store.folder)
     kinds = {each["kind"]: each for each in outcome.json["kinds"]}
     assert sum(each["units_done"] for each in kinds.values()) == 1 and kinds["sweep"]["last_success_ms"] > 0
-    assert "Maintenance is at work" in outcome.err
+    assert "Maintenance is running" in outcome.err
 
 
 def test_once_what_fails_is_the_exit_status(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:

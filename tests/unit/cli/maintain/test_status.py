@@ -31,18 +31,18 @@ def test_a_store_at_rest(store: StoreSettings) -> None:
     for part in (
         "No job is running.",
         "No job has run yet.",
-        "Nothing is set aside.",
+        "No unit is set aside.",
         "sso-compaction never",
     ):
         assert part in words
-    assert "the disk of" in words and "wait" in words
+    assert "the disk of" in words and " free; " in words
 
 
 def test_what_runs_what_ran_and_what_is_set_aside(store: StoreSettings) -> None:
     some_history(store)
     words = run("maintain", "status", "--store", store.folder).words
     assert "2 major-gc" in words and "left host process 2 12 units, 3.0 GiB to read" in words
-    assert "passed: its driver is gone host process 3" in words
+    assert "expired: its driver is gone host process 3" in words
     assert "done 4 objects became 1" in words and "failed DamagedBlock: object 3" in words
     assert "minor-gc object 3 1" in words and "block at 0 is damaged" in words
 

@@ -26,7 +26,7 @@ def test_what_compaction_replaced_is_swept_when_its_grace_period_is_over(store: 
     arguments = ("--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
     run("maintain", "run", "--runner", "in-process", *arguments, "--store", store.folder)
     first = run("maintain", "sweep", "--store", store.folder)
-    assert f"still waiting {before} destroyed objects" in first.words
+    assert f"waiting {before} destroyed objects in the grace period" in first.words
     assert len(object_files(store.folder)) == before + STREAMS
     second = run("maintain", "sweep", "--store", store.folder, "--grace-period", "0").words
     assert f"deleted {before} objects" in second
@@ -37,7 +37,7 @@ def test_a_grace_period_that_is_none_is_refused(store: StoreSettings) -> None:
     assert_one_line(
         run("maintain", "sweep", "--store", store.folder, "--grace-period", "soon"),
         2,
-        'sweep.grace_period_ms = "soon"',
+        'sweep.grace_period_ms: "soon"',
         "20min",
     )
     assert len(object_files(store.folder)) >= 3

@@ -69,4 +69,4 @@ def test_a_topic_without_a_leader_is_remarked(monkeypatch, capsys: pytest.Captur
 
     monkeypatch.setattr(command, "topic_rows", lambda *_, **__: [row("a", "delete", without_leader=(1, 4))])
     command.list_topics(Choice(), False, False)
-    assert capsys.readouterr().err == "a: nobody leads partition 1, 4\n"
+    assert capsys.readouterr().err == "a: no broker leads partition 1, 4\n"

@@ -139,7 +139,7 @@ def test_with_a_refusal_what_else_is_under_way_is_heard() -> None:
     sender.cluster.faults.append(ErrorCode.MESSAGE_TOO_LARGE)
     sender.delivery.send([sender.batch(0)])
     sender.delivery.send([sender.batch(1)])
-    with pytest.raises(RecordsRefused, match="line 30: larger than the topic takes"):
+    with pytest.raises(RecordsRefused, match="line 30: larger than the topic allows"):
         sender.delivery.wait()
     assert [number for number, _ in sender.acknowledged] == [1, 2, 4]
 
@@ -173,6 +173,8 @@ def test_a_topic_that_is_deleted_meanwhile_ends_it_at_once() -> None:
 def test_a_sequence_that_stays_wrong_ends_it_at_once() -> None:
     """Nothing that the producer could still do makes it right."""
     sender = Sender(*[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 10_000)
-    with pytest.raises(RecordsRefused, match="line 10: the broker has lost what it knew of this producer"):
+    with pytest.raises(
+        RecordsRefused, match="line 10: the broker has lost the sequence numbers of this producer"
+    ):
         sender.send(1)
     assert len(sender.cluster.requests) == 2

@@ -27,7 +27,7 @@ def test_t08_each_unreadable_one_is_left_out_with_its_reason(world: CompactionWo
     sources, left_out = read_indexes(world.context.buckets, objects)
     assert [source.metadata.object_id for source in sources] == [ids[2]]
     assert [each.object_id for each in left_out] == ids[:2]
-    assert "no footer magic" in left_out[0].reason
+    assert "has no footer" in left_out[0].reason
     assert "no object" in left_out[1].reason
 
 

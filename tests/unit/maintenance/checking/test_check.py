@@ -241,7 +241,7 @@ def test_a_bucket_that_the_settings_do_not_know() -> None:
     assert [(each.kind, each.object_id, each.key) for each in report.findings] == [
         (K.STORE_UNREACHABLE, object_id, object_key(object_id)) for object_id in (1, 3)
     ]
-    assert "bucket 1 is not in the settings; add its URL" in report.findings[0].text
+    assert "bucket 1, which is not in the settings; add buckets.1" in report.findings[0].text
     assert (report.objects_checked, report.is_clean) == (4, False)
 
 

@@ -166,7 +166,7 @@ def test_a_range_that_stands_in_no_list() -> None:
     )
     (finding,) = found(image)
     assert (finding.kind, finding.stream_id, finding.object_id) == (FindingKind.RANGE_NOT_LISTED, 0, 0)
-    assert finding.text == "object 0 holds [0, 10) of stream 0, in whose list it does not stand"
+    assert finding.text == "object 0 holds [0, 10) of stream 0, whose list does not have it"
 
 
 def test_a_range_of_a_stream_that_nobody_knows() -> None:
@@ -174,7 +174,7 @@ def test_a_range_of_a_stream_that_nobody_knows() -> None:
     assert (finding.kind, finding.stream_id, finding.object_id) == (FindingKind.STREAM_MISSING, 9, 4)
     assert (
         finding.text
-        == "object 4 holds [5, 6) of stream 9, which the metadata does not know and nobody deleted"
+        == "object 4 holds [5, 6) of stream 9, which the metadata do not know and no record deleted"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from siltstone.maintenance.context import OnProgress
 from siltstone.maintenance.garbage_collection.kind import NO_PARTNER, NO_ROOM
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan
 from siltstone.maintenance.pipeline.scope import Budget, Scope
@@ -12,7 +13,7 @@ from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import GcSettings, Level
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, OnTasksDone
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.maintenance.tasks.task import Task
 from siltstone.maintenance.tasks.throttle import SLICE_MS
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStream, StartJob
@@ -55,7 +56,7 @@ class Interrupting(InProcessRunner):
         self._happens = happens
         self.runs = 0
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         self.runs += 1
         results = super().run(task, inputs)
         self._happens()
@@ -157,7 +158,7 @@ def test_small_ones_of_many_classes_are_not_made_more(world: CompactionWorld) ->
     world.upload({each: [(0, 10, 500)] for each in streams[:2]}, {streams[2]: [(0, 10, 500)]})
     plan = planned(world, MINOR, settings=GcSettings())
     assert not plan.units
-    assert "no fewer objects" in plan.unplanned[0].reason
+    assert "not reduce the number of objects" in plan.unplanned[0].reason
 
 
 def test_rounds_are_bounded_and_each_is_committed_by_itself(world: CompactionWorld) -> None:
@@ -443,7 +444,7 @@ def test_the_plan_says_what_it_costs(world: CompactionWorld) -> None:
     world.trim(0, 10)
     (unit,) = planned(world).units
     assert unit.name == "objects from 0"
-    assert unit.reason == "1 stream set object, 20% live: 800 B come free"
+    assert unit.reason == "1 stream set object, 20% live: 800 B will be freed"
     assert unit.detail["written for each byte freed"] == "0.25"
     assert MIB > unit.bytes_read == unit.bytes_written == 200
 

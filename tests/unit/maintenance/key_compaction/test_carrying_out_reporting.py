@@ -33,7 +33,7 @@ def plan() -> StreamPlan:
 def test_figures_and_a_line(plan: StreamPlan) -> None:
     report = done(plan, RESULT)
     assert report.outcome is Outcome.DONE
-    assert report.text == "clean up to offset 1,500; 40 of 1,000 records left; 2.1 KiB became 300 B"
+    assert report.text == "compacted up to offset 1,500; 40 of 1,000 records kept; 2.1 KiB became 300 B"
     assert (report.bytes_read, report.bytes_written, report.bytes_freed) == (3_300, 300, 1_900)
     assert (report.objects_before, report.objects_after, report.records_removed) == (2, 1, 960)
     assert report.peak_memory_bytes == 77
@@ -44,8 +44,8 @@ def test_what_is_out_of_the_ordinary_is_said(plan: StreamPlan) -> None:
         plan, replace(RESULT, tombstones_kept=1, null_keys=3, batches_grown=2, map_was_full=True)
     ).text
     assert text.endswith(
-        "; 1 tombstone kept; 3 records without key removed; 2 batches larger than before"
-        "; the map was full with 40 keys: the next run goes on"
+        "; 1 tombstone kept; 3 records without key removed; 2 batches larger after compressing again"
+        "; the key map was full with 40 keys: the next run continues"
     )
 
 

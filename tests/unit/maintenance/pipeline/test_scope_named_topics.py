@@ -18,5 +18,5 @@ def test_a_text_is_one_name(world: CompactionWorld) -> None:
 
 def test_nothing_like_it_is_there() -> None:
     assert topics_named(MetadataImage(), ()) == frozenset()
-    with pytest.raises(TopicNotThere, match="siltstone maintain explain shows them"):
+    with pytest.raises(TopicNotThere, match="siltstone maintain explain lists the topics"):
         topics_named(MetadataImage(), ["flights"])

@@ -51,10 +51,10 @@ def test_what_stays_and_why(store):
     found = planned(store)
     assert found.units == ()
     assert {each.name: each.reason for each in found.unplanned} == {
-        "compacted": "cleanup.policy is compact: nothing goes by time or size",
+        "compacted": "cleanup.policy is compact: nothing is deleted by time or size",
         "for-ever": "retention.ms and retention.bytes set no limit",
         "kept": "cleanup.policy is empty",
-        "young": "no closed segment is older than 1 hour or beyond 1.0 GiB",
+        "young": "no closed segment is older than retention.ms (1 hour) or beyond retention.bytes (1.0 GiB)",
     }
 
 

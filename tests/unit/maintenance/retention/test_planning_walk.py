@@ -67,7 +67,7 @@ def test_r6_the_slowest_group_holds_its_segment(bound, start):
 
 def test_r9_what_is_not_committed_to_its_end_stays():
     found = walked(segmented(TEN, end=25), 0)
-    assert (found.start_offset, found.blocked) == (20, "what is due is not all uploaded yet")
+    assert (found.start_offset, found.blocked) == (20, "the segment that is due is not all uploaded yet")
 
 
 def test_it_stops_at_the_first_that_stays():

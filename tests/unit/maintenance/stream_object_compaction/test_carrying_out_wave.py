@@ -220,7 +220,7 @@ def test_a_damaged_block_that_passes_through_is_named(world: CompactionWorld) ->
     world.damage(small, 10)
     report = joined_up(world)
     assert outcomes(report) == {"stream-0-0": Outcome.FAILED, "stream-1-0": Outcome.DONE}
-    assert f"DamagedBlock: block at 0 of object {small}" in report.failed[0].text
+    assert f"DamagedBlock: the block at 0 of object {small}" in report.failed[0].text
     assert list(world.store.store.list_multipart()) == []
 
 
@@ -329,7 +329,7 @@ def test_a_bucket_that_is_not_in_the_settings_fails_its_groups_alone(world: Comp
         "stream-0-0": Outcome.FAILED,
         "stream-1-0": Outcome.DONE,
     }
-    assert "bucket 1 is not in the settings" in report.failed[0].text
+    assert "bucket 1, which is not in the settings" in report.failed[0].text
 
 
 # -- a driver that dies ---------------------------------------------------------------------------------------

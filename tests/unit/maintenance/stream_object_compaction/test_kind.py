@@ -48,7 +48,7 @@ def test_the_plan_reads_the_image_alone(world: CompactionWorld) -> None:
     plan = plan_of(world)
     (unit,) = plan.units
     assert (unit.name, unit.stream_id, unit.topic) == ("stream-0-0", 0, None)
-    assert unit.reason == "3 stream objects touch, and the largest holds 62% of their 3.1 KiB"
+    assert unit.reason == "3 stream objects are contiguous, and the largest holds 62% of their 3.1 KiB"
     assert (unit.bytes_read, unit.objects_before, unit.objects_after) == (1_200, 3, 1)
     assert unit.detail == {"level": "major", "copied": "2.0 KiB"}
     assert world.store.history == []
@@ -60,7 +60,7 @@ def test_small_ones_are_a_reason_of_their_own(world: CompactionWorld) -> None:
         add_stream_object(world, 0, (at, at + 1, 600))
     used = settings(small_object_bytes=2_000, settled_ms=60_000)
     (unit,) = plan_of(world, used=used).units
-    assert unit.reason == "3 stream objects touch and are small: 1.8 KiB together"
+    assert unit.reason == "3 stream objects are contiguous and small: 1.8 KiB together"
     assert unit.detail == {"level": "minor", "copied": "0 B"}
 
 

@@ -71,11 +71,11 @@ def test_the_index_is_that_of_joined_blocks(limit: int, counts: list[int]) -> No
 
 def test_an_index_that_is_not_what_the_image_says() -> None:
     damaged = msgspec.structs.replace(source(7, FIRST), metadata=member(7, 0, 11, 1_600))
-    with pytest.raises(SourceUnusable, match="does not hold what the image says"):
+    with pytest.raises(SourceUnusable, match="does not hold the offsets that the metadata say"):
         plan_merge([damaged], {0: stream_of([damaged.metadata])}, SMALL)
 
 
 def test_objects_that_do_not_touch() -> None:
     sources = [source(7, FIRST), source(8, [(20, 30, 5)])]
-    with pytest.raises(SourceUnusable, match="object 8 does not go on at offset 10 of stream 0"):
+    with pytest.raises(SourceUnusable, match="object 8 does not continue stream 0 at offset 10"):
         plan_merge(sources, {0: stream_of([each.metadata for each in sources])}, SMALL)

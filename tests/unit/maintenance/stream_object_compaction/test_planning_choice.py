@@ -43,7 +43,7 @@ def test_no_more_groups_than_the_limit() -> None:
 @pytest.mark.parametrize(
     ("members", "changes", "reason"),
     [
-        ((member(1, 0, 1, 5), member(2, 2, 3, 5)), {}, "2 stream objects do not touch"),
+        ((member(1, 0, 1, 5), member(2, 2, 3, 5)), {}, "2 stream objects are not contiguous"),
         ((member(1, 0, 1, 5), member(2, 1, 2, 5, bucket_id=1)), {}, "different buckets"),
         (stream(0, 9, 1), {"largest_share_max": 0.6}, "the largest of 2 stream objects holds 90% .* more than 60%"),
         (

@@ -13,11 +13,12 @@ import pytest
 
 from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
 from siltstone.maintenance.committing import CompactionOutcomeUnknown
+from siltstone.maintenance.context import OnProgress
 from siltstone.maintenance.pipeline.watch import Told
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, OnTasksDone, RunFailed
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
 from siltstone.maintenance.tasks.task import Task
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CommitCompaction
@@ -52,7 +53,7 @@ class Interrupting(InProcessRunner):
         super().__init__()
         self._happens = happens
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnTasksDone | None = None) -> list[bytes]:
+    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         results = super().run(task, inputs)
         self._happens()
         return results
@@ -129,7 +130,7 @@ def test_t06_a_fourth_object_joins(world: CompactionWorld) -> None:
 
 def test_t06_a_block_larger_than_the_memory_is_refused(world: CompactionWorld) -> None:
     sources = world.upload(*scaled(F1, 4), {1: [(500, 520, 1300)]})
-    with pytest.raises(MemoryLimitTooSmall, match="raise the limit"):
+    with pytest.raises(MemoryLimitTooSmall, match="raise it to at least that"):
         compacted(world)
     assert world.ids(SSO) == set(sources)
     assert not world.metadata.image.jobs, "refused before anything was begun"

@@ -47,7 +47,7 @@ def test_gc20_other_classes_than_most_of_the_bytes_leave_above_the_floor() -> No
     assert stream_set_ranges(plan) == [(0, 0, 9), (3, 0, 5)]
     assert {
         row.reason for row in planned_outputs(plan) if row.streams == 1 and row.stream_id is not None
-    } == {"most of the stream set object is kept longer, or less long"}
+    } == {"most of the stream set object has another retention time"}
 
 
 def test_gc20_the_majority_is_counted_without_what_is_split_anyway() -> None:

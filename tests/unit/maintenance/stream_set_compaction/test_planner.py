@@ -205,7 +205,7 @@ def test_t05_cut() -> None:
 
 
 def test_t05_smaller_than_the_largest_block_is_refused() -> None:
-    with pytest.raises(MemoryLimitTooSmall, match="raise the limit"):
+    with pytest.raises(MemoryLimitTooSmall, match="raise it to at least that"):
         plan_of(F1, settings(memory_bytes=134))
     assert plan_of(F1, settings(memory_bytes=135)).bounds
 
@@ -331,7 +331,7 @@ def test_index_that_holds_less_than_the_image_says_is_left_out() -> None:
     sources = [whole[0], Source(msgspec.structs.replace(whole[1].metadata, ranges=longer), whole[1].index)]
     plan = plan_compaction(sources, streams_of(sources), SMALL, NOW_MS)
     assert plan.is_empty
-    assert "does not hold what the image says" in plan.left_out[0].reason
+    assert "does not hold the offsets that the metadata say" in plan.left_out[0].reason
 
 
 def test_overlapping_sources_give_the_round_up() -> None:

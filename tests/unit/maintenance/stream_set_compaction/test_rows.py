@@ -28,6 +28,6 @@ def test_one_row_for_each_output_with_its_reason() -> None:
 
 def test_gap_and_age_are_said() -> None:
     gap = next(row for row in planned_outputs(plan_of(F1)) if row.stream_id == 2)
-    assert gap.reason == "what follows, from offset 60, lies in other objects"
+    assert gap.reason == "the stream continues at offset 60 in other objects"
     aged = plan_of(F1, msgspec.structs.replace(SMALL, force_split_age_ms=0))
     assert {row.reason for row in planned_outputs(aged)} == {"its source is older than 0 minutes"}

@@ -33,7 +33,7 @@ def test_what_was_not_committed_in_time_is_given_up_then_waits_then_goes() -> No
     assert unit.reason == "give up 3 prepared objects: the time limit has passed"
     assert ran(at).units[0].text == "0 objects deleted, 0 B; 3 given up"
     plan = planned(at)
-    assert plan.units == [] and plan.unplanned[0].reason == "3 destroyed objects within the grace period"
+    assert plan.units == [] and plan.unplanned[0].reason == "3 destroyed objects still in the grace period"
     at.clock.advance_ms(GRACE_MS)
     (unit,) = planned(at).units
     assert unit.reason.startswith("delete 3 objects")
@@ -49,7 +49,7 @@ def test_an_upload_that_nobody_will_complete_is_reason_enough() -> None:
     ran(at)
     at.store.start_multipart(object_key(0))
     (unit,) = planned(at).units
-    assert unit.reason == "abort 1 upload that nobody will complete"
+    assert unit.reason == "abort 1 orphaned upload"
     assert ran(at).is_well and list(at.store.list_multipart()) == []
 
 
@@ -57,7 +57,7 @@ def test_it_is_not_done_by_topic() -> None:
     at = MaintainedStore()
     at.destroyed(1)
     plan = planned(at, Scope(topics=frozenset({"flights"})))
-    assert not plan.units and plan.unplanned[0].reason == "not done by topic"
+    assert not plan.units and plan.unplanned[0].reason == "the sweep covers all topics: leave out --topic"
 
 
 def test_a_bucket_out_of_reach_is_told_and_set_aside() -> None:
@@ -71,7 +71,7 @@ def test_a_bucket_out_of_reach_is_told_and_set_aside() -> None:
     at.store.before = unreachable
     assert planned(at).unplanned[0].reason == "no route to the bucket"
     report = ran(at)
-    assert report.failed and "passed over: bucket 0: no route to the bucket" in report.failed[0].text
+    assert report.failed and "skipped: bucket 0: no route to the bucket" in report.failed[0].text
 
 
 def test_deleting_never_waits_longer_than_a_minute_for_what_failed() -> None:

@@ -193,8 +193,8 @@ def test_a_topic_configured_otherwise_or_gone_costs_the_others_nothing(world):
     [
         ((0, 101), "ends at 100"),
         ((0, -1), "cannot be trimmed to -1"),
-        ((1, 0), "holds no batches"),
-        ((9, 0), "holds"),
+        ((1, 0), "is not a data stream"),
+        ((9, 0), "is not a data stream"),
     ],
 )
 def test_a_trim_that_cannot_be_meant_changes_nothing(world, of_stream, says):

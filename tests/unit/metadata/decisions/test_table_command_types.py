@@ -40,7 +40,9 @@ MALFORMED: list[Command[Any]] = [
 
 @pytest.mark.parametrize("command", MALFORMED, ids=name_of)
 def test_what_readers_of_the_log_would_refuse_is_refused_before(command: Command[Any]) -> None:
-    with pytest.raises(CommandMalformed, match=f"{type(command).__name__} cannot be: .*; correct it"):
+    with pytest.raises(
+        CommandMalformed, match=f"a {type(command).__name__} has a field of the wrong type .*; correct it"
+    ):
         check_types(command)
 
 

@@ -18,7 +18,9 @@ def test_without_creating(tmp_path) -> None:
 
 def test_what_cannot_be_opened_says_what_to_look_at(tmp_path) -> None:
     (tmp_path / "metadata.sqlite").mkdir()
-    with pytest.raises(LogUnavailable, match=r"cannot be opened: .*; check its permissions and its folder's"):
+    with pytest.raises(
+        LogUnavailable, match=r"cannot be opened: .*; check the permissions of the file and of its folder"
+    ):
         open_log(f"sqlite://{tmp_path}/metadata.sqlite", create=False)
 
 

@@ -41,7 +41,7 @@ def test_it_is_created_only_when_asked(path) -> None:
 def test_other_files_are_told_apart(path, content) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(NotMetadataLog, match="no metadata database"):
+    with pytest.raises(NotMetadataLog, match="not a metadata database"):
         SqliteLog(path)
     assert path.read_bytes() == content
 

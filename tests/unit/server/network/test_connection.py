@@ -210,7 +210,7 @@ def test_what_is_no_frame_closes_at_once_with_one_line(data: bytes, caplog: pyte
     with caplog.at_level(logging.INFO):
         asyncio.run(run())
     assert len(caplog.records) == 1
-    assert "connection 0 from 10.0.0.1 closed: malformed it" in caplog.text
+    assert "connection 0 from 10.0.0.1 closed: malformed the client" in caplog.text
 
 
 # -- the peer goes

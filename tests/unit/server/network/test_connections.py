@@ -40,7 +40,9 @@ def test_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) 
 
     with caplog.at_level(logging.INFO):
         asyncio.run(run())
-    assert [record.getMessage() for record in caplog.records] == ["refused 2 connections: too-many, of 3"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "refused 2 connections: too-many; 3 are open"
+    ]
 
 
 def test_no_more_of_one_host_are_let_in_than_there_may_be() -> None:

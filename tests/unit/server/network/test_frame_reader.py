@@ -236,9 +236,9 @@ def test_discarding_lets_go_of_everything() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (pack(">i", FRAME_BYTES_MAX + 1), f"claims a request of {FRAME_BYTES_MAX + 1} bytes"),
-        (pack(">i", 2**31 - 1), "socket_request_max_bytes is"),
-        (pack(">i", -1), "claims a request of -1 bytes: this is no Kafka client"),
+        (pack(">i", FRAME_BYTES_MAX + 1), f"announces a request of {FRAME_BYTES_MAX + 1} bytes"),
+        (pack(">i", 2**31 - 1), "more than network.socket_request_max_bytes"),
+        (pack(">i", -1), "announces a request of -1 bytes, so it is not a Kafka client"),
         (b"GET / HTTP/1.1\r\n", "speaks HTTP"),
         (b"POST / HTTP/1.1\r\n", "speaks HTTP"),
         (b"\x16\x03\x01\x02\x00\x01", "speaks TLS"),

@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_is_told() -> None:
 @pytest.mark.parametrize(
     ("host", "says"),
     [
-        ("192.0.2.1", "this machine has no such address"),
+        ("192.0.2.1", "this machine does not have that address"),
         ("no-such-host.invalid", "host 'no-such-host.invalid' is not known"),
     ],
 )

@@ -32,7 +32,9 @@ def test_a_tree_is_built_from_some_of_its_leaves() -> None:
 
 
 def test_what_a_struct_refuses_names_its_table() -> None:
-    with pytest.raises(SettingRefused, match=r"impossible settings in \[leaf\]: size_bytes is too large"):
+    with pytest.raises(
+        SettingRefused, match=r"settings in \[leaf\] are not allowed: size_bytes is too large"
+    ):
         build_tree(Tree, {"leaf.size_bytes": 101})
 
 

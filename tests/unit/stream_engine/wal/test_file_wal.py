@@ -297,7 +297,7 @@ def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypat
         ends = [await node.append_durably(offset, 1000) for offset in range(6)]
         monkeypatch.setattr(LogDirectory, "retire", refuse)
         await node.wal.trim(ends[-1])
-        assert "cannot trim" in caplog.text
+        assert "could not be freed" in caplog.text
         await node.append_durably(6)
         await node.wal.close()
 
@@ -521,5 +521,5 @@ def test_a_segment_is_synced_before_the_next_one_begins_when_groups_are_not(tmp_
 
 
 def test_a_capacity_that_holds_no_two_segments_is_refused():
-    with pytest.raises(InvalidSetting, match="must hold two segments"):
+    with pytest.raises(InvalidSetting, match=r"must be at least twice wal\.segment_bytes"):
         WalSettings(segment_bytes=100, capacity_bytes=199)

@@ -86,9 +86,9 @@ def test_rule_1_a_log_that_may_lack_what_was_acknowledged_is_refused_until_it_is
             case "an older copy":
                 wrong = tmp_path / "older"
         for _ in range(2):
-            with pytest.raises(WalLost, match=r"its life 2, .* engine.wal.lost_epoch=2") as refused:
+            with pytest.raises(WalLost, match=r"node epoch 2, .* engine.wal.lost_epoch=2") as refused:
                 await world.open(wal=wrong)
-        used = "last used by its life 1" if how == "an older copy" else "never used by it"
+        used = "last used under node epoch 1" if how == "an older copy" else "never used by this node"
         assert used in str(refused.value)
         assert await read_all(world, 2) == [b"acknowledged"], "nobody was fenced, nothing is gone"
 
@@ -115,7 +115,7 @@ def test_a_loss_that_is_accepted_is_accepted_once(tmp_path, caplog):
         await life(world, b"lost")
         world.wal_folder = tmp_path / "another"
         assert await read_all(world, 1, GIVEN_UP_1) == []
-        assert "log of life 1 is given up: 1 streams go on" in caplog.text
+        assert "log of node epoch 1 is declared lost: 1 streams continue" in caplog.text
         await life(world, b"acknowledged", epoch=2)
         world.wal_folder = tmp_path / "a third"
         with pytest.raises(WalLost, match="lost_epoch=3"):
@@ -137,7 +137,7 @@ def test_an_accepted_loss_does_not_replay_what_an_older_life_left(tmp_path):
         shutil.copy(next(world.wal_folder.glob("*.wal")), older)
         given_up = replace(SMALL, wal=replace(SMALL_WAL, lost_epoch=2))
         for _ in range(2):
-            with pytest.raises(WalLost, match="holds records of an older life"):
+            with pytest.raises(WalLost, match="holds records of an older epoch"):
                 await world.open(given_up, wal=older)
         assert list(older.glob("*.wal"))
         assert await read_all(world, 2) == [b"of life 2"]

@@ -1,4 +1,5 @@
-"""Kafka's requests about groups: decoded message → what a group is asked → response message, one file per API.
+"""Kafka's requests about groups: request message → request of ``rules`` → answer → response message.
 
-Each handler is ``handle_…(groups, context, request)``. What depends on a version stands here and nowhere below.
+Each handler is ``handle_…(groups, context, request)``. JoinGroup, SyncGroup, Heartbeat and LeaveGroup are in
+``membership``; every other API has a file. Only this package knows the differences between versions of an API.
 """

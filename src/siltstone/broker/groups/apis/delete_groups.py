@@ -1,4 +1,4 @@
-"""DeleteGroups: with all their offsets; not while they have members."""
+"""DeleteGroups: deletes groups with all their offsets; a group that has members is refused."""
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
@@ -27,5 +27,5 @@ async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=answer)
 
 
-def _if_known(cell: KnownGroup | None) -> DeleteGroup | ErrorCode:
-    return ErrorCode.GROUP_ID_NOT_FOUND if cell is None else DeleteGroup(tuple(cell.offsets))
+def _if_known(known: KnownGroup | None) -> DeleteGroup | ErrorCode:
+    return ErrorCode.GROUP_ID_NOT_FOUND if known is None else DeleteGroup(tuple(known.offsets))

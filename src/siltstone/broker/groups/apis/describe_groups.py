@@ -1,11 +1,11 @@
-"""DescribeGroups: state and members. A group nobody knows is Dead, from version 6 on an error besides."""
+"""DescribeGroups: state and members. An unknown group is described as Dead, and from version 6 on with an error (item
+47)."""
 
 import msgspec
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.member import Member
+from siltstone.broker.groups.rules.group import Group, Member
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -19,7 +19,7 @@ from siltstone.runtime.turns import side_by_side
 
 NOT_FOUND_SINCE = 6
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Read, Delete, Describe: nobody is asked who he is yet, so everybody may do everything."""
+"""Read, Delete and Describe: clients are not authenticated, so every client may do everything."""
 
 
 async def handle_describe_groups(
@@ -39,10 +39,10 @@ async def _describe(groups: Groups, version: int, group_id: str) -> DescribedGro
     return _unknown(version, group_id) if described is None else described
 
 
-def _described(cell: KnownGroup | None) -> DescribedGroup | None:
-    if cell is None:
+def _described(known: KnownGroup | None) -> DescribedGroup | None:
+    if known is None:
         return None
-    group = cell.group
+    group = known.group
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -54,7 +54,8 @@ def _described(cell: KnownGroup | None) -> DescribedGroup | None:
 
 
 def _described_member(group: Group, member: Member, is_stable: bool) -> DescribedGroupMember:
-    """What it subscribes to belongs to a protocol, and during a rebalance none is elected."""
+    """A subscription belongs to a protocol, and no protocol is elected during a rebalance: the metadata is then
+    empty."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

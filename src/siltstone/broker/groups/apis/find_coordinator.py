@@ -1,9 +1,9 @@
-"""FindCoordinator: this node looks after every group. Transactions and share groups are not served.
+"""FindCoordinator: this node coordinates every group. Transactions and share groups are not served.
 
-A producer with a transactional id asks this first, and must fail at once with a clear text. Up to version 3 that is
-librdkafka and others that give up only for TRANSACTIONAL_ID_AUTHORIZATION_FAILED (and show the text beside it) and
-otherwise ask for ever; from version 4 on it is Java and its like, which give up for any error that is not to be
-retried, and show the text only for one they do not know.
+A producer with a transactional id sends this request first, and must fail at once with a clear text. Versions up to 3
+come from librdkafka and others, which fail only for TRANSACTIONAL_ID_AUTHORIZATION_FAILED (and show its text) and
+otherwise retry for ever. Version 4 and later come from Java's client and similar ones, which fail for any error that
+is not retriable, and show the text only of an error that they do not know.
 """
 
 from siltstone.broker.request import RequestContext

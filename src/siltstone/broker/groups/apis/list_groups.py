@@ -1,4 +1,4 @@
-"""ListGroups, by state and by type where asked. Here all are of type classic."""
+"""ListGroups, filtered by state and by type if the request has filters. All groups have the type classic."""
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
@@ -26,12 +26,12 @@ async def handle_list_groups(
 
 
 def _as_filter(names: list[str]) -> set[str]:
-    """Empty: all. Case does not count."""
+    """An empty filter admits every group. Upper and lower case are the same."""
     return {name.strip().lower() for name in names}
 
 
-def _listed(cell: KnownGroup) -> ListedGroup:
-    group = cell.group
+def _listed(known: KnownGroup) -> ListedGroup:
+    group = known.group
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",

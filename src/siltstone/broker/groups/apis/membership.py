@@ -1,16 +1,24 @@
-"""JoinGroup. The answer may take as long as a rebalance.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the life of a member.
 
-SyncGroup. A follower's answer comes when the leader has assigned.
-
-Heartbeat.
-
-LeaveGroup: one member up to version 2, several from version 3 on.
+A JoinGroup is answered at the end of the join phase, which may take as long as the group's rebalance timeout. A
+follower's SyncGroup is answered when the leader has sent the assignment. LeaveGroup names one member up to version 2,
+several from version 3 on. The rules for all four are in ``rules.states``.
 """
 
 from siltstone.broker.groups.groups import Groups
-from siltstone.broker.groups.rules.actions import Answer, Assigned, Joined, Left, MemberIdGiven
-from siltstone.broker.groups.rules.member import Protocol
-from siltstone.broker.groups.rules.requests import Heartbeat, Join, Leave, LeavingMember, Sync
+from siltstone.broker.groups.rules.group import Protocol
+from siltstone.broker.groups.rules.requests import (
+    Answer,
+    Assigned,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    LeavingMember,
+    Left,
+    MemberIdGiven,
+    Sync,
+)
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -30,6 +38,10 @@ from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncG
 TAKES_MEMBER_ID_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
 CAN_SKIP_ASSIGNMENT_SINCE = 9
+PROTOCOL_REQUIRED_SINCE = 5
+SEVERAL_SINCE = 3
+
+# -- JoinGroup -------------------------------------------------------------------------------------------
 
 
 async def handle_join_group(
@@ -38,9 +50,9 @@ async def handle_join_group(
     version = context.api_version
     refusal = _join_refusal(groups, request)
     if refusal is not None:
-        return _refused(version, request.member_id, refusal)
+        return _join_refused(version, request.member_id, refusal)
     answer = await groups.ask(request.group_id, _join(groups, context, request))
-    return _response(version, request.member_id, answer)
+    return _join_response(version, request.member_id, answer)
 
 
 def _join_refusal(groups: Groups, request: JoinGroupRequest) -> ErrorCode | None:
@@ -52,14 +64,14 @@ def _join_refusal(groups: Groups, request: JoinGroupRequest) -> ErrorCode | None
 
 
 def _join(groups: Groups, context: RequestContext, request: JoinGroupRequest) -> Join:
-    """Version 0 has no rebalance timeout: the session timeout was both."""
+    """Version 0 has no rebalance timeout: the session timeout is used for both."""
     client_id = context.client_id or ""
     rebalance_timeout_ms = request.rebalance_timeout_ms
     return Join(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=client_id,
-        client_host=f"/{context.client_host}",  # as Java writes addresses: tools show it
+        client_host=f"/{context.client_host}",  # as Java writes addresses, and tools show them
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.session_timeout_ms if rebalance_timeout_ms < 0 else rebalance_timeout_ms,
         protocol_type=request.protocol_type,
@@ -70,11 +82,11 @@ def _join(groups: Groups, context: RequestContext, request: JoinGroupRequest) ->
     )
 
 
-def _response(version: int, member_id: str, answer: Answer) -> JoinGroupResponse:
+def _join_response(version: int, member_id: str, answer: Answer) -> JoinGroupResponse:
     if isinstance(answer, MemberIdGiven):
-        return _refused(version, answer.member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        return _join_refused(version, answer.member_id, ErrorCode.MEMBER_ID_REQUIRED)
     if isinstance(answer, ErrorCode):
-        return _refused(version, member_id, answer)
+        return _join_refused(version, member_id, answer)
     assert isinstance(answer, Joined)
     return JoinGroupResponse(
         generation_id=answer.generation,
@@ -92,7 +104,7 @@ def _response(version: int, member_id: str, answer: Answer) -> JoinGroupResponse
     )
 
 
-def _refused(version: int, member_id: str, refusal: ErrorCode) -> JoinGroupResponse:
+def _join_refused(version: int, member_id: str, refusal: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=refusal,
         member_id=member_id,
@@ -100,7 +112,7 @@ def _refused(version: int, member_id: str, refusal: ErrorCode) -> JoinGroupRespo
     )
 
 
-PROTOCOL_REQUIRED_SINCE = 5
+# -- SyncGroup -------------------------------------------------------------------------------------------
 
 
 async def handle_sync_group(
@@ -139,10 +151,13 @@ def _sync(request: SyncGroupRequest) -> Sync:
 
 
 def _known_to_clients(refusal: ErrorCode) -> ErrorCode:
-    """Java's consumer takes COORDINATOR_LOAD_IN_PROGRESS here for a fault it cannot survive. The rebalance it takes
-    part in is lost anyway."""
+    """Java's consumer fails for good when SyncGroup gets COORDINATOR_LOAD_IN_PROGRESS. REBALANCE_IN_PROGRESS makes it
+    join again, which it has to do anyway: the rebalance is not in the log."""
     is_loading = refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ErrorCode.REBALANCE_IN_PROGRESS if is_loading else refusal
+
+
+# -- Heartbeat -------------------------------------------------------------------------------------------
 
 
 async def handle_heartbeat(groups: Groups, _: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -151,12 +166,12 @@ async def handle_heartbeat(groups: Groups, _: RequestContext, request: Heartbeat
     beat = Heartbeat(request.member_id, request.group_instance_id, request.generation_id)
     answer = await groups.ask(request.group_id, beat)
     assert isinstance(answer, ErrorCode)
-    # Whether it is a member is not known yet, and sessions begin anew after loading: it need not do anything.
+    # While groups are loaded the member is not known yet, and its session starts again afterwards: it may just go on.
     is_loading = answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else answer)
 
 
-SEVERAL_SINCE = 3
+# -- LeaveGroup ------------------------------------------------------------------------------------------
 
 
 async def handle_leave_group(

@@ -1,12 +1,11 @@
-"""OffsetCommit: by topic name, from version 10 on by topic id. Each partition has an error of its own."""
+"""OffsetCommit: by topic name, from version 10 on by topic id. Each partition gets its own error."""
 
 from collections.abc import Iterator
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.ports import KnownTopic
-from siltstone.broker.groups.rules.actions import OffsetErrors
-from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
+from siltstone.broker.groups.rules.requests import Commit, OffsetErrors, OffsetToCommit
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_commit import (
@@ -35,7 +34,7 @@ async def handle_offset_commit(
 def _checked(
     groups: Groups, context: RequestContext, request: OffsetCommitRequest
 ) -> Iterator[OffsetToCommit | ErrorCode]:
-    """For each partition in the request's order what is to be committed, or why not."""
+    """For each partition, in the request's order: the offset to commit, or the error."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
     for asked in request.topics:
         topic = groups.topics.by_id(asked.topic_id) if by_id else groups.topics.by_name(asked.name)
@@ -68,9 +67,9 @@ async def _commit(
     )
     knows_no_such_group = context.api_version >= NO_SUCH_GROUP_SINCE
 
-    def if_known(cell: KnownGroup | None) -> Commit | ErrorCode:
-        """A group is made by a commit only where no members are meant."""
-        if cell is not None or commit.generation < 0:
+    def if_known(known: KnownGroup | None) -> Commit | ErrorCode:
+        """A commit creates the group only if it names no generation, and so no member."""
+        if known is not None or commit.generation < 0:
             return commit
         return ErrorCode.GROUP_ID_NOT_FOUND if knows_no_such_group else ErrorCode.ILLEGAL_GENERATION
 

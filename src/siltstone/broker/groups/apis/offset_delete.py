@@ -1,12 +1,11 @@
-"""OffsetDelete: not of topics that members of the group read."""
+"""OffsetDelete: deletes committed offsets; those in topics that members of the group subscribe to are refused."""
 
 from collections.abc import Iterator
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.ports import NO_OFFSET
-from siltstone.broker.groups.rules.actions import OffsetErrors
-from siltstone.broker.groups.rules.requests import DeleteOffsets, TopicPartition
+from siltstone.broker.groups.rules.requests import DeleteOffsets, OffsetErrors, TopicPartition
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_delete import (
@@ -26,18 +25,18 @@ async def handle_offset_delete(
     named = [
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
-    known = [topic_partition for topic_partition in named if _exists(groups, topic_partition)]
+    existing = [topic_partition for topic_partition in named if _exists(groups, topic_partition)]
 
-    def if_known(cell: KnownGroup | None) -> DeleteOffsets | ErrorCode:
-        if cell is None:
+    def if_known(known: KnownGroup | None) -> DeleteOffsets | ErrorCode:
+        if known is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return DeleteOffsets(known, frozenset(known) & cell.offsets.keys())
+        return DeleteOffsets(existing, frozenset(existing) & known.offsets.keys())
 
-    answer = await groups.commit(request.group_id, dict.fromkeys(known, NO_OFFSET), if_known)
+    answer = await groups.commit(request.group_id, dict.fromkeys(existing, NO_OFFSET), if_known)
     if isinstance(answer, ErrorCode):
         return OffsetDeleteResponse(error_code=answer)
     assert isinstance(answer, OffsetErrors)
-    errors = dict(zip(known, answer.errors, strict=True))
+    errors = dict(zip(existing, answer.errors, strict=True))
     return OffsetDeleteResponse(topics=[_topic_response(topic, errors) for topic in request.topics])
 
 

@@ -1,6 +1,7 @@
 """OffsetFetch: one group up to version 7, several from version 8 on, by topic id from version 10 on.
 
-What nobody has committed is no error: offset -1 (item 46). There are no transactions yet, so every offset is stable.
+A partition without a committed offset is no error and has offset -1 (item 46). There are no transactions, so every
+offset is stable.
 """
 
 from collections import defaultdict
@@ -10,7 +11,7 @@ import msgspec
 
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -35,7 +36,8 @@ NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", com
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """A topic of the request with the name its offsets are kept under. None: there is no such topic."""
+    """A topic of the request. ``name``: the name under which its offsets are committed; None when no topic has the
+    id."""
 
     name: str | None
     topic_id: bytes
@@ -47,9 +49,7 @@ async def handle_offset_fetch(
 ) -> OffsetFetchResponse:
     version = context.api_version
     if version >= SEVERAL_SINCE:
-        named = {
-            group.group_id: group for group in request.groups
-        }  # one that is named twice is answered once
+        named = {group.group_id: group for group in request.groups}  # a group named twice is answered once
         fetched = await side_by_side(lambda group: _fetch(groups, version, group), named.values())
         return OffsetFetchResponse(groups=fetched)
     return _single_response(version, await _fetch(groups, version, _as_one_of_several(request)))
@@ -61,9 +61,9 @@ async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup)
         None if request.topics is None else [_asked(groups.topics, topic, by_id) for topic in request.topics]
     )
 
-    def take(cell: KnownGroup | None) -> list[OffsetFetchResponseTopics]:
-        topics = _everything(groups.topics, cell, by_id) if asked is None else asked
-        return [_topic_response(cell, topic) for topic in topics]
+    def take(known: KnownGroup | None) -> list[OffsetFetchResponseTopics]:
+        topics = _everything(groups.topics, known, by_id) if asked is None else asked
+        return [_topic_response(known, topic) for topic in topics]
 
     found = await groups.look(request.group_id, take)
     if isinstance(found, ErrorCode):
@@ -73,33 +73,33 @@ async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup)
 
 
 def _asked(topics: KnownTopics, asked: OffsetFetchRequestTopics, by_id: bool) -> _Asked:
-    """A name need not be that of a topic: offsets outlive it for a while."""
+    """By name the topic need not exist: offsets may outlive their topic for a while."""
     if not by_id:
         return _Asked(asked.name, NO_UUID, asked.partition_indexes)
     topic = topics.by_id(asked.topic_id)
     return _Asked(None if topic is None else topic.name, asked.topic_id, asked.partition_indexes)
 
 
-def _everything(topics: KnownTopics, cell: KnownGroup | None, by_id: bool) -> Iterator[_Asked]:
-    """Of topics that are gone nothing, where they would have to be told by id."""
+def _everything(topics: KnownTopics, known: KnownGroup | None, by_id: bool) -> Iterator[_Asked]:
+    """All topics with committed offsets; by id without the deleted topics, whose ids are not known."""
     partitions: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in () if cell is None else cell.offsets:
+    for topic, partition in () if known is None else known.offsets:
         partitions[topic].append(partition)
     for name, numbers in partitions.items():
         if not by_id:
             yield _Asked(name, NO_UUID, numbers)
-        elif (known := topics.by_name(name)) is not None:
-            yield _Asked(name, known.topic_id, numbers)
+        elif (existing := topics.by_name(name)) is not None:
+            yield _Asked(name, existing.topic_id, numbers)
 
 
-def _topic_response(cell: KnownGroup | None, asked: _Asked) -> OffsetFetchResponseTopics:
+def _topic_response(known: KnownGroup | None, asked: _Asked) -> OffsetFetchResponseTopics:
     if asked.name is None:
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID)
     return OffsetFetchResponseTopics(
         name=asked.name,
         topic_id=asked.topic_id,
         partitions=[
-            _partition_response(partition, _committed(cell, asked.name, partition))
+            _partition_response(partition, _committed(known, asked.name, partition))
             for partition in asked.partitions
         ],
     )
@@ -115,8 +115,8 @@ def _refused_topic(asked: _Asked, refusal: ErrorCode) -> OffsetFetchResponseTopi
     )
 
 
-def _committed(cell: KnownGroup | None, topic: str, partition: int) -> CommittedOffset:
-    return NOTHING_COMMITTED if cell is None else cell.offsets.get((topic, partition), NOTHING_COMMITTED)
+def _committed(known: KnownGroup | None, topic: str, partition: int) -> CommittedOffset:
+    return NOTHING_COMMITTED if known is None else known.offsets.get((topic, partition), NOTHING_COMMITTED)
 
 
 def _partition_response(
@@ -148,7 +148,7 @@ def _as_one_of_several(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _single_response(version: int, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """Version 1 has errors of partitions only: a group's stands on each of them (KAFKA-19439)."""
+    """Version 1 has no error of the group: each partition gets the group's error (KAFKA-19439)."""
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(name=topic.name, partitions=list(_older_partitions(topic.partitions)))

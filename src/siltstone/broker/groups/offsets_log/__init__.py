@@ -1,5 +1,5 @@
-"""The records of ``__consumer_offsets``, in Kafka's own formats: bytes ⇄ values.
+"""The records of ``__consumer_offsets`` in Kafka's own formats, bytes ⇄ values: ``record`` holds the layouts,
+``fields`` the primitive types.
 
-A key says what a record is about (``keys``), a value what holds now (``committed_offset``, ``group_metadata``); a
-record without a value is a tombstone. The newest record of a key counts, so state is the fold of the log.
+Committed offsets and groups are rebuilt from these records: the newest record of each key counts.
 """

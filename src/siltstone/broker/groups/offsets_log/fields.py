@@ -1,6 +1,7 @@
-"""Kafka's primitive types in the records of groups: big endian, strings and bytes with their length in front.
+"""Kafka's primitive types in the records of ``__consumer_offsets``: big endian, strings and bytes preceded by their
+length.
 
-Length -1 is null: only where the field may be.
+Length -1 is null, and is damage in a field that may not be null.
 """
 
 import struct
@@ -15,7 +16,7 @@ STRING_BYTES_MAX = 0x7FFF
 
 
 class DamagedGroupRecord(CorruptData):
-    """A record of __consumer_offsets is not what was written."""
+    """A record of __consumer_offsets has bytes that no broker writes."""
 
 
 class TextTooLong(InvalidRequest):
@@ -41,7 +42,7 @@ class FieldReader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise DamagedGroupRecord("a string is null where it must not be")
+            raise DamagedGroupRecord("a string is null in a field that may not be null")
         return text
 
     def nullable_string(self) -> str | None:
@@ -57,15 +58,17 @@ class FieldReader:
         return self._take(self.int32())
 
     def count(self, item_bytes_min: int) -> int:
-        """Of an array whose items have at least that many bytes."""
+        """The number of items of an array whose items take at least ``item_bytes_min`` bytes each."""
         count = self.int32()
         if count < 0 or count * item_bytes_min > len(self._data) - self._position:
-            raise DamagedGroupRecord(f"an array of {count} items in {len(self._data)} bytes")
+            raise DamagedGroupRecord(f"an array claims {count} items in a record of {len(self._data)} bytes")
         return count
 
     def end(self) -> None:
         if self._position != len(self._data):
-            raise DamagedGroupRecord(f"{len(self._data) - self._position} bytes too many")
+            raise DamagedGroupRecord(
+                f"{len(self._data) - self._position} bytes follow the last field of the record"
+            )
 
     def _number(self, layout: Struct) -> int:
         try:
@@ -79,7 +82,7 @@ class FieldReader:
     def _take(self, length: int) -> bytes:
         end = self._position + length
         if length < 0 or end > len(self._data):
-            raise DamagedGroupRecord(f"a field of {length} bytes in a record of {len(self._data)}")
+            raise DamagedGroupRecord(f"a field claims {length} bytes in a record of {len(self._data)} bytes")
         taken = self._data[self._position : end]
         self._position = end
         return taken
@@ -101,7 +104,7 @@ def string(text: str) -> bytes:
     """Raises TextTooLong."""
     encoded = text.encode()
     if len(encoded) > STRING_BYTES_MAX:
-        raise TextTooLong(f"a text of {len(encoded)} bytes; send at most {STRING_BYTES_MAX}")
+        raise TextTooLong(f"a text has {len(encoded)} bytes; send at most {STRING_BYTES_MAX}")
     return _INT16.pack(len(encoded)) + encoded
 
 

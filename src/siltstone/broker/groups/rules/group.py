@@ -1,6 +1,7 @@
-"""A group as a value, and what can be asked of it.
+"""A consumer group and its members as values, and what follows from them alone: which client is a member, which
+protocol is elected, which topics are subscribed to.
 
-The topics in a consumer's subscription: the metadata of a protocol of type ``consumer``.
+A member's subscription is the metadata of a protocol of type ``consumer``:
 
 ====== ======================= ==========================================
 order  field                   type
@@ -10,8 +11,8 @@ order  field                   type
 3      user data and the rest  not read
 ====== ======================= ==========================================
 
-Every version begins with the fields of version 0, so the version is not looked at. Big endian. What does not fit
-this is no error: other assignors may write what they like, and the group is then one whose topics are not known.
+Every version begins with the fields of version 0, so the version is not checked. Integers are big endian. Metadata in
+another form is no error: an assignor may write what it likes, and the topics of such a group count as unknown.
 """
 
 import struct
@@ -21,47 +22,100 @@ from struct import Struct
 
 import msgspec
 
-from siltstone.broker.groups.rules.member import PENDING_MEMBER_BYTES, Member, Protocol
 from siltstone.broker.groups.rules.states import GroupState
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+CONSUMER_TYPE = "consumer"
+"""The protocol type whose subscriptions the coordinator can read."""
+
+MEMBER_OVERHEAD_BYTES = 1_000
+"""The memory that a member takes besides its texts and bytes: the value, its place in dicts, its timer."""
+
+PENDING_MEMBER_BYTES = 500
+"""The memory that a pending member id takes."""
 
 _COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 
-def topics_of(metadata: bytes) -> frozenset[str] | None:
-    """None when ``metadata`` is not a consumer's subscription."""
-    try:
-        _, count = _COUNT.unpack_from(metadata)
-        position = _COUNT.size
-        topics: set[str] = set()
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(metadata, position)
-            position += _LENGTH.size
-            if length < 0 or position + length > len(metadata):
-                return None
-            topics.add(metadata[position : position + length].decode())
-            position += length
-    except (struct.error, UnicodeDecodeError):
-        return None
-    return frozenset(topics) if count >= 0 else None
+# -- members ---------------------------------------------------------------------------------------------
 
 
-CONSUMER_TYPE = "consumer"
-"""The protocol type whose subscriptions the coordinator can read."""
+class Protocol(msgspec.Struct, frozen=True):
+    """An assignment strategy that a member supports; ``metadata`` is the member's subscription, in the strategy's own
+    format."""
+
+    name: str
+    metadata: bytes
+
+
+class Member(msgspec.Struct, frozen=True):
+    """``join_ticket`` and ``sync_ticket``: the member's JoinGroup and SyncGroup that still await an answer. ``is_new``:
+    the member joined for the first time, and no generation has begun since. ``must_sync``: the member was answered
+    with the current generation and has not sent SyncGroup yet."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    join_ticket: int | None = None
+    sync_ticket: int | None = None
+    is_new: bool = False
+    must_sync: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    def supports(self, protocol_name: str) -> bool:
+        for protocol in self.protocols:  # noqa: SIM110 - called for every member at every join; any() takes three times as long
+            if protocol.name == protocol_name:
+                return True
+        return False
+
+    def metadata_of(self, protocol_name: str | None) -> bytes:
+        """Empty when the member does not support that protocol."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        return b""
+
+
+def protocols_bytes(protocols: tuple[Protocol, ...]) -> int:
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
+
+
+def member_bytes(member: Member) -> int:
+    """The memory that a member is charged; its record in the log is about as large."""
+    texts = 2 * len(member.member_id) + len(member.client_id) + len(member.client_host)
+    return (
+        MEMBER_OVERHEAD_BYTES
+        + texts
+        + len(member.instance_id or "")
+        + protocols_bytes(member.protocols)
+        + len(member.assignment)
+    )
+
+
+# -- the group -------------------------------------------------------------------------------------------
 
 
 class InitialDelay(msgspec.Struct, frozen=True):
-    """The join phase of a group that was empty ends by time only. ``newcomers``: somebody joined since the timer
-    was set."""
+    """Present during the join phase of a group that was empty: that phase ends by its timer only. ``newcomers``: a
+    member joined since the timer was set."""
 
     remaining_ms: int
     newcomers: bool = False
 
 
 class Group(msgspec.Struct, frozen=True):
-    """``protocol_type`` None: a simple group, offsets and nothing else. ``pending``: ids that were given away and
-    have not joined yet. ``subscribed_topics`` None: not known. ``is_saved``: the log holds a record of it.
-    ``initial`` is there during the join phase of a group that was empty."""
+    """``protocol_type`` None: a simple group, which has committed offsets and has never had a member. ``pending``:
+    member ids that were given to clients and have not joined yet. ``subscribed_topics`` None: not known. ``is_saved``:
+    the log holds a group record of it."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -91,7 +145,7 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def certain_members(self) -> int:
-        """Who would be members if the join phase ended now."""
+        """The number of members that the group would have if the join phase ended now."""
         return sum(member.join_ticket is not None or member.is_static for member in self.members.values())
 
     @property
@@ -109,14 +163,29 @@ class Group(msgspec.Struct, frozen=True):
         return None
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """When in doubt, a group of type consumer is: its offsets are kept."""
+        """True for every topic while the subscriptions of a group of type consumer are unknown, so that its offsets are
+        kept."""
         if self.subscribed_topics is not None:
             return topic in self.subscribed_topics
         return self.protocol_type == CONSUMER_TYPE
 
 
+def membership_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
+    """The error for a client that calls itself this member and is not; None when the client is that member."""
+    member = group.members.get(member_id)
+    if instance_id is None or (member is not None and member.instance_id == instance_id):
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else None
+    if group.static_member(instance_id) is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.FENCED_INSTANCE_ID
+
+
+# -- protocols and subscriptions -------------------------------------------------------------------------
+
+
 def can_work_with(group: Group, protocol_type: str, protocols: tuple[Protocol, ...], but: str | None) -> bool:
-    """Whether somebody with these protocols can be a member beside all others; ``but`` is the member it replaces."""
+    """Whether a member with these protocols can join the other members of the group; ``but`` is the id of the member
+    that it replaces."""
     others = [member for member in group.members.values() if member.member_id != but]
     if not protocol_type or not protocols:
         return False
@@ -128,7 +197,8 @@ def can_work_with(group: Group, protocol_type: str, protocols: tuple[Protocol, .
 
 
 def elected_protocol(members: Collection[Member]) -> str:
-    """Each votes for the first on its list that all know; the most votes win, among equals the one voted for first."""
+    """Each member votes for the first protocol on its list that all members support; the protocol with the most votes
+    wins, and among equals the one that was voted for first."""
     known = Counter(name for member in members for name in {protocol.name for protocol in member.protocols})
     votes = Counter(
         next(protocol.name for protocol in member.protocols if known[protocol.name] == len(members))
@@ -140,7 +210,7 @@ def elected_protocol(members: Collection[Member]) -> str:
 def subscribed_topics(
     protocol_type: str | None, protocol_name: str | None, members: Collection[Member]
 ) -> frozenset[str] | None:
-    """Of all members together. None when the subscriptions are not of a kind we can read."""
+    """The topics of all members together; None when a subscription has a form that cannot be read."""
     if protocol_type != CONSUMER_TYPE:
         return None
     if not members:
@@ -152,3 +222,21 @@ def subscribed_topics(
             return None
         topics |= own
     return frozenset(topics)
+
+
+def topics_of(metadata: bytes) -> frozenset[str] | None:
+    """None when ``metadata`` is not a consumer's subscription."""
+    try:
+        _, count = _COUNT.unpack_from(metadata)
+        position = _COUNT.size
+        topics: set[str] = set()
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(metadata, position)
+            position += _LENGTH.size
+            if length < 0 or position + length > len(metadata):
+                return None
+            topics.add(metadata[position : position + length].decode())
+            position += length
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return frozenset(topics) if count >= 0 else None

@@ -1,6 +1,7 @@
-"""What a group can be asked, as values without a protocol version.
+"""The requests that a group can be asked, and the answers to them, as values without a protocol version.
 
-``member_id`` is empty where the asker has none yet. Negative generations mean none.
+In a request ``member_id`` is empty where the client has none yet, and a negative generation means none. An answer is an
+error code, since every request may be refused, or the value that the request asks for.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,28 +10,20 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.rules.member import Protocol
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
+from siltstone.broker.groups.rules.group import Protocol
+from siltstone.kafka_protocol.error_code import ErrorCode
 
 TopicPartition: TypeAlias = tuple[str, int]
 
 
-class TimerKind(Enum):
-    SESSION = auto()
-    JOIN = auto()
-    SYNC = auto()
-
-
-class GroupTimer(msgspec.Struct, frozen=True):
-    """``member_id`` only for a session."""
-
-    kind: TimerKind
-    member_id: str = ""
+# -- requests of clients ---------------------------------------------------------------------------------
 
 
 class Join(msgspec.Struct, frozen=True):
-    """``new_member_id`` is what it is called if it has to have a new one. ``takes_member_id``: it can come back
-    with one it is given (JoinGroup v4). ``can_skip_assignment``: it understands skip_assignment (v9)."""
+    """``new_member_id``: the id that the client gets if it needs a new one. ``takes_member_id``: the client joins again
+    with the id that it was given (JoinGroup v4). ``can_skip_assignment``: the client understands skip_assignment
+    (v9)."""
 
     member_id: str
     instance_id: str | None
@@ -80,7 +73,7 @@ class OffsetToCommit(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """``retention_ms`` only from clients that still say how long (OffsetCommit v2 to v4)."""
+    """``retention_ms`` is set only by clients that send a retention time (OffsetCommit v2 to v4)."""
 
     member_id: str
     instance_id: str | None
@@ -90,38 +83,55 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class DeleteOffsets(msgspec.Struct, frozen=True):
-    """``committed``: those among ``partitions`` that have an offset."""
+    """``committed``: those of ``partitions`` that have a committed offset."""
 
     partitions: Sequence[TopicPartition]
     committed: frozenset[TopicPartition]
 
 
+class DeleteGroup(msgspec.Struct, frozen=True):
+    """``committed``: all partitions with a committed offset of the group."""
+
+    committed: Sequence[TopicPartition]
+
+
+# -- requests of the broker itself -----------------------------------------------------------------------
+
+
 class ExpireOffsets(msgspec.Struct, frozen=True):
-    """``committed``: all the group has. ``kept_topics``: those whose data is kept until the group has read it."""
+    """``committed``: all committed offsets of the group. ``kept_topics``: the topics whose records are kept until the
+    group has read them."""
 
     committed: Mapping[TopicPartition, CommittedOffset]
     kept_topics: Collection[str] = frozenset()
 
 
 class ForgetOffsets(msgspec.Struct, frozen=True):
-    """Their topic is gone. ``committed``: those the group has."""
+    """The topics of these committed offsets were deleted."""
 
     committed: Sequence[TopicPartition]
 
 
 class MoveOffsets(msgspec.Struct, frozen=True):
-    """The broker's own: what lies before the ``targets`` counts as read. Never back: ``committed`` is where the group
-    is, as far as it has committed. ``spares_members``: not while somebody is a member."""
+    """The records before the ``targets`` count as read. Offsets move forward only: ``committed`` is how far the group
+    has read, where it has committed. ``spares_members``: refused while the group has members."""
 
     targets: Mapping[TopicPartition, int]
     committed: Mapping[TopicPartition, int]
     spares_members: bool
 
 
-class DeleteGroup(msgspec.Struct, frozen=True):
-    """``committed``: all the group has."""
+class TimerKind(Enum):
+    SESSION = auto()
+    JOIN = auto()
+    SYNC = auto()
 
-    committed: Sequence[TopicPartition]
+
+class GroupTimer(msgspec.Struct, frozen=True):
+    """``member_id`` is set for a session only."""
+
+    kind: TimerKind
+    member_id: str = ""
 
 
 class TimerRang(msgspec.Struct, frozen=True):
@@ -129,7 +139,7 @@ class TimerRang(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The coordinator gives the group up."""
+    """The coordinator stops serving the group."""
 
 
 Request: TypeAlias = (
@@ -139,10 +149,65 @@ Request: TypeAlias = (
     | Leave
     | Commit
     | DeleteOffsets
+    | DeleteGroup
     | ExpireOffsets
     | ForgetOffsets
     | MoveOffsets
-    | DeleteGroup
     | TimerRang
     | Close
 )
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+class MemberIdGiven(msgspec.Struct, frozen=True):
+    """The client is to join again with this id (MEMBER_ID_REQUIRED)."""
+
+    member_id: str
+
+
+class JoinedMember(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Only the leader gets ``members``, to assign partitions to them; with ``skip_assignment`` the leader only watches
+    for new partitions."""
+
+    member_id: str
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader_id: str
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+class Assigned(msgspec.Struct, frozen=True):
+    protocol_type: str | None
+    protocol_name: str | None
+    assignment: bytes
+
+
+class Left(msgspec.Struct, frozen=True):
+    """One error code per member of the request."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+class OffsetErrors(msgspec.Struct, frozen=True):
+    """One error code per offset of the request."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+class OffsetsMoved(msgspec.Struct, frozen=True):
+    """The new offsets of the partitions whose offset moved."""
+
+    moved: Mapping[TopicPartition, int]
+
+
+Answer: TypeAlias = ErrorCode | MemberIdGiven | Joined | Assigned | Left | OffsetErrors | OffsetsMoved

@@ -1,9 +1,9 @@
-"""The life of a group as a table: event → state → (steps, next state). ``deciding.decide`` walks it, the diagram in the
-docs is drawn from it.
+"""The life of a group as a table: event → state → (steps, next state). ``deciding.decide`` walks the table, and the
+diagram in docs/groups.md is drawn from it.
 
-A rule is either a refusal (the request is answered with that error and nothing changes) or a list of steps. Where
-an event has no row for a state, it cannot happen there: a rejoining member in a group without members, say. *Dead*
-has no rows: such a group is forgotten at once.
+A rule is either a refusal (the request is answered with that error and nothing changes) or a list of steps. An event
+that has no rule for a state cannot happen in that state, such as a rejoining member in a group without members. *Dead*
+has no rules: a group in this state is removed from memory at once.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids), KIP-814 (skip_assignment), and what Apache Kafka 4 does.
 """
@@ -28,39 +28,39 @@ class GroupState(Enum):
 
 class GroupEvent(Enum):
     # -- JoinGroup
-    MEMBER_ID_WANTED = "a newcomer asks for a member id"
-    MEMBER_JOINS = "a newcomer joins"
+    MEMBER_ID_WANTED = "a new member asks for a member id"
+    MEMBER_JOINS = "a new member joins"
     FOLLOWER_REJOINS = "a follower rejoins unchanged"
     LEADER_REJOINS = "the leader rejoins unchanged"
     MEMBER_REJOINS_CHANGED = "a member rejoins with another subscription"
     STATIC_MEMBER_RETURNS = "a static member returns unchanged"
     STATIC_MEMBER_RETURNS_CHANGED = "a static member returns with another subscription"
     # -- the end of the join phase
-    NEWCOMERS_DURING_DELAY = "the initial delay ends and newcomers came"
-    JOIN_ENDS = "all have joined, or the time is up"
-    JOIN_ENDS_DESERTED = "the time is up, static members stay but none has joined"
-    JOIN_ENDS_WITHOUT_MEMBERS = "the join phase ends and nobody is left"
+    NEWCOMERS_DURING_DELAY = "the initial delay ends, and members joined during it"
+    JOIN_ENDS = "all members have joined, or the time for joining is over"
+    JOIN_ENDS_DESERTED = "the time for joining is over, and no member has joined, but static members remain"
+    JOIN_ENDS_WITHOUT_MEMBERS = "the join phase ends, and no member remains"
     # -- SyncGroup
     FOLLOWER_SYNCS = "a follower syncs"
-    LEADER_SYNCS = "the leader brings the assignment"
+    LEADER_SYNCS = "the leader sends the assignment"
     SYNC_TIME_ENDS = "members did not sync in time"
-    # -- life signs
-    MEMBER_BEATS = "a member's heartbeat"
-    WAITING_MEMBER_IS_SILENT = "the session of a member whose request waits here ends"
+    # -- heartbeats, sessions and leaving
+    MEMBER_BEATS = "a member sends a heartbeat"
+    WAITING_MEMBER_IS_SILENT = "the session of a member ends whose request awaits an answer"
     MEMBERS_GO = "members leave or their sessions end"
-    NEWCOMERS_GO = "newcomers give up before they joined"
+    NEWCOMERS_GO = "clients leave, or their sessions end, before they joined"
     # -- offsets and the group itself
     MEMBER_COMMITS = "a member commits offsets"
-    OUTSIDER_COMMITS = "somebody commits without being a member"
+    OUTSIDER_COMMITS = "a client that is not a member commits offsets"
     OFFSETS_DELETED = "OffsetDelete on a group of type consumer"
     OFFSETS_DELETED_OF_OTHER_TYPE = "OffsetDelete on a group of another type"
     OFFSETS_EXPIRE = "offsets are past their retention time"
-    LAST_OFFSET_EXPIRES = "an empty group has no offsets any more"
-    OFFSETS_OUTLIVED = "what the group has not read is past its time to live"
-    BACKLOG_EVICTED = "what the group has not read is beyond its quota"
-    TOPIC_DELETED = "a topic is deleted of which the group has offsets"
+    LAST_OFFSET_EXPIRES = "the last offsets of an empty group are past their retention time"
+    OFFSETS_OUTLIVED = "records that the group has not read are past their time to live"
+    BACKLOG_EVICTED = "records that the group has not read are beyond the backlog quota"
+    TOPIC_DELETED = "a topic is deleted for which the group has offsets"
     GROUP_DELETED = "DeleteGroups"
-    COORDINATOR_CLOSES = "the group moves to another node, or this one stops"
+    COORDINATOR_CLOSES = "the coordinator closes"
 
 
 class Step(Enum):
@@ -96,7 +96,7 @@ class Step(Enum):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """``steps`` are taken in order, then the group is in state ``to``. With a ``refusal`` there are none."""
+    """``steps`` are taken in order, and leave the group in state ``to``. A rule with a ``refusal`` has no steps."""
 
     to: GroupState
     steps: tuple[Step, ...] = ()
@@ -141,7 +141,7 @@ TABLE: Mapping[GroupEvent, Mapping[GroupState, Rule]] = {
     GroupEvent.LEADER_REJOINS: {
         P: _does(P, Step.TAKE_IN),
         C: _does(C, Step.TELL_GENERATION),
-        # Nothing it says has changed, and still it joins: that is how a leader asks for a rebalance (new partitions).
+        # A leader that rejoins unchanged asks for a rebalance in this way, because a topic has new partitions.
         S: _does(P, Step.TAKE_IN, *_REBALANCE),
     },
     GroupEvent.MEMBER_REJOINS_CHANGED: {
@@ -151,7 +151,7 @@ TABLE: Mapping[GroupEvent, Mapping[GroupState, Rule]] = {
     },
     GroupEvent.STATIC_MEMBER_RETURNS: {
         P: _does(P, Step.REPLACE_STATIC_MEMBER),
-        # The leader may be assigning to the old member id at this moment.
+        # The leader may be assigning partitions to the old member id at this moment.
         C: _does(P, Step.REPLACE_STATIC_MEMBER, *_REBALANCE),
         S: _does(S, Step.REPLACE_STATIC_MEMBER, Step.SAVE, Step.TELL_KEPT_GENERATION),
     },
@@ -197,7 +197,7 @@ TABLE: Mapping[GroupEvent, Mapping[GroupState, Rule]] = {
     GroupEvent.NEWCOMERS_GO: _everywhere(Step.REMOVE),
     GroupEvent.MEMBER_COMMITS: {
         P: _does(P, Step.KEEP_SESSION, Step.ACCEPT_OFFSETS),
-        # It knows its generation but not yet its partitions: what it commits may have become another member's.
+        # The member does not know its partitions of this generation: it may commit for one that another member gets.
         C: _refuses(C, ErrorCode.REBALANCE_IN_PROGRESS),
         S: _does(S, Step.KEEP_SESSION, Step.ACCEPT_OFFSETS),
     },

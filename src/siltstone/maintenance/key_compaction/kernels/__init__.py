@@ -1,4 +1,4 @@
-"""The inner loops of key compaction over arrays: ``port`` (what they do), ``columns`` (how the arrays are laid out),
-``plain`` (with numpy), ``compiled`` and ``machine_code`` (with numba), ``choosing`` (which of the two this installation
-uses).
+"""The inner loops of key compaction over arrays, called *kernels*: ``port`` (what each does), ``columns`` (the layout
+of the arrays), ``plain`` (in Python), ``compiled`` and ``machine_code`` (with numba), ``choosing`` (which of the two
+this installation uses).
 """

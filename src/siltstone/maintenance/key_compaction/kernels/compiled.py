@@ -1,4 +1,5 @@
-"""The kernels through numba: arrays made, machine code called, errors worded by ``plain``."""
+"""The kernels with numba: each function allocates its arrays and calls ``machine_code``. When that reports an error,
+the same kernel of ``plain`` is called, which raises the exception."""
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def gather(data: Bytes, starts: Integers, ends: Integers) -> Bytes:
 def gather_shifted(
     data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers
 ) -> tuple[Bytes, Integers]:
-    """A record gets longer by its timestamp delta, and by what its length then takes."""
+    """A record becomes longer by its new timestamp delta, and by the longer length field that this may need."""
     longest = int((ends - starts).sum()) + 2 * _VARINT_BYTES_MAX * len(starts)
     target = np.empty(longest, dtype=np.uint8)
     lengths = np.empty(len(starts), dtype=np.int64)

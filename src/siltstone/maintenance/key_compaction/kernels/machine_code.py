@@ -1,10 +1,11 @@
-"""The loops that numba compiles. The only module that imports it, and only tasks import this one.
+"""The loops that numba compiles. This is the only module that imports numba, and only tasks import it.
 
-With signatures, so that all is compiled (or read from numba's cache, next to this file or in the user's cache folder)
-at import, and once: a call with arrays of another type is an error instead of seconds of compiling. What is wrong with
-the bytes is told by a number; ``compiled`` has the plain kernels word it.
+Functions have signatures, so each is compiled once, at import, or read from numba's cache (next to this file, or in
+the user's cache folder). A call with arrays of another type is then an error instead of seconds of compiling.
+Malformed bytes are reported by the return value; ``compiled`` then calls the plain kernel, which raises the
+exception.
 
-All arithmetic on hashes is in unsigned 64 bits: one signed literal among them would make it floating point.
+All arithmetic on hashes is in unsigned 64 bits: one signed literal would turn it into floating point.
 """
 
 from collections.abc import Callable
@@ -21,12 +22,13 @@ _INTS = "int64[::1]"
 
 
 def machine_code(signature: str) -> Callable[[F], F]:
-    """Without a folder to keep it in it is compiled in each process: seconds."""
+    """Compiles a function with a signature. When no cache folder can be written to, each process compiles again, which
+    takes seconds."""
 
     def compiled(function: F) -> F:
         try:
             made: F = numba.njit(signature, nogil=True, cache=True)(function)
-        except RuntimeError:  # no folder can be written to
+        except RuntimeError:  # no cache folder can be written to
             made = numba.njit(signature, nogil=True)(function)
         return made
 
@@ -34,20 +36,21 @@ def machine_code(signature: str) -> Callable[[F], F]:
 
 
 def apart_from_it(function: F) -> F:
-    """Of the functions below: what is seldom needed, called."""
+    """Compiles a helper of the functions below that is called seldom, as a function of its own."""
     made: F = numba.njit(nogil=True)(function)
     return made
 
 
 def part_of_it(function: F) -> F:
-    """Of the functions below: made with each of them, and into them."""
+    """Compiles a helper of the functions below into each function that calls it."""
     made: F = numba.njit(nogil=True, forceinline=True)(function)
     return made
 
 
 @part_of_it
 def _at(array: Any, position: Any) -> Any:
-    """Without the look at whether the position counts from the end, which numba makes for signed ones."""
+    """The element at a position that is never negative: numba checks signed positions, and skips that for unsigned
+    ones."""
     return array[np.uint64(position)]
 
 
@@ -64,7 +67,7 @@ def _little(data: Any, at: Any) -> Any:
 
 @part_of_it
 def _big(data: Any, at: Any, size: int) -> Any:
-    """Signed."""
+    """The signed big-endian integer of ``size`` bytes."""
     value = np.int64(np.int8(data[at]))
     for byte in range(1, size):
         value = (value << 8) | np.int64(data[at + byte])
@@ -73,7 +76,7 @@ def _big(data: Any, at: Any, size: int) -> Any:
 
 @machine_code(f"int64({BYTES}, int64, int64[:, ::1])")
 def scan_batches(data: Any, stream_id: int, rows: Any) -> Any:
-    """How many; -1 when something is wrong."""
+    """The number of batches; -1 when the bytes are malformed."""
     size, position, count = len(data), 0, 0
     while position < size:
         at = position + 72
@@ -126,7 +129,8 @@ def _long_varint(data: Any, at: Any, end: Any, bits: int) -> Any:
 
 @part_of_it
 def _varint(data: Any, at: Any, end: Any, bits: int) -> Any:
-    """The integer, and the position after it; -1 when it ends early or is too wide. Most are short."""
+    """The integer, and the position after it; that is -1 when the integer is cut off or too wide. Integers of one and
+    two bytes, which most are, are decoded here."""
     if at + 1 < end:
         first = np.int64(_at(data, at))
         if first < 0x80:
@@ -140,7 +144,7 @@ def _varint(data: Any, at: Any, end: Any, bits: int) -> Any:
 
 @machine_code(f"boolean({BYTES}, {_INTS}, {_INTS}, {_INTS}, int64[:, ::1])")
 def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any) -> bool:  # noqa: PLR0911
-    """Whether all could be read."""
+    """Whether all records could be decoded."""
     number = np.uint64(0)
     for batch in range(len(starts)):
         position, stop = starts[batch], ends[batch]

@@ -1,6 +1,6 @@
-"""The kernels in Python: what ``compiled`` is compared with, and what serves where numba is missing.
+"""The kernels in Python: tests compare ``compiled`` with them, and they are used where numba is not installed.
 
-Errors are worded here and nowhere else: ``compiled`` calls these functions again for what it could not read.
+Only these kernels raise exceptions: ``compiled`` calls them again with the bytes that it could not read.
 """
 
 from struct import Struct
@@ -175,7 +175,7 @@ def newest(slots: Slots, hashes: Slots, wanted: Flags) -> Integers:
 
 
 def _slot_of(slots: Slots, high: int, low: int) -> tuple[int, bool]:
-    """Where the key lies or would lie, and whether it does. One slot at least is free, always."""
+    """The slot in which the key is or would be put, and whether it is there. At least one slot is always free."""
     count = len(slots)
     at = (high >> 32) * count >> 32
     while slots[at, 2] != 0:

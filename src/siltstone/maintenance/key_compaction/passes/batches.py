@@ -1,7 +1,7 @@
-"""The batches of one block, as columns: a row each, see ``kernels.columns``.
+"""The batches of one block as columns, a row for each batch (``kernels.columns``).
 
-Unreadable data is told from a store in trouble. The first becomes the result's ``failure``: the stream is left as it is
-and the other streams go on (G32). The second is raised, so that the task is tried again.
+Data that cannot be read becomes the result's ``failure``: the stream stays as it is, and other streams are not affected
+(G32). An error of the store is raised, so that the runner retries the task.
 """
 
 import msgspec
@@ -30,7 +30,7 @@ BAD_BATCH = (CorruptData, UnsupportedMagic, UnknownCodec, DecompressedTooLarge, 
 
 
 class StreamNotCompactable(CorruptData):
-    """Something in the stream cannot be read. ``object_id`` is the object that holds it."""
+    """An object of the stream holds data that cannot be read. ``object_id`` names the object."""
 
     def __init__(self, object_id: int, what_is_wrong: str) -> None:
         super().__init__(what_is_wrong)
@@ -42,7 +42,7 @@ BAD_DATA = (*BAD_BATCH, *SourceError)
 
 
 class BlockPlace(msgspec.Struct, frozen=True):
-    """Which block of which object, for errors."""
+    """The place of a block, for error texts."""
 
     object_id: int
     position: int
@@ -52,7 +52,8 @@ class BlockPlace(msgspec.Struct, frozen=True):
 
 
 class Batches:
-    """``data`` are the block's bytes, ``rows`` what was found in them; ``where`` is the block's place, for errors."""
+    """The batches of a block. ``data`` are the block's bytes, ``rows`` the batch columns, ``where`` is the block's
+    place for error texts."""
 
     __slots__ = (
         "are_control",
@@ -98,7 +99,7 @@ class Batches:
 
     @property
     def sizes(self) -> Integers:
-        """Of the frames, in bytes."""
+        """The sizes of the frames in bytes."""
         return self.rows[:, columns.FRAME_END] - self.rows[:, columns.FRAME_AT]
 
     @property
@@ -106,10 +107,11 @@ class Batches:
         return self.rows[:, columns.ATTRIBUTES] & CODEC_MASK
 
     def have_expired(self, now_ms: int) -> Flags:
-        """Those whose tombstones, or marker, may go by now (G19)."""
+        """Which batches have a delete horizon that has passed, so that their tombstones or marker may be removed
+        (G19)."""
         return self.have_horizon & (self.rows[:, columns.BASE_MS] <= now_ms)
 
     def payload(self, row: int) -> memoryview:
-        """The batch itself, header and records."""
+        """The bytes of a batch, header and records."""
         start = int(self.rows[row, columns.FRAME_AT]) + FRAME_HEADER_BYTES
         return self.data.data[start : int(self.rows[row, columns.FRAME_END])]

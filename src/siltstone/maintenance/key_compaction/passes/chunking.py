@@ -1,6 +1,7 @@
-"""Opening batches: their records, decompressed, a bounded number of bytes at a time.
+"""Decodes the records of batches in chunks, so that a bounded number of decompressed bytes is in memory.
 
-A *chunk* is a run of a block's batches. Where none is compressed it is the whole block, and nothing is copied.
+A *chunk* is consecutive batches of a block. When none of the batches to be decoded is compressed, the chunk is the
+whole block, and no byte is copied.
 """
 
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ from siltstone.maintenance.key_compaction.passes.batches import BAD_BATCH, Batch
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, MIB
 
 CHUNK_BYTES = 4 * MIB
-"""A chunk ends with the batch that passes this: enough that calls cost nothing, little beside a read request."""
+"""A chunk ends with the batch that reaches this size. It is large enough for the kernels, and small beside a read
+request.
+"""
 
 
 class Records:
-    """The records of a chunk's opened batches. ``batch`` says of each which row of the block it is of; the others are
-    as in ``kernels.columns``, the offsets absolute."""
+    """The records of a chunk's decoded batches. ``batch`` has the row in the block of each record's batch;
+    ``columns`` are the record columns (``kernels.columns``), ``offsets`` the absolute offsets."""
 
     __slots__ = ("batch", "columns", "data", "offsets")
 
@@ -54,7 +57,7 @@ class Records:
 
 
 class Chunk:
-    """Rows [first, end) of a block's batches, and the records of those that were opened."""
+    """Rows [first, end) of a block's batches, and the records of those that were decoded."""
 
     __slots__ = ("end", "first", "records")
 
@@ -65,7 +68,8 @@ class Chunk:
 
 
 def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]:
-    """All batches in runs, with the records of those to be opened. Raises StreamNotCompactable."""
+    """All batches in chunks; the records of those that are true in ``opened`` are decoded. Raises
+    StreamNotCompactable."""
     if not (batches.codecs[opened] != 0).any():
         rows = np.flatnonzero(opened)
         starts = batches.column(columns.FRAME_AT)[rows] + FRAME_AND_HEADER_BYTES

@@ -1,18 +1,18 @@
-"""Which batches have to stay for what they say of their producers (G26, G27).
+"""The first scan: learns what has to be known before any record may be removed.
 
-A broker that reads the stream from its beginning learns from them the last sequence number of each producer, or from
-a last marker its epoch. They are found by **offset**, in the pass itself: no producer snapshot is asked for, so none
-can be older than the bound (K32 holds by construction). A producer idle for its expiration time needs nothing kept.
+It reads all sources from the beginning. Batch headers give the outcomes of transactions and the last batch of each
+producer; the records of [dirty offset, bound) give the newest offset of each key. Records of aborted batches and
+control batches never enter the key map (G9), but a transaction's outcome is only known from a marker after its
+batches. So mapping halts at the first transactional batch, and continues from there in a second reading, when all
+markers are known. Streams without transactions are read once.
 
-The first scan: what has to be known before anything may go.
+The *mapped bound* is the offset up to which the map is complete: the bound of the task, or the start of the first
+undecided transaction, or the first record for which the map had no room (G8). All records from it on stay.
 
-All sources are read from the beginning: outcomes of transactions and last batches of producers come from the headers,
-newest offsets from the records of [dirty offset, bound). Aborted and control batches never enter the map (G9), and
-the outcome of a transactional batch stands behind it. So mapping halts at the first transactional batch, and goes on
-in a reading of its own, from there, when all markers are known; streams without transactions are not read again.
-
-The *mapped bound* is what the map covers: the unit's bound, or where the first undecided transaction begins, or the
-first record for which the map had no room (G8). From there on everything stays.
+The last batch of a producer has to stay, emptied if need be (G26, G27): a broker that reads the stream from its
+beginning learns from it the producer's last sequence number, or its epoch if it is a marker. These batches are found
+by offset in this scan and not from a producer snapshot, so they cannot be older than the bound (K32 holds by
+construction). Nothing is kept for a producer that has been idle for its expiration time.
 """
 
 import msgspec
@@ -30,7 +30,8 @@ from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 
 
 class _Last(msgspec.Struct):
-    """Base offset of its last batch with data, or of its last marker while there is none; when it was last active."""
+    """The last batch of one producer: the base offset of its last batch with data, or of its last marker if it has
+    none; and the time when the producer was last active."""
 
     base_offset: int
     active_ms: int
@@ -39,8 +40,8 @@ class _Last(msgspec.Struct):
 
 
 class Producers:
-    """Told of batches in offset order. Producers that have expired are forgotten as soon as they are seen to have,
-    those with an open transaction excepted: its marker says when they were last active."""
+    """The last batch of each producer. ``batch`` and ``marker`` have to be called in offset order. An expired
+    producer is forgotten at once, unless it has an open transaction, whose marker will say when it was last active."""
 
     def __init__(self, now_ms: int, expiration_ms: int) -> None:
         self._oldest_ms = now_ms - expiration_ms
@@ -64,7 +65,7 @@ class Producers:
             known.active_ms, known.is_open = timestamp_ms, False
 
     def batches_that_stay(self) -> frozenset[int]:
-        """Their base offsets."""
+        """The base offsets of the last batches of producers that have not expired."""
         return frozenset(
             last.base_offset
             for last in self._last.values()
@@ -73,8 +74,9 @@ class Producers:
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """``batches_that_stay``: base offsets of the last batches of producers, which are kept, emptied if need be (G26).
-    So is ``last_batch``, that the end offset is not lost (G17)."""
+    """What the first scan has learned. ``batches_that_stay`` has the base offsets of the producers' last batches,
+    which are kept, emptied if need be (G26). ``last_batch``, the last batch of the stream, is kept too, so that the
+    end offset is not lost (G17)."""
 
     newest: KeyMap
     dirty_offset: int
@@ -86,7 +88,7 @@ class Learned(msgspec.Struct, frozen=True):
 
 
 def learn(given: KeyCompactionInput, scanner: Scanner) -> Learned:
-    """Raises DamagedBlock, DamagedFrame, StreamNotCompactable and what the stores raise."""
+    """Does the first scan. Raises DamagedBlock, DamagedFrame, StreamNotCompactable, and what the stores raise."""
     return _FirstScan(given, scanner).run()
 
 
@@ -158,7 +160,7 @@ class _FirstScan:
         )  # fmt: skip
 
     def _learn_marker(self, batches: Batches, row: int) -> None:
-        """An emptied control batch is left of a transaction of which nothing else is."""
+        """Learns from a control batch. An emptied one has no marker: nothing else is left of its transaction."""
         producer_id, offset = int(batches.producer_ids[row]), int(batches.base_offsets[row])
         self._producers.marker(producer_id, offset, int(batches.column(columns.MAX_MS)[row]))
         if batches.record_counts[row]:
@@ -192,7 +194,7 @@ class _FirstScan:
                 return
 
     def _between(self, batches: Batches, lower: int, upper: int) -> Flags:
-        """Batches of data with offsets in [lower, upper)."""
+        """Which batches hold data with offsets in [lower, upper)."""
         within = (batches.end_offsets > lower) & (batches.base_offsets < upper)
         return within & ~batches.are_control & (batches.record_counts > 0)
 

@@ -1,17 +1,15 @@
-"""What becomes of each batch and each record: rules G11 to G27, over columns, without I/O.
+"""Decides what becomes of each batch and each record: rules G11 to G27, over columns, without I/O.
 
-A batch that is
+* A batch wholly below the start offset is dropped.
+* A batch that begins at or above the mapped bound is copied unchanged.
+* An aborted batch wholly below the mapped bound loses all its records (G22).
+* A control batch whose transaction has no other batch left gets a delete horizon in one run, and loses its marker in a
+  later one (G23).
+* Every other batch is decoded. Its records at or above the mapped bound stay, and the newest record of each key, if it
+  has a value or is a tombstone whose delete horizon has not passed (G11). Records without a key are removed (G6).
 
-* wholly below the start offset goes;
-* at or above the mapped bound stays as it is;
-* aborted loses all records (G22), one wholly below the mapped bound;
-* a marker whose transaction has no other batch left gets a time limit in one pass and loses its record in a later
-  one (G23);
-* any other is opened, and of its records stay those at or above the mapped bound, and those that are the newest of
-  their key and have a value, or are tombstones whose time limit has not passed (G11). Those without a key go (G6).
-
-The time limit of a batch's tombstones begins when the whole batch lies below the mapped bound: then nothing older of
-their keys is left (K6; Kafka begins earlier).
+A batch with tombstones gets its delete horizon when it lies wholly below the mapped bound: from then on no older record
+of their keys is left (K6; Kafka sets it earlier).
 """
 
 from enum import IntEnum
@@ -27,6 +25,9 @@ from siltstone.maintenance.key_compaction.passes.transactions import Transaction
 
 
 class Action(IntEnum):
+    """What is done with a batch: copied unchanged, written with fewer records or a new delete horizon, written without
+    records, or dropped."""
+
     COPY = 0
     REBUILD = 1
     EMPTY = 2
@@ -34,8 +35,8 @@ class Action(IntEnum):
 
 
 class Verdict:
-    """Of each batch: how many records stay, whether that is yet to be seen from its records, whether it gets a time
-    limit."""
+    """For each batch of a block: the number of records kept; whether the records must be decoded to know it
+    (``opened``); whether the batch gets a delete horizon."""
 
     __slots__ = ("gets_horizon", "kept_counts", "opened")
 
@@ -46,7 +47,7 @@ class Verdict:
 
 
 class KeptRecords(msgspec.Struct, frozen=True):
-    """``kept`` of all records of a chunk; the numbers are for the result."""
+    """Which records of a chunk are kept, and counts for the result."""
 
     kept: Flags
     tombstones_kept: int
@@ -54,6 +55,9 @@ class KeptRecords(msgspec.Struct, frozen=True):
 
 
 class Judge:
+    """Judges the blocks of a stream. Blocks have to come in offset order, because a marker is judged by the batches
+    of its transaction before it."""
+
     def __init__(self, learned: Learned, start_offset: int, now_ms: int) -> None:
         self._learned = learned
         self._start_offset = start_offset
@@ -62,7 +66,7 @@ class Judge:
         self._seen = TransactionsSeen()
 
     def judge_batches(self, batches: Batches) -> Verdict:
-        """Blocks have to come in order: markers look back."""
+        """The verdict on the batches of a block, as far as their headers show it."""
         kept_counts = batches.record_counts.copy()
         trimmed = batches.end_offsets <= self._start_offset
         kept_counts[trimmed] = 0
@@ -101,8 +105,8 @@ class Judge:
     def judge_records(
         self, batches: Batches, records: Records, are_newest: Flags, verdict: Verdict
     ) -> KeptRecords:
-        """Of the opened batches of a chunk; the verdict on these batches is complete after it. ``are_newest``: of
-        records with a key below the mapped bound, whether the map has no newer one of that key."""
+        """Judges the records of a chunk, and completes the verdict on their batches. ``are_newest`` says of each
+        record with a key below the mapped bound whether the key map has no newer record of that key."""
         bound = self._learned.mapped_bound
         have_key, have_value = records.have_key, records.have_value
         has_expired = batches.have_expired(self._now_ms)[records.batch]
@@ -128,7 +132,7 @@ class Judge:
         verdict.gets_horizon |= with_tombstones & mapped & ~batches.have_horizon
 
     def actions(self, batches: Batches, verdict: Verdict) -> Integers:
-        """An Action for each batch; of those opened only once their records were judged."""
+        """An Action for each batch. For a batch that is decoded it is valid only after its records were judged."""
         counts, kept_counts = batches.record_counts, verdict.kept_counts
         stays = self._last_of_producers(batches) & (batches.end_offsets > self._start_offset)
         stays |= batches.base_offsets >= self._learned.mapped_bound

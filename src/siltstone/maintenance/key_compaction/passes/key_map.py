@@ -1,11 +1,10 @@
-"""The map of a pass: a 128-bit hash of each key → the newest offset of that key.
+"""The key map of a task: a 128-bit hash of each key → the newest offset of that key.
 
-Open addressing in one array, 24 bytes a key, filled to nine tenths at most (Kafka's load factor): beyond that a look-up
-visits too many slots. The hash is keyed with 16 bytes nobody else knows, so nobody can make two keys that meet (K25);
-by chance it happens once in 2**128 / n**2.
+It is an array with open addressing, 24 bytes a slot, filled to nine tenths at most (Kafka's load factor); with more a
+look-up visits too many slots. The hash is keyed with 16 random bytes, so a client cannot make two keys with the same
+hash (K25). By chance, n keys have a collision with a probability of about n**2 / 2**129.
 
-It begins small and doubles: memory that no key needs is not touched, and what a table does not fill stays in the
-processor's cache.
+The array begins small and is doubled as needed, so a small map uses little memory and stays in the processor's cache.
 """
 
 import numpy as np
@@ -16,13 +15,13 @@ from siltstone.maintenance.key_compaction.kernels.port import Kernels
 SLOT_BYTES = 24
 LOAD_MAX = 0.9
 _SLOTS_PER_KEY = 2
-"""Where there is room: at a load of a half nearly every key is found at its first or second slot."""
+"""Slots for each key while memory allows it: at this load nearly every key is found in its first or second slot."""
 SLOTS_AT_FIRST = 1 << 14
 
 
 class KeyMap:
     def __init__(self, bytes_max: int, keys_expected: int, kernels: Kernels) -> None:
-        """One key fits whatever the limit is: a pass has to get on."""
+        """At least one key fits, whatever ``bytes_max`` is, so that every run makes progress."""
         self._count_max = max(2, min(bytes_max // SLOT_BYTES, _SLOTS_PER_KEY * keys_expected))
         self.keys_max = max(1, int(self._count_max * LOAD_MAX))
         self._kernels = kernels
@@ -34,7 +33,8 @@ class KeyMap:
         return self._slots.nbytes
 
     def put(self, hashes: Slots, offsets: Integers, wanted: Flags) -> int | None:
-        """Which record was the first that found no room; None: all did."""
+        """Puts the wanted records. → The number of the first record for which there was no room; None when all
+        fitted."""
         at = self._put(hashes, offsets, wanted)
         while at < len(wanted) and len(self._slots) < self._count_max:
             self._grow()
@@ -42,7 +42,7 @@ class KeyMap:
         return at if at < len(wanted) else None
 
     def _put(self, hashes: Slots, offsets: Integers, wanted: Flags) -> int:
-        """How many were looked at before the table was as full as it may be."""
+        """Puts records until the array is as full as it may be. → How many records were read."""
         room = self._keys_before_growing() - self.keys
         looked_at, left = self._kernels.put_newest(self._slots, room, hashes, offsets, wanted)
         self.keys += room - left
@@ -60,8 +60,9 @@ class KeyMap:
         self._kernels.put_newest(self._slots, self.keys, hashes, offsets, before[:, 2] != 0)
 
     def newest_in(self, start_offset: int, end_offset: int) -> Flags | None:
-        """Of each offset in [start, end) whether it is the newest of some key: who knows that the map holds all
-        records between needs no hash to look one up. None: it would take more than an eighth of what the map may."""
+        """For each offset in [start, end) whether it is the newest offset of a key. When the map holds all records of
+        the range, a record's offset then answers the question without its hash. None when the array would need more
+        than an eighth of the map's memory limit."""
         if end_offset - start_offset > self._count_max * SLOT_BYTES // 8:
             return None
         are_newest = np.zeros(end_offset - start_offset, dtype=np.bool_)
@@ -70,7 +71,7 @@ class KeyMap:
         return are_newest
 
     def newest(self, hashes: Slots, wanted: Flags) -> Integers:
-        """Of each wanted record the newest offset of its key; -1 where the map has none."""
+        """The newest offset of each wanted record's key; -1 for keys that are not in the map."""
         return self._kernels.newest(self._slots, hashes, wanted)
 
 

@@ -1,7 +1,8 @@
-"""The objects of a pass: frames into blocks, blocks into objects, one object in memory at a time.
+"""The new objects of a task: frames are collected into blocks, and blocks into objects. One object is in memory at a
+time.
 
-Blocks *tile* the range: each begins where the one before it ended, though batches between may be gone. So a reader that
-asks for an offset without a record finds the next one and no hole, and every block ends with a frame that says so.
+The offset ranges of blocks are contiguous: a block begins where the one before it ended, even when the batches in
+between were removed. So a reader that asks for a removed offset finds the next record, and no hole.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ from siltstone.object_store.port import ObjectStore
 
 
 class Output:
-    """``written``: the objects that are in the bucket."""
+    """Writes the new objects. ``written`` lists those that are in the bucket."""
 
     def __init__(self, given: KeyCompactionInput, store: ObjectStore) -> None:
         self._given = given
@@ -33,7 +34,7 @@ class Output:
         self.bytes_written = 0
 
     def copy(self, batches: Batches, first: int, end: int) -> None:
-        """Batches [first, end) as they are, frame by frame."""
+        """Appends batches [first, end) unchanged."""
         self._begin(int(batches.base_offsets[first]))
         frame_ends = batches.column(columns.FRAME_END)
         while first < end:
@@ -57,13 +58,15 @@ class Output:
         )
 
     def finish(self) -> None:
+        """Puts the last object."""
         if self._block.data:
             self._close_block()
         if self._blocks:
             self._close_object()
 
     def _begin(self, base_offset: int) -> None:
-        """The range begins at the start offset, or with a batch that the trim fell into."""
+        """Sets where the range of the first block begins: at the stream's start offset, or at the base offset of a
+        batch that the trim has cut through."""
         if self._next_offset is None:
             self._next_offset = max(self._first_offset, min(self._given.start_offset, base_offset))
 

@@ -1,15 +1,15 @@
-"""Batches with fewer records, or with a time limit for their tombstones: what of the header stays, and what is new.
+"""Makes batches with fewer records, or with a delete horizon for their tombstones, from the batches they replace.
 
 Kept: base offset, last offset delta, base sequence, producer id and epoch, leader epoch, transactional and control
-bits, timestamp type, codec (G13; K19). New: record count, length, CRC, max timestamp (with create time that of the
-records left; with log append time, and of an emptied batch, it stays: K26). The base timestamp stays too, though Kafka
-takes that of the first record left: so the records are copied as they are, with their deltas.
+bits, timestamp type, codec (G13; K19). New: record count, length, CRC, max timestamp (with create time the largest
+of the records left; with log append time, and in an emptied batch, it stays: K26). The base timestamp stays as well,
+though Kafka takes that of the first record left, so that records are copied with their timestamp deltas unchanged.
 
-A *time limit* (delete horizon, KIP-534) takes the place of the base timestamp, and bit 6 says so. Readers add the
-deltas to it all the same, as Java's DefaultRecordBatch does, so the deltas are written anew.
-An emptied batch is as in Kafka's ``writeEmptyHeader``: no codec, no time limit, base timestamp -1.
+A delete horizon (KIP-534) replaces the base timestamp, and attribute bit 6 marks it. Readers add the timestamp deltas
+to it all the same, as Java's DefaultRecordBatch does, so the deltas are computed anew. An emptied batch is as in
+Kafka's ``writeEmptyHeader``: no codec, no delete horizon, base timestamp -1.
 
-All batches of a chunk are made at once, in columns; one by one they are only compressed and summed.
+All batches of a chunk are made at once, in columns; only compression and checksums are done batch by batch.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ HEADERS = np.dtype(
         ("producer", "V14"), ("count", ">i4"),
     ]
 )  # fmt: skip
-"""A frame header and the batch header after it; what is never changed has no type."""
+"""A frame header and the batch header after it; fields that are never changed are raw bytes."""
 assert HEADERS.itemsize == FRAME_AND_HEADER_BYTES
 
 Headers = npt.NDArray[Any]
@@ -58,8 +58,8 @@ _NO_SMALLEST = np.iinfo(np.int64).max
 
 
 class Bodies(msgspec.Struct, frozen=True):
-    """The records that stay of some batches, one batch after another: ``counts`` and ``lengths`` are those of each
-    batch, 0 for emptied ones."""
+    """The records that stay, one batch after another. ``counts`` and ``lengths`` are the number and the bytes of each
+    batch's records, 0 for an emptied batch."""
 
     data: Bytes
     counts: Integers
@@ -68,7 +68,8 @@ class Bodies(msgspec.Struct, frozen=True):
 
 
 class Rebuilding(msgspec.Struct, frozen=True):
-    """``rows`` of the block are made anew, with the records that are ``kept``; some get the time limit."""
+    """The batches of a block to be rebuilt, by their ``rows``: with the records that are ``kept``, and with
+    ``horizon_ms`` as delete horizon where ``gets_horizon`` is true."""
 
     batches: Batches
     records: Records
@@ -79,7 +80,7 @@ class Rebuilding(msgspec.Struct, frozen=True):
 
 
 def rebuilt_batches(job: Rebuilding, kernels: Kernels) -> Batches:
-    """A batch for each of the rows, in order."""
+    """The new batches, one for each of the rows, in order."""
     bodies = _bodies(job, kernels)
     headers = _headers(job.batches, job.rows)
     _write_counts(headers, bodies)
@@ -113,8 +114,8 @@ def _timestamps(job: Rebuilding, numbers: Integers, rows: Integers) -> Integers:
 def _record_bytes(
     job: Rebuilding, numbers: Integers, timestamps: Integers, shifted: Flags, kernels: Kernels
 ) -> tuple[Bytes, Integers]:
-    """The records one after another, and the length of each. Where some get other deltas all are written anew, which
-    changes nothing for the others."""
+    """The records one after another, and the length of each. When some get new timestamp deltas, all are encoded again,
+    which does not change the others."""
     found, data = job.records.columns, job.records.data
     starts, ends = found[columns.RECORD_AT][numbers], found[columns.RECORD_END][numbers]
     if not shifted.any():
@@ -139,7 +140,7 @@ def _write_counts(headers: Headers, bodies: Bodies) -> None:
 
 
 def _write_timestamps(headers: Headers, bodies: Bodies) -> None:
-    """An emptied batch keeps its max timestamp."""
+    """Writes the smallest and largest timestamps. An emptied batch keeps its max timestamp."""
     has_records = bodies.counts > 0
     firsts = (np.cumsum(bodies.counts) - bodies.counts)[has_records]
     smallest, largest = headers["max_ms"].astype(np.int64), headers["max_ms"].astype(np.int64)
@@ -166,7 +167,7 @@ def _write_attributes(headers: Headers, job: Rebuilding, counts: Integers) -> No
 
 
 def _compressed(headers: Headers, bodies: Bodies) -> Bodies:
-    """By the codec that each header names."""
+    """The records compressed with the codec of each header."""
     codecs = (headers["attributes"] & CODEC_MASK).tolist()
     if not any(codecs):
         return bodies

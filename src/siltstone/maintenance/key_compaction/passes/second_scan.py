@@ -1,7 +1,7 @@
-"""The second scan: all sources again, judged batch by batch, and what stays written.
+"""The second scan: reads all sources again, judges batch by batch which records stay, and writes these.
 
-As long as nothing has changed nothing is written: a stream in which nothing can go is only looked at. From the first
-change on the scan begins again, and writes.
+``look`` writes nothing and ends at the first batch that would change. Only then does ``write`` scan from the beginning,
+so a stream from which nothing can be removed is not rewritten.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 
 
 class Tally(msgspec.Struct):
-    """What the result says in numbers."""
+    """The counts of the result."""
 
     records_read: int = 0
     records_kept: int = 0
@@ -34,7 +34,19 @@ class Tally(msgspec.Struct):
     batches_grown: int = 0
 
 
+class _JudgedChunk(msgspec.Struct, frozen=True):
+    """A chunk of a block after its records were judged. ``actions`` are those of the chunk's batches."""
+
+    batches: Batches
+    chunk: Chunk
+    kept: KeptRecords
+    verdict: Verdict
+    actions: Integers
+
+
 class SecondScan:
+    """The second scan of one stream; each of its methods scans all sources."""
+
     def __init__(self, given: KeyCompactionInput, scanner: Scanner, learned: Learned) -> None:
         self._given = given
         self._scanner = scanner
@@ -42,65 +54,60 @@ class SecondScan:
         self._mapped = learned.newest.newest_in(learned.dirty_offset, learned.mapped_bound)
 
     def look(self) -> Tally | None:
-        """The numbers of a stream in which nothing can go; None: something can."""
-        judge, tally = self._judge(), Tally()
-        for batches in self._scanner.scan():
-            verdict = judge.judge_batches(batches)
-            for chunk in chunks(batches, verdict.opened, self._scanner.kernels):
-                kept = self._judge_records(judge, batches, chunk, verdict)
-                actions = judge.actions(batches, verdict)[chunk.first : chunk.end]
-                if (actions != Action.COPY).any():
-                    return None
-                _count(tally, batches, chunk, kept, verdict, actions.tolist())
+        """The counts, when every batch of the stream would be copied unchanged; otherwise None."""
+        tally = Tally()
+        for judged in self._judged_chunks():
+            if (judged.actions != Action.COPY).any():
+                return None
+            _count(tally, judged)
         return tally
 
     def write(self, output: Output) -> Tally:
-        judge, tally = self._judge(), Tally()
-        for batches in self._scanner.scan():
-            verdict = judge.judge_batches(batches)
-            for chunk in chunks(batches, verdict.opened, self._scanner.kernels):
-                kept = self._judge_records(judge, batches, chunk, verdict)
-                actions = judge.actions(batches, verdict)[chunk.first : chunk.end]
-                _count(tally, batches, chunk, kept, verdict, actions.tolist())
-                tally.batches_grown += self._write_chunk(batches, chunk, kept, verdict, actions, output)
+        """Writes the batches and records that stay."""
+        tally = Tally()
+        for judged in self._judged_chunks():
+            _count(tally, judged)
+            tally.batches_grown += self._write_chunk(judged, output)
         output.finish()
         return tally
 
-    def _judge(self) -> Judge:
-        return Judge(self._learned, self._given.start_offset, self._given.now_ms)
-
-    def _judge_records(self, judge: Judge, batches: Batches, chunk: Chunk, verdict: Verdict) -> KeptRecords:
-        return judge.judge_records(batches, chunk.records, self._are_newest(chunk.records), verdict)
+    def _judged_chunks(self) -> Iterator[_JudgedChunk]:
+        judge = Judge(self._learned, self._given.start_offset, self._given.now_ms)
+        for batches in self._scanner.scan():
+            verdict = judge.judge_batches(batches)
+            for chunk in chunks(batches, verdict.opened, self._scanner.kernels):
+                are_newest = self._are_newest(chunk.records)
+                kept = judge.judge_records(batches, chunk.records, are_newest, verdict)
+                actions = judge.actions(batches, verdict)[chunk.first : chunk.end]
+                yield _JudgedChunk(batches, chunk, kept, verdict, actions)
 
     def _are_newest(self, records: Records) -> Flags:
-        """Of those that were mapped the offset tells; the keys of those below the dirty offset are asked for."""
+        """Which records are the newest of their key. For mapped offsets the offset is enough; the keys of records
+        below the dirty offset are looked up in the key map."""
         dirty_offset, bound = self._learned.dirty_offset, self._learned.mapped_bound
         if self._mapped is None:
-            return self._asked_for(records, records.offsets < bound)
+            return self._looked_up(records, records.offsets < bound)
         places = np.clip(records.offsets - dirty_offset, 0, max(0, bound - dirty_offset - 1))
         of_mapped = self._mapped[places] if len(self._mapped) else np.zeros(len(records), dtype=np.bool_)
         are_older = records.offsets < dirty_offset
         return (
-            np.where(are_older, self._asked_for(records, are_older), of_mapped)
+            np.where(are_older, self._looked_up(records, are_older), of_mapped)
             if are_older.any()
             else of_mapped
         )
 
-    def _asked_for(self, records: Records, wanted: Flags) -> Flags:
+    def _looked_up(self, records: Records, wanted: Flags) -> Flags:
         newest = self._learned.newest.newest(self._scanner.hashes(records), wanted & records.have_key)
         are_newest: Flags = newest <= records.offsets
         return are_newest
 
-    def _write_chunk(
-        self, batches: Batches, chunk: Chunk, kept: KeptRecords, verdict: Verdict, actions: Integers,
-        output: Output,
-    ) -> int:  # fmt: skip
-        """How many batches got larger (G16)."""
+    def _write_chunk(self, judged: _JudgedChunk, output: Output) -> int:
+        """Writes the batches of a chunk. → How many of them became larger (G16)."""
+        batches, chunk, actions = judged.batches, judged.chunk, judged.actions
         is_new = (actions == Action.REBUILD) | (actions == Action.EMPTY)
         rows = chunk.first + np.flatnonzero(is_new)
-        job = Rebuilding(
-            batches, chunk.records, rows, kept.kept, verdict.gets_horizon, self._given.horizon_ms
-        )
+        gets_horizon = judged.verdict.gets_horizon
+        job = Rebuilding(batches, chunk.records, rows, judged.kept.kept, gets_horizon, self._given.horizon_ms)
         rebuilt = rebuilt_batches(job, self._scanner.kernels) if len(rows) else batches
         next_rebuilt = 0
         for action, first, end in _runs(np.where(is_new, Action.REBUILD, actions)):
@@ -113,20 +120,19 @@ class SecondScan:
 
 
 def _runs(actions: Integers) -> Iterator[tuple[int, int, int]]:
-    """Of the same action: which, from where, to where."""
+    """The stretches of equal actions: the action, the first batch, and the batch after the last."""
     firsts = np.flatnonzero(np.diff(actions, prepend=-1))
     ends = np.append(firsts[1:], len(actions))
     yield from zip(actions[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)
 
 
-def _count(
-    tally: Tally, batches: Batches, chunk: Chunk, kept: KeptRecords, verdict: Verdict, actions: list[int]
-) -> None:
-    rows = slice(chunk.first, chunk.end)
-    tally.records_read += int(batches.record_counts[rows].sum())
-    tally.records_kept += int(verdict.kept_counts[rows].sum())
-    tally.tombstones_kept += kept.tombstones_kept
-    tally.null_keys += kept.null_keys
+def _count(tally: Tally, judged: _JudgedChunk) -> None:
+    rows = slice(judged.chunk.first, judged.chunk.end)
+    actions: list[int] = judged.actions.tolist()
+    tally.records_read += int(judged.batches.record_counts[rows].sum())
+    tally.records_kept += int(judged.verdict.kept_counts[rows].sum())
+    tally.tombstones_kept += judged.kept.tombstones_kept
+    tally.null_keys += judged.kept.null_keys
     tally.batches_read += len(actions)
     tally.batches_kept += len(actions) - actions.count(Action.DROP)
     tally.batches_copied += actions.count(Action.COPY)

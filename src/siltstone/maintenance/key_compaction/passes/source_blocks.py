@@ -1,7 +1,7 @@
-"""The sources of a key compaction, read block by block in offset order and checked against their index entries.
+"""Reads the sources of a key compaction block by block, in offset order, each block verified against its index entry.
 
-One request is read ahead while the blocks of the one before are worked on, so two are in memory. ``Scanner`` joins the
-blocks with the kernels that decode them: both scans of a task share it.
+One request is read ahead while the blocks of the one before are processed, so two requests are in memory. Both scans
+of a task read through the same ``Scanner``, which decodes the batches of each block.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,23 +30,26 @@ from siltstone.object_store.port import ObjectNotFound, ObjectStore
 
 
 class SourceBlock(msgspec.Struct, frozen=True):
+    """A block with its index entry and the id of its object."""
+
     object_id: int
     entry: BlockEntry
     data: memoryview
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """One ranged GET: blocks of one object that lie next to each other."""
+    """A ranged GET of adjacent blocks of one object."""
 
     source: SourceObject
     entries: list[BlockEntry]
 
 
 class SourceBlocks:
-    """Indexes are read once. ``bytes_read`` counts every reading again."""
+    """The blocks of all sources. Indexes are read once, when this is made. ``bytes_read`` counts the blocks each time
+    that they are read."""
 
     def __init__(self, given: KeyCompactionInput, store_of: Callable[[int], ObjectStore]) -> None:
-        """Raises what ``read_index`` does, and StreamNotCompactable."""
+        """Reads the indexes. Raises what ``read_index`` raises, and StreamNotCompactable."""
         self._store_of = store_of
         self._requests = [
             request
@@ -85,7 +88,7 @@ class SourceBlocks:
             raise StreamNotCompactable(source.object_id, reason) from cause
 
     def records_between(self, start_offset: int, end_offset: int) -> int:
-        """At most so many have offsets in [start, end)."""
+        """An upper bound of the records with offsets in [start, end)."""
         return sum(
             entry.record_count
             for request in self._requests
@@ -94,7 +97,7 @@ class SourceBlocks:
         )
 
     def read(self, from_offset: int = 0) -> Iterator[SourceBlock]:
-        """The blocks that end after the offset. Raises DamagedBlock and what the store raises."""
+        """The blocks that end after ``from_offset``. Raises DamagedBlock, and what the store raises."""
         wanted = (each for each in self._requests if each.entries[-1].end_offset > from_offset)
         for request, data in self._fetched(wanted):
             first = request.entries[0].position
@@ -133,14 +136,16 @@ def _joins(adjacent: list[BlockEntry], entry: BlockEntry, bytes_max: int) -> boo
 
 
 class Scanner(msgspec.Struct, frozen=True):
+    """Reads and decodes the batches of a stream, and hashes the keys of records."""
+
     stream_id: int
     hash_key: bytes
     blocks: SourceBlocks
     kernels: Kernels
 
     def scan(self, from_offset: int = 0) -> Iterator[Batches]:
-        """Of every block that ends after the offset. Raises DamagedBlock, StreamNotCompactable and what the store
-        raises."""
+        """The batches of every block that ends after ``from_offset``. Raises DamagedBlock, StreamNotCompactable, and
+        what the store raises."""
         for block in self.blocks.read(from_offset):
             yield self._batches_of(block)
 
@@ -150,7 +155,7 @@ class Scanner(msgspec.Struct, frozen=True):
         try:
             return Batches(data, self.kernels.scan_batches(data, self.stream_id), where)
         except BAD_BATCH as cause:
-            reason = f"{where} holds bytes that are no record batches: {cause}"
+            reason = f"{where} holds bytes that are not record batches: {cause}"
             raise StreamNotCompactable(block.object_id, reason) from cause
 
     def hashes(self, records: Records) -> Slots:

@@ -1,7 +1,7 @@
-"""What became of transactions, from the markers in the stream itself.
+"""The outcomes of transactions, from the markers in the stream itself.
 
-The outcome of a transactional batch is the type of the first marker of its producer after it. A transaction without
-one is undecided: its first offset bounds what may be touched (G2, K13).
+The outcome of a transactional batch is the type of its producer's first marker after it. A transaction without a marker
+is undecided, and nothing from its first offset on may be compacted (G2, K13).
 """
 
 from bisect import bisect_left
@@ -12,14 +12,15 @@ from siltstone.kafka_protocol.records.control import Outcome
 
 
 class _Aborted(msgspec.Struct):
-    """Of one producer, in order."""
+    """The aborted transactions of one producer, in offset order."""
 
     first_offsets: list[int]
     marker_offsets: list[int]
 
 
 class Outcomes:
-    """Told of transactional batches and markers in offset order; then asked."""
+    """The outcomes of all transactions. ``batch`` and ``marker`` have to be called in offset order; after the last
+    batch the other methods may be called."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
@@ -37,11 +38,11 @@ class Outcomes:
 
     @property
     def first_undecided(self) -> int | None:
-        """Where the earliest transaction without a marker begins."""
+        """The first offset of the earliest transaction without a marker; None when there is none."""
         return min(self._open.values(), default=None)
 
     def is_aborted(self, producer_id: int, base_offset: int) -> bool:
-        """Of a transactional batch."""
+        """Whether the transaction of a transactional batch was aborted."""
         aborted = self._aborted.get(producer_id)
         if aborted is None:
             return False
@@ -50,8 +51,9 @@ class Outcomes:
 
 
 class TransactionsSeen:
-    """G23: a marker may go only if the pass, from the beginning of the stream, met no batch of its transaction; an
-    emptied batch counts as one."""
+    """Which producers have batches in the transaction under way. A marker may be removed only if no batch of its
+    transaction is left in the stream, not even an emptied one (G23). ``batch`` and ``marker_is_alone`` have to be
+    called in offset order, from the beginning of the stream."""
 
     def __init__(self) -> None:
         self._with_batches: set[int] = set()
@@ -60,6 +62,7 @@ class TransactionsSeen:
         self._with_batches.add(producer_id)
 
     def marker_is_alone(self, producer_id: int) -> bool:
+        """Whether the stream holds no batch of the transaction that this marker ends."""
         if producer_id in self._with_batches:
             self._with_batches.remove(producer_id)
             return False

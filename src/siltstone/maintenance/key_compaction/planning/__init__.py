@@ -1,6 +1,8 @@
-"""Which compacted streams are to be cleaned, how far, and why: pure functions of the image and the time.
+"""Plans key compaction: which compacted streams are compacted, up to which offset, and why. Pure functions of the
+image and the time.
 
-In this order: ``prefix`` (what can be read: the stream objects a stream begins with), ``bound`` (how far it may be
-compacted), ``dirtiness`` (how much of that is new), ``planner`` (which are worth it, dirtiest first). What comes out
-are ``stream_plan.StreamPlan``; ``waves`` gives them to the runner in portions, ``binding`` makes a task of one.
+``planner`` finds for each stream its prefix (the stream objects it begins with) and its bound (the offset up to which
+it may be compacted), and chooses the streams that are worth it, the dirtiest first. ``stream_plan`` has the plan of
+one stream and its dirtiness (how much of it is new). ``binding`` makes a task input of a plan and what was prepared
+for it.
 """

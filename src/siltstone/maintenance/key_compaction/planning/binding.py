@@ -1,6 +1,7 @@
-"""A task from a plan: with the ids prepared for it, and the time and the hash key that fix its outcome.
+"""Makes the task input of a stream's plan, and checks whether a plan is still valid.
 
-Whether a plan still holds: it is older than the job, and others may have been at work in between.
+The task input adds to the plan the prepared ids, and the time and the hash key on which the result depends. A plan is
+older than its job, so other drivers may have changed the stream in between.
 """
 
 import msgspec
@@ -13,12 +14,12 @@ from siltstone.metadata.image import ImageView
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
 
 HORIZON_MS_MAX = 2**63 - 1
-"""delete.retention.ms may be as large: what fits no 64 bits is for ever."""
+"""The largest delete horizon. delete.retention.ms may be so large that the sum does not fit into 64 bits."""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one carrying out of a plan fixes. ``start_offset``: the stream's by now. Commits come until
-    ``latest_ms``."""
+    """What is fixed when a plan is carried out. ``start_offset`` is the stream's present start offset. The commit is
+    accepted until ``latest_ms``."""
 
     start_offset: int
     now_ms: int
@@ -31,7 +32,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outputs_max(plan: StreamPlan, object_bytes: int) -> int:
-    """Each but the last is full, and compressing anew at most doubles what is left."""
+    """An upper bound of the outputs: all but the last are full, and compressing again at most doubles the bytes."""
     return min(COMPACTION_STREAM_OBJECTS_MAX, 1 + -(-2 * plan.source_bytes // object_bytes))
 
 
@@ -61,18 +62,18 @@ def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings
 
 
 def why_stale(view: ImageView, plan: StreamPlan) -> str | None:
-    """None: it holds. The commit asks all of it again."""
+    """Why the plan of a stream is not valid any more; None when it is. The commit checks all of this again."""
     stream = view.streams.get(plan.stream_id)
     topic = view.topics.get(plan.topic_id)
     if stream is None or stream.state is StreamState.DELETED or topic is None:
         return f"topic {plan.topic} was deleted meanwhile"
     if topic.configs != plan.configs:
-        return f"topic {plan.topic} is configured otherwise meanwhile"
+        return f"topic {plan.topic} was reconfigured meanwhile"
     if stream.start_offset >= plan.bound:
         return f"everything before offset {plan.bound} was trimmed meanwhile"
     if stream.cleaned_offset > plan.dirty_offset:
         return f"another driver compacted it up to offset {stream.cleaned_offset} meanwhile"
     held = frozenset(stream.ranges)
     if any(source.held not in held for source in plan.sources):
-        return "its objects were replaced by others meanwhile"
+        return "its objects were replaced by another driver meanwhile"
     return None

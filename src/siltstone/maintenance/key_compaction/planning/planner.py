@@ -1,17 +1,15 @@
-"""All compacted streams: those worth compacting, dirtiest first, and for each other one why it is left as it is.
+"""Plans all compacted streams: those worth compacting, the dirtiest first, and for each other one why it stays as it
+is.
 
-What of a stream can be compacted at all: the stream objects it begins with.
+Only the *prefix* of a stream can be compacted, the stream objects that it begins with. A task has to see all records of
+a key from the beginning (G7), and it reads no stream set object, because that also holds other streams; stream set
+object compaction splits compacted streams off first.
 
-A pass has to see everything of a key from the beginning on (G7), and reads no stream set object: others' data lies in
-them, with a life of its own. Compaction splits compacted streams out of those first.
+The *bound* is the offset up to which a stream may be compacted (G1 to G3):
 
-How far a stream may be compacted, and what stands in the way of more (G1 to G3).
+    start ≤ clean offset ≤ bound ≤ active segment, end of the prefix
 
-    start ≤ clean up to ≤ bound ≤ active segment, end of the stream objects
-
-Nothing here is undecided: transactions are not taken, and what is in objects lies below the high watermark (G2).
-
-Streams in portions: those of one run together on the runner, and are committed when it ends.
+Transactions do not limit it: brokers refuse them, and all records in objects lie below the high watermark (G2).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,8 +36,8 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """``objects`` are contiguous, from the first live one on. ``blocking_object_id``: the stream set object that holds
-    what follows, if one does."""
+    """The stream objects that a stream begins with. ``objects`` are contiguous, from the first live one on.
+    ``blocking_object_id`` is the stream set object that holds the next offsets, if one does."""
 
     objects: tuple[SourceObject, ...]
     blocking_object_id: int | None = None
@@ -49,7 +47,7 @@ class Prefix(msgspec.Struct, frozen=True):
         return self.objects[-1].held.end_offset if self.objects else 0
 
     def below(self, offset: int) -> tuple[SourceObject, ...]:
-        """Those that hold something before ``offset``."""
+        """The objects that hold something before ``offset``."""
         return tuple(source for source in self.objects if source.held.start_offset < offset)
 
 
@@ -74,7 +72,8 @@ def _source(metadata: ObjectMetadata, held: ObjectRange) -> SourceObject:
 
 
 def bytes_between(sources: Sequence[SourceObject], start_offset: int, end_offset: int) -> int:
-    """Of what they hold of [start, end); of an object that holds more, its share by offsets."""
+    """The bytes that the sources hold of [start, end). Of an object that holds more, a share in proportion to the
+    offsets."""
     return sum(_share(source.held, start_offset, end_offset) for source in sources)
 
 
@@ -84,7 +83,7 @@ def _share(held: ObjectRange, start_offset: int, end_offset: int) -> int:
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """``limit`` says, in a sentence, why it is not higher."""
+    """The offset up to which a stream may be compacted. ``limit`` says in a sentence why it is not higher."""
 
     offset: int
     limit: str
@@ -96,14 +95,13 @@ def bound_of(stream: StreamMetadata, config: TopicConfig, prefix: Prefix, now_ms
 
 
 def bound_up_to(offset: int, prefix: Prefix) -> Bound:
-    """As far as somebody asks for, whatever lags and segments say."""
-    return _least(
-        [_of_objects(prefix), Bound(offset, f"no more than offset {count_words(offset)} was asked for")]
-    )
+    """The bound of a run with an offset given by the user, whatever the lags and segments are."""
+    return _least([_of_objects(prefix), Bound(offset, f"offset {count_words(offset)} was requested")])
 
 
 def clean_offset(stream: StreamMetadata) -> int:
-    """Where what is dirty begins: retention may have moved the start past what was clean (G29, K23)."""
+    """The offset at which the dirty part begins: the end of the last key compaction, or the stream's start when
+    retention has moved it past that (G29, K23)."""
     return max(stream.cleaned_offset, stream.start_offset)
 
 
@@ -116,8 +114,8 @@ def _of_objects(prefix: Prefix) -> Bound:
     if prefix.blocking_object_id is not None:
         return Bound(
             end,
-            f"from offset {count_words(end)} on it lies in stream set object {prefix.blocking_object_id}, which"
-            " sso-compaction splits first",
+            f"from offset {count_words(end)} on, its records lie in stream set object {prefix.blocking_object_id},"
+            " which sso-compaction splits first",
         )
     return Bound(end, f"no object holds offset {count_words(end)} yet")
 
@@ -128,7 +126,8 @@ def _of_active_segment(stream: StreamMetadata) -> Bound:
 
 
 def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound | None:
-    """The first dirty segment with a record younger than min.compaction.lag.ms [Kafka: LogCleanerManager]."""
+    """The start of the first dirty segment with a record younger than min.compaction.lag.ms [Kafka:
+    LogCleanerManager]."""
     lag_ms = config.min_compaction_lag_ms
     if lag_ms == 0:
         return None
@@ -145,6 +144,7 @@ def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound |
 
 
 def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
+    """Plans all compacted streams in the scope."""
     chosen: list[StreamPlan] = []
     unplanned: list[Unplanned] = []
     for of_topic in topic_streams(view).values():
@@ -166,14 +166,15 @@ def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
 
 
 def _asked_for_in_vain(of_topic: TopicStream, scope: Scope) -> Iterator[Unplanned]:
-    """Of a topic that is not compacted, told once, and only to who named it."""
+    """The reason why a topic is not compacted, once for each topic, and only when the scope names the topic."""
     if scope.topics is not None and of_topic.role is Role.BATCHES and of_topic.partition == 0:
         policy = ",".join(sorted(of_topic.config.cleanup_policy)) or "empty"
         yield Unplanned(of_topic.topic.name, f"cleanup.policy is {policy}, without compact")
 
 
 class _Extent(msgspec.Struct, frozen=True):
-    """[dirty_offset, bound) of a stream that begins with ``prefix``. Nothing is dirty where both are the same."""
+    """The dirty offsets [dirty_offset, bound) of a stream that begins with ``prefix``; both are the same when nothing
+    is dirty."""
 
     prefix: Prefix
     dirty_offset: int
@@ -225,12 +226,12 @@ def _planned(
 
 def _why_no_objects(prefix: Prefix) -> str:
     if prefix.blocking_object_id is None:
-        return "no object holds anything of it yet"
-    return f"it begins in stream set object {prefix.blocking_object_id}, which sso-compaction splits first"
+        return "none of its records are in an object yet"
+    return f"its first records lie in stream set object {prefix.blocking_object_id}, which sso-compaction splits first"
 
 
 def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) -> _Extent | str:
-    """A string: why there is none."""
+    """The offsets to compact, or in a string why there are none."""
     dirty_offset = clean_offset(stream)
     if bound.offset > dirty_offset:
         return _Extent(prefix, dirty_offset, bound.offset, bound.limit)
@@ -239,7 +240,7 @@ def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) 
     if scope.is_forced:
         clean_end = min(dirty_offset, prefix.end_offset)
         return _Extent(prefix, clean_end, clean_end, bound.limit)
-    return f"clean up to offset {count_words(dirty_offset)}: {bound.limit}"
+    return f"already compacted up to offset {count_words(dirty_offset)}; {bound.limit}"
 
 
 def _why(
@@ -247,16 +248,17 @@ def _why(
 ) -> str | None:
     dirtiness = extent.dirtiness(stream.start_offset)
     if extent.dirty_offset == extent.bound:
-        return "asked for: nothing is new, but tombstones whose time is over go"
+        return "forced: no new records; expired tombstones will be removed"
     if scope.up_to is not None:
-        return f"asked for up to offset {count_words(scope.up_to)}: {dirtiness.words}"
+        return f"up to offset {count_words(scope.up_to)}, as requested: {dirtiness.words}"
     waited = waited_ms(stream, extent.dirty_offset, extent.bound, now_ms)
     enough = why_dirty_enough(dirtiness, of_topic.config, waited)
     if enough is None and scope.is_forced:
-        return f"asked for: {dirtiness.words}"
+        return f"forced: {dirtiness.words}"
     return enough
 
 
 def waves(plans: Sequence[StreamPlan], bytes_max: int, streams_max: int) -> Iterator[tuple[StreamPlan, ...]]:
-    """In their order. Each has at least one, however large."""
+    """The plans in waves, in their order. The streams of a wave are compacted in one run of tasks and committed when it
+    ends. A wave has at least one stream, however large."""
     return portions(plans, streams_max, lambda plan: (plan.bytes_read,), (bytes_max,))

@@ -1,6 +1,5 @@
-"""One stream to be compacted: what is read, from where to where, and why.
-
-How much of what may be compacted is new, and whether that is enough (G4, G5).
+"""The plan of one stream: which objects are compacted, up to which offset, and why. Its dirtiness says how much of the
+stream is new, and decides whether it is worth compacting (G4, G5).
 """
 
 import msgspec
@@ -13,6 +12,8 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class Dirtiness(msgspec.Struct, frozen=True):
+    """The bytes of a stream below the clean offset, and those from there up to the bound."""
+
     clean_bytes: int
     dirty_bytes: int
 
@@ -28,19 +29,20 @@ class Dirtiness(msgspec.Struct, frozen=True):
 
 
 def why_dirty_enough(dirtiness: Dirtiness, config: TopicConfig, waited_ms: int | None) -> str | None:
-    """In a sentence; None when it is not. ``waited_ms``: for how long the oldest of what is dirty has."""
+    """Why a stream is dirty enough to be compacted, in a sentence; None when it is not. ``waited_ms`` is the time for
+    which its oldest dirty segment has waited."""
     ratio = config.min_cleanable_dirty_ratio
     if dirtiness.ratio > ratio:
         return f"{dirtiness.words}, above min.cleanable.dirty.ratio {ratio:g}"
     lag_ms = config.max_compaction_lag_ms
     if waited_ms is not None and waited_ms > lag_ms:
         waited, most = seconds_words(waited_ms / 1000), seconds_words(lag_ms / 1000)
-        return f"what is dirty has waited {waited}, longer than max.compaction.lag.ms ({most})"
+        return f"new records have waited {waited}, longer than max.compaction.lag.ms ({most})"
     return None
 
 
 def waited_ms(stream: StreamMetadata, dirty_offset: int, bound: int, now_ms: int) -> int | None:
-    """Since the first batch came of the oldest closed segment with something dirty in it."""
+    """The time since the first append to the oldest closed segment that has dirty records; None when there is none."""
     opened = [
         segment.opened_ms
         for segment in stream.segments
@@ -50,8 +52,8 @@ def waited_ms(stream: StreamMetadata, dirty_offset: int, bound: int, now_ms: int
 
 
 class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``configs`` is the topic's configuration as it is stored: the commit asks whether it still is. [``dirty_offset``,
-    ``bound``) is new, ``limit`` says why it is not more."""
+    """The plan of one stream. ``configs`` is the topic's stored configuration; the commit is refused when it has
+    changed. The offsets [``dirty_offset``, ``bound``) are new; ``limit`` says why the bound is not higher."""
 
     name: str
     topic: str
@@ -74,19 +76,21 @@ class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes_read(self) -> int:
-        """What is dirty is read twice: to map its keys, and to copy what stays."""
+        """The bytes that a task reads. The dirty part is read twice: to map its keys, and to copy the records that
+        stay."""
         return self.source_bytes + self.dirtiness.dirty_bytes
 
 
 class PlannedStreams(msgspec.Struct, frozen=True):
-    """``chosen``: dirtiest first."""
+    """The streams to compact, the dirtiest first, and those that stay as they are."""
 
     chosen: tuple[StreamPlan, ...]
     unplanned: tuple[Unplanned, ...]
 
 
 def planned_unit(plan: StreamPlan, object_bytes: int) -> PlannedUnit:
-    """As people see it. How much will be left is not known before: written may be all that is read once."""
+    """The unit as it is shown to people. How much will be removed is not known beforehand, so bytes written are an
+    upper bound."""
     return PlannedUnit(
         name=plan.name,
         reason=plan.reason,

@@ -188,7 +188,7 @@ def test_metadata_is_kept_without_the_request_it_came_in() -> None:
         await stable_group(world, "first")
         (coordinator,) = world.groups._coordinators.values()
         assert coordinator._groups is not None
-        (member,) = coordinator._groups.cells[GROUP].group.members.values()
+        (member,) = coordinator._groups.by_id[GROUP].group.members.values()
         assert type(member.protocols[0].metadata) is type(member.assignment) is bytes
         assert msgspec.structs.asdict(member)["client_host"] == "/10.0.0.1"
 

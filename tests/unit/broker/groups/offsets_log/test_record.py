@@ -6,15 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
 from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord, TextTooLong
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
-from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey, UnknownKey
 from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
     EncodedRecord,
+    GroupKey,
+    GroupMetadata,
     GroupRecord,
+    MemberMetadata,
+    OffsetKey,
     OffsetRecord,
     Record,
+    UnknownKey,
     decode_record,
     encode_record,
 )

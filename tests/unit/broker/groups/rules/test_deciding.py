@@ -2,19 +2,26 @@
 
 import pytest
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.offsets_log.keys import GroupKey, OffsetKey
-from siltstone.broker.groups.offsets_log.record import GroupRecord, OffsetRecord
-from siltstone.broker.groups.rules.actions import Assigned, Joined, Left, OffsetErrors
-from siltstone.broker.groups.rules.draft import JOIN_TIMER, SYNC_TIMER, metadata_of
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    GroupKey,
+    GroupRecord,
+    OffsetKey,
+    OffsetRecord,
+)
+from siltstone.broker.groups.rules.decision import JOIN_TIMER, SYNC_TIMER, metadata_of
 from siltstone.broker.groups.rules.requests import (
+    Assigned,
     Close,
     Commit,
     DeleteGroup,
     ExpireOffsets,
     GroupTimer,
+    Joined,
     Leave,
     LeavingMember,
+    Left,
+    OffsetErrors,
     OffsetToCommit,
     Sync,
     TimerKind,

@@ -2,8 +2,14 @@
 
 import pytest
 
-from siltstone.broker.groups.rules.group import Group, can_work_with, elected_protocol, subscribed_topics
-from siltstone.broker.groups.rules.member import Member, Protocol
+from siltstone.broker.groups.rules.group import (
+    Group,
+    Member,
+    Protocol,
+    can_work_with,
+    elected_protocol,
+    subscribed_topics,
+)
 from support.groups.consumer_bytes import subscription
 
 

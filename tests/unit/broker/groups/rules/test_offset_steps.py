@@ -2,11 +2,8 @@
 
 import pytest
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
-from siltstone.broker.groups.offsets_log.keys import OffsetKey
-from siltstone.broker.groups.offsets_log.record import OffsetRecord
-from siltstone.broker.groups.rules.actions import OffsetsMoved
-from siltstone.broker.groups.rules.requests import ExpireOffsets, MoveOffsets
+from siltstone.broker.groups.offsets_log.record import CommittedOffset, OffsetKey, OffsetRecord
+from siltstone.broker.groups.rules.requests import ExpireOffsets, MoveOffsets, OffsetsMoved
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.groups.group_world import GroupWorld, stable
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.broker.groups.offsets_log.committed_offset import CommittedOffset
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.offset_steps import all_expire, expired_offsets
 from siltstone.broker.groups.rules.requests import ExpireOffsets

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.broker.groups.rules.actions import AnswerTo
-from siltstone.broker.groups.rules.deciding import STEPS, decide
-from siltstone.broker.groups.rules.events import event_of
-from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.member import Protocol
+from siltstone.broker.groups.rules.deciding import STEPS, decide, event_of
+from siltstone.broker.groups.rules.decision import AnswerTo
+from siltstone.broker.groups.rules.group import Group, Protocol
 from siltstone.broker.groups.rules.requests import (
     Close,
     Commit,

@@ -29,7 +29,7 @@ def test_a_topic_that_is_gone(world, stream) -> None:
 def test_another_configuration(world, stream) -> None:
     plan = world.the_plan()
     world.configure(delete_retention_ms="5")
-    assert why_stale(world.image, plan) == "topic t is configured otherwise meanwhile"
+    assert why_stale(world.image, plan) == "topic t was reconfigured meanwhile"
 
 
 def test_trimmed_as_far_as_it_goes(world, stream) -> None:
@@ -52,4 +52,4 @@ def test_other_objects(world, stream) -> None:
     joined = world.compaction(job_id, (0, 1), alone=((stream, 0, 200),))
     assert isinstance(joined, CommitCompaction)
     world.do(joined)
-    assert why_stale(world.image, plan) == "its objects were replaced by others meanwhile"
+    assert why_stale(world.image, plan) == "its objects were replaced by another driver meanwhile"

@@ -136,14 +136,14 @@ def test_only_the_topics_asked_for(world) -> None:
 
 def test_nothing_in_objects(world) -> None:
     world.topic()
-    assert world.why_not() == "no object holds anything of it yet"
+    assert world.why_not() == "none of its records are in an object yet"
 
 
 def test_it_begins_in_a_stream_set_object(world) -> None:
     stream = world.topic()
     world.objects(stream, 100, in_set=True)
     world.roll(stream, 100)
-    text = "it begins in stream set object 0, which sso-compaction splits first"
+    text = "its first records lie in stream set object 0, which sso-compaction splits first"
     assert world.why_not() == text
     assert world.why_not(is_forced=True) == text
 
@@ -153,7 +153,7 @@ def test_clean_as_far_as_it_may_be(world) -> None:
     world.filled(stream, 100)
     world.cleaned(stream, 100)
     world.objects(stream, 200)
-    assert world.why_not() == "clean up to offset 100: the active segment begins at offset 100"
+    assert world.why_not() == "already compacted up to offset 100; the active segment begins at offset 100"
 
 
 # -- by force ------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_force_heeds_no_ratio(world) -> None:
     stream = world.topic(min_cleanable_dirty_ratio="1")
     world.filled(stream, 100)
     assert "not above" in world.why_not()
-    assert world.the_plan(is_forced=True).reason == "asked for: 1000 B of 1000 B dirty, 1.00"
+    assert world.the_plan(is_forced=True).reason == "forced: 1000 B of 1000 B dirty, 1.00"
 
 
 def test_force_heeds_lag_and_active_segment(world) -> None:
@@ -180,7 +180,7 @@ def test_force_lets_tombstones_of_a_clean_stream_go(world) -> None:
     world.cleaned(stream, 100)
     plan = world.the_plan(is_forced=True)
     assert (plan.dirty_offset, plan.bound, len(plan.sources)) == (100, 100, 1)
-    assert plan.reason == "asked for: nothing is new, but tombstones whose time is over go"
+    assert plan.reason == "forced: no new records; expired tombstones will be removed"
 
 
 def test_up_to_an_offset(world) -> None:
@@ -188,8 +188,8 @@ def test_up_to_an_offset(world) -> None:
     world.objects(stream, 100, 200)
     plan = world.the_plan(up_to=150)
     assert (plan.dirty_offset, plan.bound, len(plan.sources)) == (0, 150, 2)
-    assert plan.reason == "asked for up to offset 150: 1.5 KiB of 1.5 KiB dirty, 1.00"
-    assert plan.limit == "no more than offset 150 was asked for"
+    assert plan.reason == "up to offset 150, as requested: 1.5 KiB of 1.5 KiB dirty, 1.00"
+    assert plan.limit == "offset 150 was requested"
 
 
 def test_up_to_more_than_objects_hold(world) -> None:
@@ -205,4 +205,4 @@ def test_up_to_what_is_clean_already(world) -> None:
     stream = world.topic()
     world.filled(stream, 100)
     world.cleaned(stream, 100)
-    assert world.why_not(up_to=50) == "clean up to offset 100: no more than offset 50 was asked for"
+    assert world.why_not(up_to=50) == "already compacted up to offset 100; offset 50 was requested"

@@ -39,7 +39,7 @@ def test_the_reasons_are_sentences_with_figures() -> None:
     )
     limited = config(max_compaction_lag_ms="60000")
     assert why_dirty_enough(Dirtiness(9, 1), limited, MINUTES_5) == (
-        "what is dirty has waited 5 min 00 s, longer than max.compaction.lag.ms (60.0 s)"
+        "new records have waited 5 min 00 s, longer than max.compaction.lag.ms (60.0 s)"
     )
 
 

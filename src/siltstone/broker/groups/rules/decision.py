@@ -1,22 +1,23 @@
-"""A decision while it is being made: the group as it is becoming, and what is to be done."""
+"""A decision about one request: the group as it becomes, the answers to give, the timers to set, the records to
+write.
+
+Each request has a ticket; its answer names the ticket, and may be part of a later decision than the request's own.
+Steps write a ``Draft``; ``Draft.decision`` is the finished value, which ``known_groups`` performs.
+"""
+
+from typing import TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.group_metadata import GroupMetadata, MemberMetadata
-from siltstone.broker.groups.offsets_log.keys import GroupKey
-from siltstone.broker.groups.offsets_log.record import GroupRecord
-from siltstone.broker.groups.rules.actions import (
-    Action,
-    Answer,
-    AnswerTo,
-    CancelTimer,
-    Decision,
+from siltstone.broker.groups.offsets_log.record import (
+    GroupKey,
+    GroupMetadata,
+    GroupRecord,
+    MemberMetadata,
     Record,
-    SetTimer,
 )
-from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.member import Member, member_bytes
-from siltstone.broker.groups.rules.requests import GroupTimer, TimerKind
+from siltstone.broker.groups.rules.group import Group, Member, member_bytes
+from siltstone.broker.groups.rules.requests import Answer, GroupTimer, TimerKind
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -25,8 +26,36 @@ JOIN_TIMER = GroupTimer(TimerKind.JOIN)
 SYNC_TIMER = GroupTimer(TimerKind.SYNC)
 
 
+class AnswerTo(msgspec.Struct, frozen=True):
+    ticket: int
+    answer: Answer
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """Replaces the same timer if it is set."""
+
+    timer: GroupTimer
+    delay_ms: int
+
+
+class CancelTimer(msgspec.Struct, frozen=True):
+    timer: GroupTimer
+
+
+Action: TypeAlias = AnswerTo | SetTimer | CancelTimer
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """``records`` must be durable before any of the answers is sent."""
+
+    group: Group
+    actions: tuple[Action, ...] = ()
+    records: tuple[Record, ...] = ()
+
+
 class Draft:
-    """``before`` is the group when the request came, and is not changed."""
+    """A decision that steps are still adding to. ``before`` is the group as the request found it, and is not
+    changed."""
 
     def __init__(self, group: Group, ticket: int, now_ms: int, settings: GroupSettings) -> None:
         self.before = group
@@ -46,6 +75,16 @@ class Draft:
         if state is not self.group.state:
             self.change(state=state, state_since_ms=self.now_ms)
 
+    def save(self) -> None:
+        """Writes a record of the group as it is when the decision is complete."""
+        self._to_be_saved = True
+
+    def decision(self) -> Decision:
+        if self._to_be_saved:
+            self.change(is_saved=True)
+            self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
+        return Decision(self.group, tuple(self._actions), tuple(self.records))
+
     # -- members -----------------------------------------------------------------------------------------
 
     def put(self, member: Member) -> None:
@@ -61,7 +100,8 @@ class Draft:
         return altered
 
     def remove(self, member_id: str) -> None:
-        """With its timer and, if it is the leader, its office. Its requests must have been answered."""
+        """Removes the member, its session timer and, if it is the leader, the group's leader. The member's requests
+        must have been answered."""
         removed = self._own_members().pop(member_id)
         assert removed.join_ticket is None and removed.sync_ticket is None
         leader_id = None if self.group.leader_id == member_id else self.group.leader_id
@@ -74,24 +114,25 @@ class Draft:
             self.change(members=self._members)
         return self._members
 
-    # -- what is to be done ------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------
 
     def answer(self, answer: Answer) -> None:
-        """To whoever asked for this decision."""
+        """Answers the request that is being decided."""
         self.answer_ticket(self.ticket, answer)
 
     def answer_ticket(self, ticket: int, answer: Answer) -> None:
         self._actions.append(AnswerTo(ticket, answer))
 
     def answer_join(self, member: Member, answer: Answer) -> Member:
-        """If it waits for one."""
+        """Answers the member's JoinGroup if one awaits an answer."""
         if member.join_ticket is None:
             return member
         self.answer_ticket(member.join_ticket, answer)
         return self.alter(member, join_ticket=None)
 
     def answer_sync(self, member: Member, answer: Answer) -> Member:
-        """If it waits for one. Its session begins anew: it could not beat while it waited."""
+        """Answers the member's SyncGroup if one awaits an answer, and restarts the member's session: it could not send
+        heartbeats meanwhile."""
         if member.sync_ticket is None:
             return member
         self.answer_ticket(member.sync_ticket, answer)
@@ -99,7 +140,10 @@ class Draft:
         return self.alter(member, sync_ticket=None)
 
     def turn_away(self, member: Member, refusal: ErrorCode) -> Member:
+        """Refuses the requests of the member that await an answer."""
         return self.answer_sync(self.answer_join(member, refusal), refusal)
+
+    # -- timers ------------------------------------------------------------------------------------------
 
     def keep_session(self, member: Member) -> None:
         self.begin_session(member.member_id, member.session_timeout_ms)
@@ -116,19 +160,9 @@ class Draft:
     def cancel_timer(self, timer: GroupTimer) -> None:
         self._actions.append(CancelTimer(timer))
 
-    def save(self) -> None:
-        """Write the group down as it is when the decision is complete."""
-        self._to_be_saved = True
-
-    def decision(self) -> Decision:
-        if self._to_be_saved:
-            self.change(is_saved=True)
-            self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
-        return Decision(self.group, tuple(self._actions), tuple(self.records))
-
 
 def metadata_of(group: Group) -> GroupMetadata:
-    """Of a group in a state that is written down: Empty or Stable."""
+    """The group must be *Empty* or *Stable*: other states are not written to the log."""
     assert group.state in {GroupState.EMPTY, GroupState.STABLE}
     return GroupMetadata(
         protocol_type=group.protocol_type or "",
