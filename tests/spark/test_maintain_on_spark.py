@@ -21,7 +21,7 @@ def test_maintain_run_uses_the_spark_that_runs(spark: Any, tmp_path: Path) -> No
     outcome = run("maintain", "run", *arguments)
     assert outcome.status == 0, outcome
     assert f"  objects: done: {before} objects became {STREAMS}, " in outcome.out
-    assert "starting Spark, local[*]" in outcome.err
+    assert "starting Spark (local[*])" in outcome.err
     assert run("check", "--store", settings.folder).status == 0
     assert spark.range(3).count() == 3, "a Spark that was there before stays"
 

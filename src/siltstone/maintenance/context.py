@@ -15,7 +15,7 @@ from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
 
 OnProgress = Callable[[int, int], None]
-"""Called from time to time by a long step, with (parts done, parts in all): tasks, indexes, objects."""
+"""A long step calls this from time to time with (parts done, parts in all). Parts are tasks, indexes or objects."""
 
 
 class MaintenanceContext(msgspec.Struct, frozen=True):

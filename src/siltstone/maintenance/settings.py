@@ -211,7 +211,7 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings that the kinds are made with."""
+    """The settings of all kinds, from which ``kinds.all_kinds`` makes them."""
 
     grace_period_ms: int = limits.GRACE_PERIOD_MS
     compaction: CompactionSettings = CompactionSettings()

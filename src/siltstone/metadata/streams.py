@@ -14,6 +14,10 @@ from siltstone.metadata.entities import NO_EPOCH, NO_NODE, OwnerRange, StreamMet
 from siltstone.model.objects import ObjectRange
 from siltstone.model.segments import ClosedSegment
 
+Ranges = tuple[ObjectRange, ...]
+
+_start_offset = attrgetter("start_offset")
+
 
 def created(stream_id: int, tags: dict[str, str]) -> StreamMetadata:
     return StreamMetadata(
@@ -79,11 +83,6 @@ def advanced(stream: StreamMetadata, end_offset: int) -> StreamMetadata:
         return stream
     last = replace(stream.owner_ranges[-1], end_offset=end_offset)
     return replace(stream, end_offset=end_offset, owner_ranges=(*stream.owner_ranges[:-1], last))
-
-
-Ranges = tuple[ObjectRange, ...]
-
-_start_offset = attrgetter("start_offset")
 
 
 def inserted(ranges: Ranges, new: ObjectRange) -> Ranges:

@@ -130,7 +130,7 @@ def _of_marker(bucket_id: int, text: str) -> Finding:
 
 
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
-    """None for an object that is where it belongs."""
+    """The finding about a listed object; None when a committed object of this bucket has the key."""
     object_id = _own_id(summary.key, image)
     if object_id is None:
         return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")

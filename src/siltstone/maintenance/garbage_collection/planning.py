@@ -65,7 +65,7 @@ def is_dead(metadata: ObjectMetadata, streams: Streams) -> bool:
 
 
 def estimated(metadata: ObjectMetadata, streams: Streams) -> Estimate:
-    """Raises SourceUnusable."""
+    """Estimates the live bytes of an object from the image. Raises SourceUnusable."""
     whole, prorated = 0, 0.0
     for held in metadata.ranges:
         stream = served_stream(held, streams)
@@ -80,7 +80,7 @@ def estimated(metadata: ObjectMetadata, streams: Streams) -> Estimate:
 
 
 def live_bytes(source: Source, streams: Streams) -> LiveBytes:
-    """Raises SourceUnusable."""
+    """Counts the live bytes of an object from its index. Raises SourceUnusable."""
     for held in source.metadata.ranges:
         served_stream(held, streams)
     blocks = np.frombuffer(source.index.raw, dtype=ENTRY)["size_bytes"]

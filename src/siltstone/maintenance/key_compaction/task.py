@@ -21,7 +21,7 @@ from siltstone.object_store.port import ObjectStore
 
 
 def run_key_compaction(data: bytes) -> bytes:
-    """Raises what the stores raise. An object that is gone or damaged is named in the result."""
+    """The task. An object that is gone or damaged is named in the result. Raises what the stores raise."""
     return CODEC.encode_result(compact_keys(CODEC.decode_input(data), best_kernels()))
 
 

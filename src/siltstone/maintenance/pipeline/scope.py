@@ -46,7 +46,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """A run begins units as long as some of its budget is left. The first unit is always begun, since otherwise a unit
-    larger than the budget would never be."""
+    larger than the budget would never be done."""
 
     bytes_max: int | None = None
     seconds_max: float | None = None

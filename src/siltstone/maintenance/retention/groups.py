@@ -65,7 +65,7 @@ def encode_progress(progress: GroupProgress) -> bytes:
 
 
 def decode_progress(encoded: bytes) -> GroupProgress:
-    """Raises DamagedGroupProgress."""
+    """Decodes the value of a group's key. Raises DamagedGroupProgress."""
     try:
         progress = msgspec.json.decode(encoded, type=GroupProgress)
     except (msgspec.DecodeError, UnicodeDecodeError) as damage:

@@ -15,8 +15,8 @@ from siltstone.metadata.streams import first_holding
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 ACTIVE_SEGMENTS_MAX = 2
-"""With the bytes of this many full segments the offsets are cut. One would be too few, since objects hold a little more
-bytes than were appended."""
+"""The offsets are cut when they have the bytes of this many full segments. One would be too few, because objects hold a
+little more bytes than were appended."""
 
 
 class Past(msgspec.Struct, frozen=True):

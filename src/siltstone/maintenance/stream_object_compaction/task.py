@@ -35,6 +35,7 @@ READS_SIDE_BY_SIDE = 8
 
 
 def run_copies(data: bytes) -> bytes:
+    """The task. It raises nothing but for a bug: failures are in the result."""
     given = CODEC.decode_input(data)
     try:
         return CODEC.encode_result(_run(given))

@@ -35,7 +35,7 @@ class SourcesUnusable(CorruptData):
         self.failures = tuple({failure.object_id: failure for failure in failures}.values())
 
     def still_committed(self, image: MetadataImage) -> list[TaskFailure]:
-        """Without the objects that other drivers have destroyed meanwhile: those need not be read any more."""
+        """The failures without those of objects that other drivers have destroyed meanwhile: these need not be read."""
         return [
             failure
             for failure in self.failures

@@ -55,7 +55,8 @@ def _part_bytes_min(small_bytes: int, settings: CompactionSettings) -> int:
 
 
 def _refuse_small_memory(table: Table, small_rows: Integers, memory_bytes: int, part_bytes_min: int) -> None:
-    """A carried piece has at most ``part_bytes_min - 1`` bytes, and every block must fit beside it."""
+    """Raises MemoryLimitTooSmall. A carried piece has at most ``part_bytes_min - 1`` bytes, and each small block has
+    to fit into memory beside it."""
     sizes = table["size_bytes"]
     needed = max(
         int(sizes.max(initial=0)),

@@ -44,7 +44,7 @@ WRITES_SIDE_BY_SIDE = 4
 
 
 def run_iteration(data: bytes) -> bytes:
-    """Raises what the stores raise. A source object that cannot be read is named in the result."""
+    """The task. A source object that cannot be read is named in the result. Raises what the stores raise."""
     given = CODEC.decode_input(data)
     try:
         return CODEC.encode_result(_run(given))

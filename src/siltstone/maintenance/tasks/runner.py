@@ -48,7 +48,7 @@ class LateRunner:
         self._runner: Runner | None = None
 
     def start(self) -> Runner:
-        """Raises RunnerNotStarted."""
+        """Returns the runner, opened now when there is none. Raises RunnerNotStarted."""
         with self._starting:
             if self._runner is not None and self._runner.is_lost:
                 self.close()

@@ -6,6 +6,8 @@ from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import KeyRemoved, KeySet, NumbersTaken
 from siltstone.metadata.refusals import CommandMalformed
 
+_NUMBER_MAX = 2**63 - 1
+
 
 def decide_put_key(view: ImageView, command: PutKey, now_ms: int) -> Decision[bytes]:
     standing = view.keys.get(command.key)
@@ -16,9 +18,6 @@ def decide_put_key(view: ImageView, command: PutKey, now_ms: int) -> Decision[by
 
 def decide_remove_key(view: ImageView, command: RemoveKey, now_ms: int) -> Decision[None]:
     return Decision((KeyRemoved(command.key),) if command.key in view.keys else (), None)
-
-
-_NUMBER_MAX = 2**63 - 1
 
 
 def decide_take_numbers(view: ImageView, command: TakeNumbers, now_ms: int) -> Decision[int]:

@@ -72,6 +72,7 @@ from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 
+R = TypeVar("R")
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -90,8 +91,6 @@ def check_types(command: Command[Any]) -> None:
 def _decoder(kind: type[Command[Any]]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind)
 
-
-R = TypeVar("R")
 
 DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any]]] = {
     RegisterNode: decide_register_node,

@@ -38,6 +38,7 @@ from siltstone.model.limits import (
     TOPIC_NAME_CHARACTERS_MAX,
 )
 
+_TOPIC_ID = re.compile(r"[0-9a-f]{32}")
 _LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARACTERS_MAX}}}")
 
 
@@ -56,9 +57,6 @@ def colliding_name(name: str, standing: Iterable[str]) -> str | None:
 
 def _unified(name: str) -> str:
     return name.replace(".", "_")
-
-
-_TOPIC_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def decide_create_topic(view: ImageView, command: CreateTopic, now_ms: int) -> Decision[TopicMetadata]:

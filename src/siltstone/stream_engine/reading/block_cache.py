@@ -21,6 +21,12 @@ BLOCK_OVERHEAD_BYTES = 512
 """Bytes that a cached block is charged besides its own, so that a million tiny blocks cannot exceed the limit."""
 
 
+FINISHED_SHARE = 8
+"""Finished blocks take at most one part in FINISHED_SHARE of the cache. They serve readers that follow closely; with
+more of them each sequential reader would fill the whole cache with blocks that are not read again, and every block
+would need new memory."""
+
+
 class Block:
     """``fetched_for`` is the read-ahead that fetched the block, until the block is first read; if it is evicted before,
     the fetch was wasted.
@@ -48,12 +54,6 @@ class Block:
     @property
     def charge_bytes(self) -> int:
         return self.entry.size_bytes + BLOCK_OVERHEAD_BYTES
-
-
-FINISHED_SHARE = 8
-"""Finished blocks take at most one part in FINISHED_SHARE of the cache. They serve readers that follow closely; with
-more of them each sequential reader would fill the whole cache with blocks that are not read again, and every block
-would need new memory."""
 
 
 class BlockCacheStatistics(msgspec.Struct, frozen=True):

@@ -21,6 +21,10 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+INDEX_OVERHEAD_BYTES = 512
+"""Bytes that a cached index is charged besides its own."""
+
+
 class LoadsUnderWay(Generic[K, V]):
     """The caller that begins a load must end it for every key, with ``succeed`` or ``fail``. A reader waits for a
     promise through ``asyncio.shield``, so that its cancellation does not cancel the load for the other readers."""
@@ -54,10 +58,6 @@ class LoadsUnderWay(Generic[K, V]):
 
     def fail_all(self, failure: Exception) -> None:
         self.fail(list(self._promises), failure)
-
-
-INDEX_OVERHEAD_BYTES = 512
-"""Bytes that a cached index is charged besides its own."""
 
 
 class IndexCacheStatistics(msgspec.Struct, frozen=True):

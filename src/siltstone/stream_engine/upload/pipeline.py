@@ -28,6 +28,13 @@ from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.upload_plan import UploadPlan, encode_object, new_object, plan_upload
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_INTERVAL_MS = 1_000
+"""Between attempts when the bucket or the metadata log is unavailable and their own retries have failed."""
+
 
 class Turns:
     """Admits tickets one at a time, in the order 0, 1, 2, …: a ticket may enter when the one before it has left.
@@ -49,14 +56,6 @@ class Turns:
         follower = self._waiting.pop(self._serving, None)
         if follower is not None and not follower.done():
             follower.set_result(None)
-
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-RETRY_INTERVAL_MS = 1_000
-"""Between attempts when the bucket or the metadata log is unavailable and their own retries have failed."""
 
 
 class UploadStatistics(msgspec.Struct, frozen=True):

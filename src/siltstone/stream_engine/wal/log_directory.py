@@ -37,6 +37,11 @@ from siltstone.object_formats.log_file import (
 from siltstone.runtime.files import replace_file, sync_directory, write_at
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
 
+IDENTITY_FILE = "identity.json"
+SPARES_MAX = 4
+"""The most trimmed log files kept to be used again: as many as the commit of a cache block of default size frees, and
+some more."""
+
 
 class LogFile:
     """One log file, open for writing at its end."""
@@ -67,12 +72,6 @@ class LogFile:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-
-IDENTITY_FILE = "identity.json"
-SPARES_MAX = 4
-"""The most trimmed log files kept to be used again: as many as the commit of a cache block of default size frees, and
-some more."""
 
 
 class LogDirectory:

@@ -25,9 +25,7 @@ from siltstone.maintenance.key_compaction.passes.batches import BAD_BATCH, Batch
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, MIB
 
 CHUNK_BYTES = 4 * MIB
-"""A chunk ends with the batch that reaches this size. It is large enough for the kernels, and small beside a read
-request.
-"""
+"""A chunk ends with the batch that reaches this size. It keeps kernel calls rare; a read request is larger."""
 
 
 class Records:
@@ -68,7 +66,7 @@ class Chunk:
 
 
 def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]:
-    """All batches in chunks; the records of those that are true in ``opened`` are decoded. Raises
+    """Cuts the batches of a block into chunks, and decodes the records of those that are true in ``opened``. Raises
     StreamNotCompactable."""
     if not (batches.codecs[opened] != 0).any():
         rows = np.flatnonzero(opened)
