@@ -15,10 +15,9 @@ from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_most
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
-from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.running import run as run_kind
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import (
     CompactionSettings,

@@ -18,8 +18,8 @@ from benchmarks.support.pairs import Pair, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
 from siltstone.maintenance.pipeline import running
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction

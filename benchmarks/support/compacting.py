@@ -1,7 +1,7 @@
 """One run of stream set object compaction, as ``siltstone maintain run --kind sso-compaction`` carries it out."""
 
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction

@@ -19,7 +19,7 @@ from siltstone.object_formats.identity import (
     encode_store_identity,
 )
 from siltstone.object_formats.log_file import (
-    SEGMENT_HEADER_BYTES,
+    LOG_FILE_HEADER_BYTES,
     LogFileHeader,
     decode_log_file_header,
     decode_records,
@@ -69,7 +69,7 @@ def test_object_v1():
 def test_wal_segment_v1():
     stored = golden("wal_segment_v1")
     header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35)
-    records = memoryview(stored)[SEGMENT_HEADER_BYTES:]
+    records = memoryview(stored)[LOG_FILE_HEADER_BYTES:]
     assert decode_log_file_header(stored) == header
     assert [record.batch for record in decode_records(records, 2**35)] == [BATCHES[0], BATCHES[2]]
     written = encode_log_file_header(header) + groups_bytes([[BATCHES[0]], [BATCHES[2]]], 2**35)

@@ -14,8 +14,7 @@ import pytest
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationResult
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Runner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Runner, Task
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS, MINUTE_MS

@@ -1,8 +1,6 @@
 """What every kind of maintenance works with: the metadata, the buckets, time and chance. No broker and no Spark (rule
 10)."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from siltstone.maintenance.pressure import Measured, measure
@@ -13,9 +11,6 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
-
-OnProgress = Callable[[int, int], None]
-"""A long step calls this from time to time with (parts done, parts in all). Parts are tasks, indexes or objects."""
 
 
 class MaintenanceContext(msgspec.Struct, frozen=True):

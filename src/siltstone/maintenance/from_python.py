@@ -12,8 +12,8 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import KindOverview, Overview, html_of, overview, table_of
 from siltstone.maintenance.pipeline.driver import Driver
+from siltstone.maintenance.pipeline.kind import Budget, Scope, topics_named
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.scope import Budget, Scope, topics_named
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
 

@@ -12,9 +12,8 @@ import msgspec
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Unplanned
+from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import plan_of, waiting
-from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import OnTold, Watch
 from siltstone.model.errors import SiltstoneError, Unavailable
 

@@ -55,17 +55,17 @@ from siltstone.object_formats.batch_frame import (
     refuse_impossible,
 )
 
-SEGMENT_MAGIC = b"SILTSWAL"
+LOG_FILE_MAGIC = b"SILTSWAL"
 SEGMENT_VERSION = 1
 RECORD_MAGIC = int.from_bytes(b"SWR1", "little")
-_SEGMENT_HEADER = Struct("<8sIIQQQ20s")
+_LOG_FILE_HEADER = Struct("<8sIIQQQ20s")
 _CRC = Struct("<I")
-SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size + _CRC.size
+LOG_FILE_HEADER_BYTES = _LOG_FILE_HEADER.size + _CRC.size
 _RECORD_HEADER = Struct("<IIQQQ")
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 _RECORD_AND_FRAME = Struct("<IIQQQ" + FRAME_HEADER.format.removeprefix("<"))
 RECORD_OVERHEAD_BYTES = RECORD_HEADER_BYTES + FRAME_HEADER_BYTES
-assert SEGMENT_HEADER_BYTES == 64
+assert LOG_FILE_HEADER_BYTES == 64
 assert RECORD_HEADER_BYTES == 32
 assert _RECORD_AND_FRAME.size == RECORD_OVERHEAD_BYTES
 
@@ -88,8 +88,8 @@ class WalRecord(msgspec.Struct, frozen=True):
 
 
 def encode_log_file_header(header: LogFileHeader) -> bytes:
-    checked = _SEGMENT_HEADER.pack(
-        SEGMENT_MAGIC,
+    checked = _LOG_FILE_HEADER.pack(
+        LOG_FILE_MAGIC,
         SEGMENT_VERSION,
         0,
         header.node_id,
@@ -102,11 +102,11 @@ def encode_log_file_header(header: LogFileHeader) -> bytes:
 
 def decode_log_file_header(data: Buffer) -> LogFileHeader:
     """The header from the first bytes of a log file. Raises DamagedWal."""
-    if len(data) < SEGMENT_HEADER_BYTES:
+    if len(data) < LOG_FILE_HEADER_BYTES:
         raise DamagedWal(f"the log file has {len(data)} bytes, too few for a header")
-    checked = bytes(data[: _SEGMENT_HEADER.size])
-    magic, version, _, node_id, node_epoch, first_position, _ = _SEGMENT_HEADER.unpack(checked)
-    if magic != SEGMENT_MAGIC or _CRC.unpack_from(data, _SEGMENT_HEADER.size)[0] != crc32c([checked]):
+    checked = bytes(data[: _LOG_FILE_HEADER.size])
+    magic, version, _, node_id, node_epoch, first_position, _ = _LOG_FILE_HEADER.unpack(checked)
+    if magic != LOG_FILE_MAGIC or _CRC.unpack_from(data, _LOG_FILE_HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
     if version != SEGMENT_VERSION:
         raise DamagedWal(f"the log file has version {version}; this program reads {SEGMENT_VERSION}")

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.tasks.runner import RunFailed
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.blocks.indexes import OnProgress
+from siltstone.maintenance.tasks.runner import RunFailed, Task
 from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.task_attempt import attempt_of, cause_in_one_line
 
@@ -28,7 +28,6 @@ CANCEL_SECONDS_MAX = 10.0  # Spark answers a cancel in 0.3 s; a driver JVM that 
 
 PROGRESS_INTERVAL_SECONDS = 0.2  # each time makes three calls into the JVM, about 2 ms
 
-OnProgress = Callable[[int, int], None]
 
 _ticket = itertools.count(1)
 

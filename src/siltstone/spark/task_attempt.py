@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from siltstone.maintenance.tasks.task import Task, failure_in_one_line
+from siltstone.maintenance.tasks.runner import Task, failure_in_one_line
 
 CAUSE_MARK = "task failed: "
 

@@ -13,8 +13,8 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import carry_out
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
 from siltstone.maintenance.settings import CompactionSettings

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.maintenance.garbage_collection.planning import is_dead
-from siltstone.maintenance.pipeline.kind import Outcome, Plan
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import Level
 from siltstone.maintenance.sweep.sweeping import sweep

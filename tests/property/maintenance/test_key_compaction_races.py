@@ -14,7 +14,7 @@ from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import Task
 from siltstone.metadata.commands import (
     CloseStream,
     Command,

@@ -8,11 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.context import OnProgress
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.lookup import OffsetOutOfRange

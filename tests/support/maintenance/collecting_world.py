@@ -5,9 +5,8 @@ import msgspec
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
-from siltstone.maintenance.pipeline.kind import Kind
+from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import (
     CompactionSettings,

@@ -11,12 +11,11 @@ from random import Random
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings, KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, Task
 from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
 from siltstone.model.limits import HOUR_MS

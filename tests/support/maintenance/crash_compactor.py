@@ -5,8 +5,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction

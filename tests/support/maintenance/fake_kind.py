@@ -3,8 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import (
+    Attempt,
+    Outcome,
+    Plan,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+)
 from siltstone.maintenance.pipeline.watch import Watch
 
 Act = Callable[[Watch], str | None]

@@ -2,7 +2,7 @@
 
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams
 from siltstone.maintenance.key_compaction.planning.stream_plan import PlannedStreams, StreamPlan
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.metadata.commands import (
     AlterTopicConfigs,
     CommitKeyCompaction,

@@ -17,14 +17,12 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import UnitReport
+from siltstone.maintenance.pipeline.kind import Budget, Scope, UnitReport
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import KeyCompactionSettings
 from siltstone.maintenance.tasks import source_bytes as stores
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, Task
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic, OpenStream, RollSegments
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.model.record_batch import RecordBatch

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import StartRunner, Unplanned
+from siltstone.maintenance.pipeline.kind import Budget, Scope, StartRunner, Unplanned
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.retention.planning import BoundOf

@@ -7,8 +7,8 @@ with our 72 bytes of frame header.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction

@@ -31,7 +31,9 @@ REASONS = {
     "With all three, acknowledged records survive the end of the process.",
     "read.block_cache_bytes_max": "Blocks read from objects, kept for the next reader.",
     "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
-    "engine.wal.lost_epoch": "A start that is refused because the log is not the one this node last used names a life; "
+    "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
+    "the error names a node epoch. To give up the records that only the log of that epoch held, write the epoch here "
+    "once. 0: nothing is given up.",
     "to give up what only that life's log held, name it here once. 0: nothing is given up.",
     "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
     "[Kafka: auto.create.topics.enable].",

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.context import OnProgress
-from siltstone.maintenance.tasks.runner import Runner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.blocks.indexes import OnProgress
+from siltstone.maintenance.tasks.runner import Runner, Task
 
 HELD_SECONDS_MAX = 200.0
 

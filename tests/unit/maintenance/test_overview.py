@@ -1,7 +1,6 @@
 from siltstone.maintenance.overview import overview
-from siltstone.maintenance.pipeline.kind import Unplanned
+from siltstone.maintenance.pipeline.kind import Budget, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.errors import CorruptData, Unavailable

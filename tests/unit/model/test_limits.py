@@ -1,9 +1,9 @@
 from siltstone.model import limits
-from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES, SEGMENT_HEADER_BYTES
+from siltstone.object_formats.log_file import LOG_FILE_HEADER_BYTES, RECORD_OVERHEAD_BYTES
 
 
 def test_the_largest_append_fits_a_wal_segment():
-    assert limits.APPEND_BYTES_MAX + RECORD_OVERHEAD_BYTES + SEGMENT_HEADER_BYTES <= limits.WAL_SEGMENT_BYTES
+    assert limits.APPEND_BYTES_MAX + RECORD_OVERHEAD_BYTES + LOG_FILE_HEADER_BYTES <= limits.WAL_SEGMENT_BYTES
 
 
 def test_joined_reads_hold_a_merged_block():

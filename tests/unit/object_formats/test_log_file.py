@@ -6,9 +6,9 @@ import pytest
 from siltstone.foundation.crc32c import crc32c
 from siltstone.object_formats.batch_frame import ImpossibleBatch, encode_frame_header
 from siltstone.object_formats.log_file import (
+    LOG_FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
     RECORD_OVERHEAD_BYTES,
-    SEGMENT_HEADER_BYTES,
     DamagedWal,
     LogFileHeader,
     confirms_beyond,
@@ -49,13 +49,13 @@ def test_segment_header_comes_back(header, behind):
     assert decode_log_file_header(encode_log_file_header(header) + behind) == header
 
 
-@pytest.mark.parametrize("length", range(SEGMENT_HEADER_BYTES))
+@pytest.mark.parametrize("length", range(LOG_FILE_HEADER_BYTES))
 def test_segment_header_truncated_at_every_length(length):
     with pytest.raises(DamagedWal, match=f"has {length} bytes, too few for a header"):
         decode_log_file_header(encode_log_file_header(HEADER)[:length])
 
 
-@pytest.mark.parametrize("position", range(SEGMENT_HEADER_BYTES))
+@pytest.mark.parametrize("position", range(LOG_FILE_HEADER_BYTES))
 def test_segment_header_flipped_at_every_byte(position):
     raw = bytearray(encode_log_file_header(HEADER))
     raw[position] ^= 0x40
@@ -260,4 +260,4 @@ def test_nothing_but_magic_is_an_empty_log(size):
 
 
 def test_sizes():
-    assert (SEGMENT_HEADER_BYTES, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES) == (64, 32, 104)
+    assert (LOG_FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES) == (64, 32, 104)

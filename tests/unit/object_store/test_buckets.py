@@ -21,7 +21,7 @@ def test_buckets_are_opened_by_url_and_say_their_urls(tmp_path: Path) -> None:
 
 def test_an_unknown_bucket_is_never_guessed() -> None:
     with pytest.raises(
-        UnknownBucket, match="bucket 3, which is not in the settings; add buckets.3"
+        UnknownBucket, match=r"bucket 3, which is not in the settings; add buckets\.3"
     ) as caught:
         Buckets({0: MemoryStore(ManualClock())}).store(3)
 

@@ -47,8 +47,7 @@ from siltstone.cli.runner_options import (
 )
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Outcome, Scope
 from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
 from siltstone.runtime.clock import SystemClock

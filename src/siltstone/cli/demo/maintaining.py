@@ -14,8 +14,7 @@ from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import UnitReport
-from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.kind import Budget, Scope, UnitReport
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.server.components import open_store
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.scope import Scope, topics_named
+from siltstone.maintenance.pipeline.kind import Scope, topics_named
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.settings.values import Unit, written_quantity

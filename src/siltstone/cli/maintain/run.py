@@ -22,8 +22,8 @@ from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.pipeline.driver import Driver
+from siltstone.maintenance.pipeline.kind import Budget
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.scope import Budget
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store

@@ -4,11 +4,12 @@ maintenance."""
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
-from siltstone.maintenance.context import MaintenanceContext, OnProgress
+from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
-from siltstone.maintenance.context import MaintenanceContext, OnProgress, refuse_bucket_of_another_store
+from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of

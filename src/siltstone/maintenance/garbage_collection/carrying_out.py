@@ -31,8 +31,7 @@ from siltstone.maintenance.stream_set_compaction.carrying_out import (
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed, Runner
-from siltstone.maintenance.tasks.task import TaskFailure
+from siltstone.maintenance.tasks.runner import RunFailed, Runner, TaskFailure
 from siltstone.maintenance.tasks.throttle import Throttle, ThrottledRunner
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object

@@ -12,8 +12,15 @@ from siltstone.maintenance.blocks.columns import SourceUnusable
 from siltstone.maintenance.committing import commit
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import in_scope, is_dead, names_of_topics
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import (
+    Attempt,
+    Outcome,
+    Plan,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+)
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.entities import ObjectMetadata

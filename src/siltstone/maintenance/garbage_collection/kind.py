@@ -21,8 +21,15 @@ from siltstone.maintenance.garbage_collection.carrying_out import (
 )
 from siltstone.maintenance.garbage_collection.looking import Look, group_unit, round_unit
 from siltstone.maintenance.garbage_collection.planning import Candidate, Round, is_worth_a_round, rounds
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, UnitReport, Unplanned, object_name
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import (
+    Attempt,
+    Plan,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+    object_name,
+)
 from siltstone.maintenance.pipeline.set_aside import set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import (

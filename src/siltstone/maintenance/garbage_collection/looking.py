@@ -24,8 +24,7 @@ from siltstone.maintenance.garbage_collection.planning import (
     names_of_topics,
     ordered,
 )
-from siltstone.maintenance.pipeline.kind import PlannedUnit, Unplanned, object_name
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned, object_name
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.topic_streams import topic_streams

@@ -25,7 +25,7 @@ import numpy as np
 
 from siltstone.foundation.portions import portions
 from siltstone.maintenance.blocks.columns import ENTRY, Source, SourceUnusable, live_blocks
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage

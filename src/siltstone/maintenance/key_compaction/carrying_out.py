@@ -22,8 +22,7 @@ from siltstone.maintenance.key_compaction.task_input import (
 )
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import RunFailed
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import RunFailed, Task
 from siltstone.metadata.commands import CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import (

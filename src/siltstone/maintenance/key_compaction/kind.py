@@ -12,11 +12,10 @@ from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, UnitReport
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, Scope, UnitReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import Task
 
 KEY_COMPACTION = "key-compaction"
 

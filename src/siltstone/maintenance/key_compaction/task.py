@@ -15,8 +15,8 @@ from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
+from siltstone.maintenance.tasks.runner import TaskFailure, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
-from siltstone.maintenance.tasks.task import TaskFailure, peak_memory_bytes
 from siltstone.object_store.port import ObjectStore
 
 

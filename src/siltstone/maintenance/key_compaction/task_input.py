@@ -7,7 +7,7 @@ Kafka's cleaner does, so that no record of a key or a transaction stays before r
 
 import msgspec
 
-from siltstone.maintenance.tasks.task import TaskCodec, TaskFailure
+from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.model.objects import ObjectRange
 
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Kind, StartRunner
+from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, Watch
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError

@@ -1,22 +1,74 @@
 """What a kind of maintenance is to the pipeline, in the words that all kinds share.
 
-*Unit*: what is committed by itself, such as a stream, a batch of streams or a round of stream set objects. A unit
-that fails does not affect the others. *Plan*: the units that a kind would carry out now, each with a reason; making a
-plan writes nothing. *Job*: a durable decision to carry a plan out, with an id and a lease. *Attempt*: a plan being
-carried out now. *Task input*: what one task is given; a unit has any number of them.
+*Scope*: which topics a run is about, and whether it is forced. *Budget*: how many bytes a run may read and write, and
+for how long. *Unit*: what is committed by itself, such as a stream, a batch of streams or a round of stream set
+objects. A unit that fails does not affect the others. *Plan*: the units that a kind would carry out now, each with a
+reason; making a plan writes nothing. *Job*: a durable decision to carry a plan out, with an id and a lease. *Attempt*:
+a plan being carried out now. *Task input*: what one task is given; a unit has any number of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Protocol
 
 import msgspec
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import Runner
+from siltstone.metadata.image import ImageView
+from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import SET_ASIDE_MS_MAX
+
+SUGGESTIONS_MAX = 3
+
+
+class TopicNotThere(InvalidRequest):
+    """The store has no topic of that name."""
+
+
+def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
+    """The names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
+    wanted = frozenset([names] if isinstance(names, str) else names)
+    for name in sorted(wanted):
+        if name not in image.topic_ids:
+            near = get_close_matches(name, sorted(image.topic_ids), n=SUGGESTIONS_MAX)
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else "siltstone maintain explain lists the topics"
+            )
+            raise TopicNotThere(f"there is no topic {name} in this store: {hint}")
+    return wanted
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """``topics`` are names; None means all streams, also those of no topic. A run that ``is_forced`` ignores intervals,
+    thresholds and set-aside units, but never the rules that protect data. ``up_to`` is for key compaction of one topic:
+    it compacts up to this offset, whatever the lags and ratios are."""
+
+    topics: frozenset[str] | None = None
+    is_forced: bool = False
+    up_to: int | None = None
+
+    def includes(self, topic: str | None) -> bool:
+        return self.topics is None or topic in self.topics
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """A run begins units as long as some of its budget is left. The first unit is always begun, since otherwise a unit
+    larger than the budget would never be done."""
+
+    bytes_max: int | None = None
+    seconds_max: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InvalidRequest(f"{name} is {value}; it must be more than 0")
+
 
 StartRunner = Callable[[], Runner]
 """Returns the runner, and starts it at the first call, so that a run without tasks starts no Spark."""

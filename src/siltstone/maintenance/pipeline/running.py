@@ -13,15 +13,16 @@ from siltstone.maintenance.jobs import RunningJob, running_job
 from siltstone.maintenance.pipeline.kind import (
     NO_JOB,
     Attempt,
+    Budget,
     Kind,
     Outcome,
     Plan,
     PlannedUnit,
+    Scope,
     StartRunner,
     UnitReport,
     Unplanned,
 )
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.set_aside import (
     SetAside,
     forget_gone,

@@ -8,7 +8,7 @@ from threading import Event
 
 import msgspec
 
-from siltstone.maintenance.context import OnProgress
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.clock import Clock
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, UnitReport
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.planning import BoundOf, TopicRetention, plan_retention
 from siltstone.maintenance.topic_streams import TopicStream

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from siltstone.foundation.quantity_words import counted, duration_words, size_words
-from siltstone.maintenance.pipeline.kind import PlannedUnit, Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.retention.past import Past, bytes_within, past_of
 from siltstone.maintenance.topic_streams import Role, TopicStream, topic_defaults
 from siltstone.metadata.commands import TopicTrims

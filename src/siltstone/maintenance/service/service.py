@@ -11,10 +11,9 @@ from threading import Event, RLock, Thread
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.driver import nothing_done
-from siltstone.maintenance.pipeline.kind import Kind, StartRunner
+from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.schedule import Schedule
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.service.statistics import Counters, ServiceStatistics

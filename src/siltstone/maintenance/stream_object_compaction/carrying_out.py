@@ -23,8 +23,7 @@ from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Mer
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, held_by
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
-from siltstone.maintenance.tasks.runner import RunFailed
-from siltstone.maintenance.tasks.task import failure_in_one_line
+from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
 from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object

@@ -7,8 +7,7 @@ import msgspec
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.carrying_out import Wave

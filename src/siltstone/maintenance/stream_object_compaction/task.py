@@ -14,6 +14,7 @@ import numpy as np
 from siltstone.maintenance.blocks.columns import ENTRY, Read, Table, plan_reads
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
+from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
     SourceError,
@@ -23,7 +24,6 @@ from siltstone.maintenance.tasks.source_bytes import (
     read_source,
     store_at,
 )
-from siltstone.maintenance.tasks.task import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.model.buffers import Buffer, total_bytes
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key

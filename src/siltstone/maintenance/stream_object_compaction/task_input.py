@@ -3,7 +3,7 @@
 import msgspec
 
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
-from siltstone.maintenance.tasks.task import TaskCodec, TaskFailure
+from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.object_store.port import MultipartUpload, UploadedPart
 
 

@@ -18,7 +18,7 @@ from siltstone.maintenance.pipeline.kind import Attempt
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput, IterationResult
-from siltstone.maintenance.tasks.task import TaskFailure
+from siltstone.maintenance.tasks.runner import TaskFailure
 from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object

@@ -20,11 +20,11 @@ from siltstone.maintenance.pipeline.kind import (
     Outcome,
     Plan,
     PlannedUnit,
+    Scope,
     UnitReport,
     Unplanned,
     object_name,
 )
-from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings

@@ -32,9 +32,8 @@ from siltstone.maintenance.blocks.columns import (
 )
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.candidates import is_old
-from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
+from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate, classes_of, place
 from siltstone.maintenance.stream_set_compaction.iterations import Bounds, cut
-from siltstone.maintenance.stream_set_compaction.placement import classes_of, place
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.metadata.entities import StreamMetadata

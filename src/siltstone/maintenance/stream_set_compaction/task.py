@@ -23,6 +23,7 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
     StreamObjectPiece,
     WrittenObject,
 )
+from siltstone.maintenance.tasks.runner import peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
     SourceError,
@@ -31,7 +32,6 @@ from siltstone.maintenance.tasks.source_bytes import (
     read_source,
     store_at,
 )
-from siltstone.maintenance.tasks.task import peak_memory_bytes
 from siltstone.model.buffers import total_bytes
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import UploadedPart

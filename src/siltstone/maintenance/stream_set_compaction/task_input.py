@@ -7,7 +7,7 @@ adds what was prepared since: the first id, the upload, and the URLs of the buck
 import msgspec
 
 from siltstone.maintenance.blocks.columns import Read
-from siltstone.maintenance.tasks.task import TaskCodec, TaskFailure
+from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.object_store.port import MultipartUpload, UploadedPart
 
 

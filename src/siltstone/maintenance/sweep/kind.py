@@ -8,8 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import (
+    Attempt,
+    Outcome,
+    Plan,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+)
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import SweepReport, is_forsaken, sweep
 from siltstone.metadata.entities import ObjectMetadata

@@ -1,3 +1,3 @@
-"""What all tasks share: ``task`` (what a task is, how it fails), ``runner`` (the port to what runs tasks, and the
-runner of this process), ``source_bytes`` (reading source objects), ``throttle`` (copying at a limited rate).
+"""What all tasks share: ``runner`` (what a task is, how it fails, what runs it), ``source_bytes`` (reading source
+objects), ``throttle`` (copying at a limited rate).
 """

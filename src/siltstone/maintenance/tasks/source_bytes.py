@@ -13,7 +13,7 @@ from threading import Lock
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.maintenance.blocks.columns import Read, Table
-from siltstone.maintenance.tasks.task import TaskFailure, failure_in_one_line
+from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry

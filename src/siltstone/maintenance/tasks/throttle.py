@@ -7,9 +7,8 @@ holds the tokens of one second at most.
 
 from collections.abc import Callable, Sequence
 
-from siltstone.maintenance.context import OnProgress
-from siltstone.maintenance.tasks.runner import Runner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.blocks.indexes import OnProgress
+from siltstone.maintenance.tasks.runner import Runner, Task
 from siltstone.runtime.clock import Clock
 
 SLICE_MS = 250

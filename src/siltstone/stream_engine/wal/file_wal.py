@@ -15,9 +15,9 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import (
+    LOG_FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
     RECORD_OVERHEAD_BYTES,
-    SEGMENT_HEADER_BYTES,
     WalRecord,
     encode_record_header,
 )
@@ -223,7 +223,7 @@ class FileWriteAheadLog:
             self._live[
                 -1
             ].sync()  # else the next file's sync would confirm records of this one that were not synced
-        size_bytes = max(self._settings.segment_bytes, SEGMENT_HEADER_BYTES + group_bytes)
+        size_bytes = max(self._settings.segment_bytes, LOG_FILE_HEADER_BYTES + group_bytes)
         segment = self._segments.new_segment(self._node_epoch, position, size_bytes)
         self._live.append(segment)
         return segment

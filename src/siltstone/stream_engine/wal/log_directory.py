@@ -26,7 +26,7 @@ from siltstone.object_formats.identity import (
     encode_log_identity,
 )
 from siltstone.object_formats.log_file import (
-    SEGMENT_HEADER_BYTES,
+    LOG_FILE_HEADER_BYTES,
     DamagedWal,
     LogFileHeader,
     WalRecord,
@@ -134,7 +134,7 @@ class LogDirectory:
     def _own_header(self, path: Path, data: bytes) -> LogFileHeader | None:
         """Returns the header of a log file; None for one that was being created when the process ended. Raises
         DamagedWal, WalOfAnotherNode."""
-        if not any(data[:SEGMENT_HEADER_BYTES]):
+        if not any(data[:LOG_FILE_HEADER_BYTES]):
             return None
         try:
             header = decode_log_file_header(data)
@@ -164,7 +164,7 @@ class LogDirectory:
         if self._spares and self._spares[-1].stat().st_size >= size_bytes:
             self._spares.pop().rename(path)
         header = LogFileHeader(self._node_id, node_epoch, first_position)
-        segment = LogFile(path, header, max(size_bytes, SEGMENT_HEADER_BYTES))
+        segment = LogFile(path, header, max(size_bytes, LOG_FILE_HEADER_BYTES))
         sync_directory(self._directory)
         return segment
 
@@ -189,7 +189,7 @@ def _named_position(path: Path) -> int:
 
 
 def _records_of(data: bytes, header: LogFileHeader) -> Iterator[WalRecord]:
-    return decode_records(memoryview(data)[SEGMENT_HEADER_BYTES:], header.first_position)
+    return decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], header.first_position)
 
 
 def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:

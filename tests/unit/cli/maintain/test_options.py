@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.cli.maintain.options import LimitRefused, scope_of, seconds_of, size_of
-from siltstone.maintenance.pipeline.scope import TopicNotThere
+from siltstone.maintenance.pipeline.kind import TopicNotThere
 from siltstone.metadata.image import MetadataImage
 
 

@@ -14,8 +14,7 @@ from siltstone.cli.maintain.tables import (
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.maintenance.blocks.columns import LeftOut
 from siltstone.maintenance.overview import KindOverview, Overview
-from siltstone.maintenance.pipeline.kind import PlannedOutput, PlannedUnit
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import PlannedOutput, PlannedUnit, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction import kind as stream_set_kind

@@ -45,7 +45,10 @@ def test_a_whole_listing_is_believed() -> None:
         (lambda listing: listing[1:], "omits"),
         (lambda listing: listing[::-1], "not in the order"),
         (lambda listing: [listing[0], *listing], "repeats some"),
-        (lambda listing: [msgspec.structs.replace(listing[0], size_bytes=-1), *listing[1:]], "negative sizes"),
+        (
+            lambda listing: [msgspec.structs.replace(listing[0], size_bytes=-1), *listing[1:]],
+            "negative sizes",
+        ),
         (
             lambda listing: [msgspec.structs.replace(listing[0], modified_ms=-1), *listing[1:]],
             "negative sizes",

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome
+from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import (

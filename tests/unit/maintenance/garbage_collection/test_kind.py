@@ -5,16 +5,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.context import OnProgress
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.garbage_collection.kind import NO_PARTNER, NO_ROOM
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan
-from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import GcSettings, Level
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.maintenance.tasks.throttle import SLICE_MS
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStream, StartJob
 from siltstone.metadata.refusals import JobNotRunning

@@ -8,12 +8,10 @@ from msgspec.structs import replace
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.maintenance.tasks.task import Task, TaskFailure
+from siltstone.maintenance.tasks.runner import InProcessRunner, Task, TaskFailure
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, Command, CommitKeyCompaction
 from siltstone.model.limits import HOUR_MS

@@ -1,6 +1,6 @@
 from siltstone.maintenance.pipeline.driver import Driver
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import StartJob

@@ -5,9 +5,8 @@ from threading import Event
 import pytest
 
 from siltstone.maintenance import jobs
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run, waiting
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner

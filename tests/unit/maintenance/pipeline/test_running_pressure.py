@@ -8,9 +8,8 @@ import pytest
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.kinds import FREEING, all_kinds
-from siltstone.maintenance.pipeline.kind import Kind, Plan
+from siltstone.maintenance.pipeline.kind import Kind, Plan, Scope
 from siltstone.maintenance.pipeline.running import plan_of
-from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.settings import KindSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.maintenance.retention.groups import GroupProgress, bound_of, group_bound
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.maintenance.topic_streams import topic_streams

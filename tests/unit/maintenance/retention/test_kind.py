@@ -2,8 +2,7 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Scope
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
 from siltstone.maintenance.sweep.sweeping import sweep

@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY
 from siltstone.metadata.commands import PutKey, TopicTrims

@@ -9,8 +9,7 @@ import pytest
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.model.objects import ObjectKind, ObjectRange
 from support.engine.objects import index_of
 from support.maintenance.compaction_world import CompactionWorld

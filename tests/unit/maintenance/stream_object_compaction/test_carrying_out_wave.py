@@ -8,17 +8,15 @@ import msgspec
 import pytest
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, UnitReport
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.scope import Scope
 from siltstone.maintenance.pipeline.watch import Told, Watch
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction import kind as kind_module
 from siltstone.maintenance.stream_object_compaction.kind import JOB_KIND, StreamObjectCompaction
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.commands import (
     CancelJob,
     Command,

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome, Plan
-from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.metadata.commands import (
     CommitKeyCompaction,
     CreateTopic,

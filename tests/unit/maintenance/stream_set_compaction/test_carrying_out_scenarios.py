@@ -12,14 +12,13 @@ import msgspec
 import pytest
 
 from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
+from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.committing import CompactionOutcomeUnknown
-from siltstone.maintenance.context import OnProgress
 from siltstone.maintenance.pipeline.watch import Told
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
-from siltstone.maintenance.tasks.task import Task
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.entities import JobState

@@ -3,9 +3,8 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import RunReport, carry_out, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Told, Watch
 from siltstone.maintenance.settings import CompactionSettings

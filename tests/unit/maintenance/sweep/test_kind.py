@@ -1,6 +1,5 @@
-from siltstone.maintenance.pipeline.kind import Outcome, Plan
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.scope import Budget, Scope
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.kind import Sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner

@@ -26,8 +26,7 @@ from siltstone.maintenance.key_compaction.planning.stream_plan import (
     why_dirty_enough,
 )
 from siltstone.maintenance.key_compaction.task_input import SourceObject
-from siltstone.maintenance.pipeline.kind import Unplanned
-from siltstone.maintenance.pipeline.scope import Scope
+from siltstone.maintenance.pipeline.kind import Scope, Unplanned
 from siltstone.maintenance.topic_streams import Role, TopicStream, topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView

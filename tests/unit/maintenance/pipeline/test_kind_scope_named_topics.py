@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.maintenance.pipeline.scope import TopicNotThere, topics_named
+from siltstone.maintenance.pipeline.kind import TopicNotThere, topics_named
 from siltstone.metadata.commands import CreateTopic
 from siltstone.metadata.image import MetadataImage
 from support.maintenance.compaction_world import CompactionWorld

@@ -9,7 +9,7 @@ from siltstone.maintenance.stream_object_compaction.task_input import CODEC as S
 from siltstone.maintenance.stream_object_compaction.task_input import CopyInput, CopyResult
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC as STREAM_SETS
 from siltstone.maintenance.stream_set_compaction.task_input import IterationResult, WrittenObject
-from siltstone.maintenance.tasks.task import TaskCodec, TaskFailure, failure_in_one_line, peak_memory_bytes
+from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.model.limits import MIB
 from siltstone.object_store.port import MultipartUpload, UploadedPart
 

@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.maintenance.pipeline.scope import Budget, Scope
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.model.errors import InvalidRequest
 
 
