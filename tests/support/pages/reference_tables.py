@@ -34,7 +34,6 @@ REASONS = {
     "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
     "the error names a node epoch. To give up the records that only the log of that epoch held, write the epoch here "
     "once. 0: nothing is given up.",
-    "to give up what only that life's log held, name it here once. 0: nothing is given up.",
     "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
     "[Kafka: auto.create.topics.enable].",
     "broker.num_partitions": "Partitions of a topic whose maker does not say how many [Kafka: num.partitions].",
