@@ -11,6 +11,10 @@ from typing import Any
 
 from siltstone.runtime.clock import Clock
 
+OnProgress = Callable[[int, int], None]
+"""A long step calls this from time to time with (parts done, parts in all). Parts are tasks, indexes or objects."""
+
+
 log = logging.getLogger(__name__)
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.tasks.runner import RunFailed, Task
+from siltstone.runtime.tasks import OnProgress
 from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.task_attempt import attempt_of, cause_in_one_line
 

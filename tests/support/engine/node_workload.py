@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
@@ -19,6 +18,7 @@ from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.runtime.randomness import random_token
+from siltstone.runtime.tasks import OnProgress
 from siltstone.stream_engine.components import EngineState
 from siltstone.stream_engine.errors import EngineOverloaded, OffsetBeyondEnds, StreamHandleClosed
 from support.engine.engine_world import Node

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.tasks.runner import Runner, Task
+from siltstone.runtime.tasks import OnProgress
 
 HELD_SECONDS_MAX = 200.0
 

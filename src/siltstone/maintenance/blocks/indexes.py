@@ -1,6 +1,6 @@
 """Reads the indexes of many objects side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from siltstone.maintenance.blocks.columns import LeftOut, Source
@@ -8,13 +8,10 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets, read_index
+from siltstone.runtime.tasks import OnProgress
 
 THREADS_MAX = 16
 """A thread waits for one small request at a time."""
-
-
-OnProgress = Callable[[int, int], None]
-"""A long step calls this from time to time with (parts done, parts in all). Parts are tasks, indexes or objects."""
 
 
 def read_indexes(

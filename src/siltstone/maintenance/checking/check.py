@@ -4,7 +4,6 @@ maintenance."""
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
@@ -14,6 +13,7 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.runtime.tasks import OnProgress
 
 THREADS_MAX = 8
 """This many objects are read at a time; each holds the bytes of one read request."""

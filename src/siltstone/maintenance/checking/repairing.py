@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
 from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
 from siltstone.maintenance.sweep.sweeping import is_forsaken
@@ -18,6 +17,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.bucket_identity import marked_store_id
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.runtime.tasks import OnProgress
 
 NO_LONGER = "is not there any more"
 IN_USE = "kept: the metadata name it now"

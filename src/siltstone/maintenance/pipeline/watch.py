@@ -8,9 +8,9 @@ from threading import Event
 
 import msgspec
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import OnProgress
 
 
 class Cancelled(SiltstoneError):

@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.runtime.tasks import OnProgress
 
 Task = Callable[[bytes], bytes]
 """A module-level function of this package that takes an encoded task input and returns an encoded result. A runner may

@@ -7,9 +7,9 @@ holds the tokens of one second at most.
 
 from collections.abc import Callable, Sequence
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.tasks.runner import Runner, Task
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import OnProgress
 
 SLICE_MS = 250
 """The longest wait for tokens before ``check`` is called again: cancelling takes effect after that."""

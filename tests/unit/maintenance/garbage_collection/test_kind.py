@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.garbage_collection.kind import NO_PARTNER, NO_ROOM
 from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
@@ -18,6 +17,7 @@ from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStre
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, MIB, SET_ASIDE_MS_MAX
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.runtime.tasks import OnProgress
 from support.maintenance.collecting_world import (
     ANY_SIZE,
     YOUNG,

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
-from siltstone.maintenance.blocks.indexes import OnProgress
 from siltstone.maintenance.committing import CompactionOutcomeUnknown
 from siltstone.maintenance.pipeline.watch import Told
 from siltstone.maintenance.settings import CompactionSettings
@@ -26,6 +25,7 @@ from siltstone.metadata.refusals import JobRunning, Refusal
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.runtime.tasks import OnProgress
 from support.engine.faulty_store import Fault
 from support.maintenance.compacting import RoundReport, compact, planned_round
 from support.maintenance.compaction_sources import ARTICLE, F1, Spec
