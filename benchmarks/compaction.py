@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.support.filling import BATCH_BYTES, fill
 from benchmarks.support.idle_task import idle_task
-from benchmarks.support.maintenance.compacting import compact
+from benchmarks.support.compacting import compact
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
