@@ -395,7 +395,11 @@ def test_a_group_from_reading_to_forgetting(siltstone, topic: str, at: str) -> N
         (member,) = described["members"]
         assert (member["client"], len(member["partitions"])) == ("one", 3)
         row = rf"^{topic} +1 +1 +10 +9 +one-[0-9a-f]{{8}}… +127\.0\.0\.1 *$"
-        assert re.search(row, siltstone("groups", "describe", group).out, re.MULTILINE)
+        seen = siltstone("groups", "describe", group)
+        assert re.search(row, seen.out, re.MULTILINE)
+        assert re.search(
+            rf"state stable members 1 assignor \w+ coordinator broker \d+ at {at} lag 9 records", seen.words
+        )
         busy = siltstone("groups", "reset", group, "--topic", topic, "--to", "earliest")
         assert_one_line(busy, 2, f"group {group} is stable and has 1 member: stop them first")
         kept = siltstone("groups", "delete", group, "--yes")

@@ -47,6 +47,45 @@ def test_the_demo_ends_with_every_record_right_and_fewer_requests(demo: tuple[Pa
     assert float(fewer) > 2
 
 
+STORY = """\
+Siltstone demo All flights that left New York City in N: a Kafka broker and its maintenance.
+N Read the data ✓ N flights of N planes, N of them three hours late or more
+N Start a broker ✓ a Kafka broker listens on N, after N
+N Produce January to November with confluent-kafka, keyed by plane
+✓ N records acknowledged in N, each after it was synced to disk
+N Before compaction: count objects, and the requests that reading takes
+✓ N stream set objects, N index entries, N ✓ N GETs to read all of partition flights-N
+✓ N GETs to read all of partition late-flights-N
+· a stream set object holds data of many partitions, a stream object of one
+N Compact in threads of this process, while December is produced"""
+
+
+def test_the_story_is_told_in_order(demo: tuple[Path, Outcome]) -> None:
+    _, outcome = demo
+    words, notes = re.subn(r"· store: .* (?=3 Produce)", "", outcome.words)
+    assert notes == 1
+    told = re.sub(r"\b\d[\d.,:]*\b( (ms|s|min|[KM]iB|B)\b)?", "N", words)
+    assert told.startswith(" ".join(STORY.split()))
+    steps = [line.split(maxsplit=1)[1] for line in outcome.out.splitlines() if re.match(r"\d+  ", line)]
+    assert steps[5:] == [
+        "After compaction: count again, December included, with empty caches",
+        "Consume all records with a group of 2 consumers, and compare",
+        "Key compaction: keep the newest flight of each plane",
+        "Retention: delete late flights before July",
+        "Garbage collection, after the broker has stopped",
+        "What each step changed",
+        "Try next",
+    ]
+    numbers = [int(line.split()[0]) for line in outcome.out.splitlines() if re.match(r"\d+  ", line)]
+    assert numbers == list(range(1, 13))
+    assert "· retention deletes whole segments, so some older records stay" in outcome.words
+    assert "· look into the store:" in outcome.words and "in another terminal:" in outcome.words
+    grown = [
+        line.split()[0] for line in outcome.out.splitlines() if line.strip().endswith("iB") and "█" in line
+    ]
+    assert grown == ["upload", "compaction", "key", "retention", "garbage"]
+
+
 def test_it_fits_80_columns_and_needs_no_terminal(demo: tuple[Path, Outcome]) -> None:
     _, outcome = demo
     too_wide = [line for line in outcome.out.splitlines() if len(line) > 80 and "$" not in line]

@@ -8,7 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "siltstone"
 UNIT = ROOT / "tests" / "unit"
-TESTED_BY = tomllib.loads((ROOT / "tests" / "tested_by.toml").read_text())["modules"]
+TABLE = tomllib.loads((ROOT / "tests" / "tested_by.toml").read_text())
+TESTED_BY, TESTED_ALSO_BY = TABLE["modules"], TABLE.get("also", {})
 
 
 def module_of(test: Path, modules: set[Path]) -> Path | None:
@@ -57,8 +58,13 @@ def test_every_module_has_a_test_or_says_who_tests_it() -> None:
 
 
 def test_the_tests_named_exist() -> None:
-    named = {path for paths in TESTED_BY.values() if paths != "values" for path in paths}
+    of_modules = [paths for paths in TESTED_BY.values() if paths != "values"]
+    named = {path for paths in (*of_modules, *TESTED_ALSO_BY.values()) for path in paths}
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_modules_that_are_tested_elsewhere_too_exist_and_have_tests_of_their_own() -> None:
+    assert TESTED_ALSO_BY.keys() <= {str(path) for path in modules()} - TESTED_BY.keys()
 
 
 def test_a_stray_would_be_found() -> None:

@@ -103,26 +103,6 @@ def test_a_client_of_the_oldest_versions_can_do_everything(connection: RawConnec
     assert member.leave() == 0
 
 
-def test_probes_of_old_librdkafka_find_what_they_look_for() -> None:
-    """rdkafka_feature.c of versions before 2.11.1 asks for exactly these, and goes without a feature otherwise."""
-    probes = {
-        ApiKey.PRODUCE: (2, 3, 7),
-        ApiKey.FETCH: (4, 10),
-        ApiKey.FIND_COORDINATOR: (0,),
-        ApiKey.OFFSET_COMMIT: (2,),
-        ApiKey.OFFSET_FETCH: (1,),
-        ApiKey.JOIN_GROUP: (0,),
-        ApiKey.SYNC_GROUP: (0,),
-        ApiKey.HEARTBEAT: (0,),
-        ApiKey.LEAVE_GROUP: (0,),
-        ApiKey.LIST_OFFSETS: (1,),
-        ApiKey.INIT_PRODUCER_ID: (0,),
-    }
-    for key, versions in probes.items():
-        lowest, highest = ANNOUNCED[key]
-        assert lowest <= min(versions) and max(versions) <= highest
-
-
 def test_a_connection_that_never_says_anything_costs_nobody_anything(address: Address) -> None:
     silent = [socket.create_connection(address) for _ in range(200)]
     try:

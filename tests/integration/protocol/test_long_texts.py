@@ -1,4 +1,4 @@
-"""What clients may write is never too long to be told again, to them or to others, in whatever version they ask."""
+"""What clients may write is never too long to be told again, in whatever version they ask."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,11 @@ from siltstone.kafka_protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
-from support.groups.raw_group import RawMember, assembled
 from support.kafka.raw_calls import RawTopic, metadata_request
 from support.kafka.raw_kafka import RawConnection
 
@@ -46,36 +43,6 @@ def test_a_refusal_that_repeats_a_long_text(connection: RawConnection, version: 
 def test_a_long_name_of_a_topic(connection: RawConnection, version: int) -> None:
     (row,) = connection.ask(metadata_request("x" * LONGEST), version).topics
     assert (row.error_code, row.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "x" * LONGEST)
-
-
-@pytest.mark.parametrize("version", [3, 4, 5, 6, 9])
-def test_a_member_whose_client_has_a_long_name(
-    connect: Connect, connection: RawConnection, free_name: str, version: int
-) -> None:
-    member = RawMember(connect(), free_name, version=version, client_id="x" * LONGEST)
-    assembled(member)
-
-    for asked in range(7):
-        (group,) = connection.ask(DescribeGroupsRequest(groups=[free_name]), asked).groups
-        assert [row.client_id for row in group.members] == ["x" * LONGEST]
-
-
-def test_a_group_with_a_long_name_is_in_nobodys_way(connect: Connect, connection: RawConnection) -> None:
-    longest = "g" * LONGEST
-    assembled(RawMember(connect(), longest, version=9))
-    for version in range(6):
-        assert longest in {row.group_id for row in connection.ask(ListGroupsRequest(), version).groups}
-
-
-def test_a_name_that_only_newer_versions_have_room_for_closes_the_connection(
-    connect: Connect, connection: RawConnection
-) -> None:
-    """The group would be in every list of groups, and no older client could be told it."""
-    member = RawMember(connect(), "g" * (LONGEST + 1), version=9)
-    member.connection.send_frame(member.connection.prepared(member.join_request(), 9))
-
-    member.connection.assert_closed()
-    connection.assert_alive()
 
 
 def test_a_list_does_not_grow_beyond_what_can_be_told(connection: RawConnection, topic: RawTopic) -> None:

@@ -1,15 +1,12 @@
-"""Items 55 to 57 of docs/scenarios.md; and of 11 and 28 what only the inside of a node can show."""
+"""Items 56 and 57 of docs/scenarios.md; and of 28 what only the inside of a node can show."""
 
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import siltstone
-from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -18,9 +15,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.server.kafka_node import KafkaNode
-from support.broker.every_request import plain_requests
 from support.broker.served_node import ServedNode
-from support.groups.raw_group import RawMember, assembled, offset_fetch_request
 from support.kafka.raw_calls import (
     RawTopic,
     batch_of,
@@ -35,26 +30,12 @@ from support.kafka.raw_calls import (
     produce_well,
     read_all,
 )
-from support.kafka.raw_kafka import Address, RawConnection, address_of, framed
+from support.kafka.raw_kafka import RawConnection, address_of, framed
 
 BROKER_SETTINGS: dict[str, str] = {}
 
 Connect = Callable[[], RawConnection]
 LONG_MS = 60_000
-
-
-# -- 55: throttling ------------------------------------------------------------------------------------------
-
-
-def test_item_55_nobody_is_throttled(connection: RawConnection, topic: RawTopic) -> None:
-    told = {
-        (type(request).__name__, version): connection.ask(request, version).throttle_time_ms
-        for request, version in plain_requests(topic)
-        if hasattr(connection.ask(request, version), "throttle_time_ms")
-    }
-
-    assert len(told) > 40
-    assert {name: told[name] for name in told if told[name]} == {}
 
 
 # -- 56: idle connections, addresses -------------------------------------------------------------------------
@@ -176,46 +157,6 @@ def test_item_28_what_waits_behind_a_long_poll_goes_with_it(served: ServedNode) 
         assert fetch(admin, topic, 0).high_watermark == 0, "what was not begun is not done"
 
 
-@pytest.mark.parametrize("version", range(1, 11))
-def test_item_11_an_error_of_a_group_stands_on_each_partition_where_there_is_no_other_place(
-    served: ServedNode, version: int
-) -> None:
-    (address,) = served.addresses
-    with RawConnection(address) as connection:
-        topic = create_topic(connection, "t", 2)
-
-        async def close_groups(node: KafkaNode) -> None:
-            await node.broker.parts.groups.close()
-
-        served.on_loop(close_groups)
-        answer = connection.ask(offset_fetch_request("g", topic, [0, 1], version), version)
-
-    of_group: Any = answer.groups[0] if version >= 8 else answer
-    rows = [row.error_code for each in of_group.topics for row in each.partitions]
-    assert rows == ([ErrorCode.NOT_COORDINATOR] * 2 if version < 8 else [])
-    if version >= 2:
-        assert of_group.error_code == ErrorCode.NOT_COORDINATOR
-
-
-def test_item_48_members_of_a_coordinator_that_closes_are_told_to_look_for_another(
-    served: ServedNode,
-) -> None:
-    (address,) = served.addresses
-    with RawConnection(address) as one, RawConnection(address) as two:
-        first = RawMember(one, "g", rebalance_ms=LONG_MS)
-        second = RawMember(two, "g", rebalance_ms=LONG_MS)
-        assembled(first)
-        second.begin_join()
-        first.await_rebalance()
-
-        async def close_groups(node: KafkaNode) -> None:
-            await node.broker.parts.groups.close()
-
-        served.on_loop(close_groups)
-        assert second.connection.receive().error_code == ErrorCode.NOT_COORDINATOR
-        assert first.beat() == ErrorCode.NOT_COORDINATOR
-
-
 def test_item_56_the_metadata_of_a_topic_is_the_same_at_every_listener(two_listeners: ServedNode) -> None:
     inside, outside = two_listeners.addresses
     with RawConnection(inside) as one, RawConnection(outside) as other:
@@ -224,16 +165,3 @@ def test_item_56_the_metadata_of_a_topic_is_the_same_at_every_listener(two_liste
         assert seen[0] == seen[1]
         produce_well(one, topic, batch_of(), partition=2)
         assert fetch(other, topic, 0, partition=2).high_watermark == 1
-
-
-def test_item_55_a_request_is_answered_at_once_however_many_come(
-    connect: Connect, topic: RawTopic, address: Address
-) -> None:
-    """KIP-219 answers first and mutes then; without quotas nothing is muted."""
-    connection = connect()
-    frame = framed(connection.prepared(ApiVersionsRequest(), 0))
-    connection.asked.clear()
-    connection.send_bytes(frame * 3_000)
-    for _ in range(3_000):
-        connection.receive_frame()
-    connection.assert_alive()

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -12,7 +13,12 @@ from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from siltstone.kafka_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from support.groups.consumer_bytes import subscription
 from support.groups.groups_world import GroupsWorld
@@ -192,3 +198,27 @@ async def committed(world: GroupsWorld, group: str = GROUP) -> dict[tuple[str, i
         for topic in fetched.topics
         for partition in topic.partitions
     }
+
+
+async def commit(world: GroupsWorld, request: Any, version: int = 8) -> ErrorCode:
+    """The error of its first partition."""
+    response = await world.ask(request, version)
+    return ErrorCode(response.topics[0].partitions[0].error_code)
+
+
+def fetch_request(version: int, group: str, topic: str, *partitions: int, topic_id: bytes = bytes(16)) -> Any:
+    """OffsetFetch, of one group."""
+    if version < 8:
+        topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))]
+        return OffsetFetchRequest(group_id=group, topics=topics)
+    several = [OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=list(partitions))]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=several)])
+
+
+async def describe(world: GroupsWorld, group: str = GROUP, version: int = 5) -> Any:
+    (described,) = (await world.ask(DescribeGroupsRequest(groups=[group]), version)).groups
+    return described
+
+
+async def state(world: GroupsWorld) -> str:
+    return str((await describe(world)).group_state)

@@ -10,9 +10,13 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.connection import Connection
 from siltstone.server.network.connections import Connections
+from siltstone.server.network.frame_reader import RECEIVE_BUFFER_BYTES
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.network.statistics import CloseReason
 
+KIB, MIB = 1024, 1024 * 1024
+SECOND_MS, MINUTE_MS = 1_000, 60_000
 LISTENER = Listener("PLAINTEXT", "broker.example", 9092)
 
 
@@ -190,3 +194,15 @@ class NetworkWorld:
 
     def statistics(self) -> Any:
         return self.connections.statistics()
+
+
+def large_world(**settings: int) -> NetworkWorld:
+    """Four receive buffers' worth of requests for all."""
+    limit = 4 * RECEIVE_BUFFER_BYTES
+    return NetworkWorld(
+        handler_of_futures(), queued_max_request_bytes=limit, socket_request_max_bytes=limit, **settings
+    )
+
+
+def closed(world: NetworkWorld) -> dict[CloseReason, int]:
+    return world.statistics().closed

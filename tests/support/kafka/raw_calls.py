@@ -10,7 +10,6 @@ from siltstone.kafka_protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest
 from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.list_offsets import (
@@ -51,11 +50,6 @@ def create_topic(
     (result,) = connection.ask(CreateTopicsRequest(topics=[topic]), 7).topics
     assert result.error_code == 0, result.error_message
     return RawTopic(name, bytes(result.topic_id))
-
-
-def delete_topic(connection: RawConnection, topic: RawTopic) -> None:
-    (result,) = connection.ask(DeleteTopicsRequest(topic_names=[topic.name]), 5).responses
-    assert result.error_code == 0, result.error_message
 
 
 def metadata_request(*names: str, creates: bool = False, **fields: Any) -> MetadataRequest:
@@ -128,28 +122,18 @@ def fetch_request(
     offsets: Mapping[int, int],
     *,
     wait_ms: int = 0,
-    bytes_min: int = 1,
     bytes_max: int = MEBIBYTE,
-    partition_bytes_max: int = MEBIBYTE,
-    current_leader_epoch: int = -1,
-    last_fetched_epoch: int = -1,
     forgotten: Sequence[int] = (),
     **fields: Any,
 ) -> FetchRequest:
     """``offsets`` by partition. ``fields``: session_id, session_epoch, isolation_level."""
     partitions = [
-        FetchPartition(
-            index=index,
-            fetch_offset=offset,
-            bytes_max=partition_bytes_max,
-            current_leader_epoch=current_leader_epoch,
-            last_fetched_epoch=last_fetched_epoch,
-        )
+        FetchPartition(index=index, fetch_offset=offset, bytes_max=MEBIBYTE)
         for index, offset in offsets.items()
     ]
     return FetchRequest(
         max_wait_ms=wait_ms,
-        min_bytes=bytes_min,
+        min_bytes=1,
         max_bytes=bytes_max,
         topics=[FetchTopic(name=topic.name, topic_id=topic.id, partitions=partitions)] if partitions else [],
         forgotten_topics=[ForgottenTopic(name=topic.name, topic_id=topic.id, partitions=list(forgotten))]

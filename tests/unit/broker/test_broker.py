@@ -40,7 +40,7 @@ def test_whatever_is_announced_is_answered():
 
 
 @pytest.mark.parametrize("key", ANNOUNCED)
-def test_an_empty_request_of_each_version_is_answered(key):
+def test_item_55_an_empty_request_of_each_version_is_answered_and_nobody_throttled(key):
     """As far as an empty one makes sense; nothing breaks, and the answer can be read."""
 
     async def scenario(world):
@@ -55,17 +55,18 @@ def test_an_empty_request_of_each_version_is_answered(key):
             answer = await handled if inspect.isawaitable(handled) else handled
             correlation_id, body = decode_response_header(key, version, b"".join(answer)[4:])
             assert correlation_id == 1
-            assert isinstance(decode(response, version, body), Message)
+            read = decode(response, version, body)
+            assert isinstance(read, Message)
+            assert getattr(read, "throttle_time_ms", 0) == 0
 
     in_broker_world(scenario)
 
 
 @pytest.mark.parametrize("version", [5, 6, 99, 32767, -1])
-def test_items_1_and_2_an_unknown_version_of_api_versions_is_answered_in_version_0(version):
+@pytest.mark.parametrize("body", [b"\0" * 9, b"\0", b"\0\x0craw-client\x041.0\0", b"\0" + b"\xff" * 40])
+def test_items_1_and_2_an_unknown_version_of_api_versions_is_answered_in_version_0(version, body):
     async def scenario(world):
-        answer = world.broker.handle(
-            world.client().connection, frame(ApiKey.API_VERSIONS, version, b"\0" * 9)
-        )
+        answer = world.broker.handle(world.client().connection, frame(ApiKey.API_VERSIONS, version, body))
         raw = b"".join(answer)
         assert int.from_bytes(raw[:4], "big") == len(raw) - 4
         assert raw[4:8] == b"\0\0\0\7"
@@ -88,9 +89,9 @@ def test_items_1_and_2_an_unknown_version_of_api_versions_is_answered_in_version
         (ApiKey.METADATA, 14),
         (ApiKey.METADATA, -1),
         (ApiKey.OFFSET_DELETE, 1),
-        (24, 0),
-        (999, 0),
-        (-1, 0),
+        (ApiKey.LIST_OFFSETS, 0),
+        (ApiKey.OFFSET_FETCH, 0),
+        *((key, 0) for key in (4, 17, 24, 68, 71, 76, 999, -1, 32_767)),
     ],
 )
 def test_item_6_what_is_not_announced_closes_the_connection(key, version):

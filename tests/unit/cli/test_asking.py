@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from siltstone.cli.asking import NobodyToAsk, confirm
+from siltstone.cli.asking import NobodyToAsk, confirm, tell_deleted
 from siltstone.cli.failures import Failure
 
 
@@ -37,3 +37,31 @@ def test_without_a_terminal_the_answer_has_to_be_given(monkeypatch: pytest.Monke
     with pytest.raises(NobodyToAsk, match=r"Delete t\? .* --yes"):
         confirm("Delete t?", is_answered=False)
     confirm("Delete t?", is_answered=True)
+
+
+def test_what_was_deleted_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["[b]a[/b]", *(f"a-topic-with-a-long-name-{number}" for number in range(20))]
+    tell_deleted(names, {}, False)
+    assert tuple(capsys.readouterr()) == (f"Deleted {', '.join(names)}.\n", "")
+
+
+@pytest.mark.parametrize(
+    ("as_json", "told"),
+    [
+        (False, "Deleted a.\n"),
+        (True, '{\n  "deleted": [\n    "a"\n  ],\n  "refused": {\n    "b": "[b] is gone"\n  }\n}\n'),
+    ],
+)
+def test_what_was_refused_is_told_with_its_reason_and_is_a_failure(
+    as_json: bool, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Failure):
+        tell_deleted(["a", "b"], {"b": "[b] is gone"}, as_json)
+    assert tuple(capsys.readouterr()) == (told, "not deleted: [b] is gone\n")
+
+
+def test_of_nothing_deleted_only_the_reasons_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = "it is long and stays on one line, however narrow the terminal: " + "x" * 200
+    with pytest.raises(Failure):
+        tell_deleted(["a"], {"a": reason}, False)
+    assert tuple(capsys.readouterr()) == ("", f"not deleted: {reason}\n")

@@ -1,12 +1,14 @@
 from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from siltstone.cli.inspecting import source
-from siltstone.cli.inspecting.tables import index_table
-from siltstone.model.objects import object_key
+from siltstone.cli.inspecting.tables import _metadata_facts, _span, index_table
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore
@@ -177,3 +179,34 @@ def test_the_index_is_not_folded_at_80_columns() -> None:
     assert lines[2].split() == [
         "35", "10,461", "113,783", "103,322", "11,041,963", "1,335,334", "2013-01-01", "2013-12-25",
     ]  # fmt: skip
+
+
+def spanned(*times_ms: tuple[int, int]) -> str | None:
+    return _span([
+        BlockEntry(
+            stream_id=0, start_offset=0, end_offset=1, record_count=1, position=0, size_bytes=1, crc32c=0,
+            smallest_timestamp_ms=first_ms, largest_timestamp_ms=last_ms,
+        )
+        for first_ms, last_ms in times_ms
+    ])  # fmt: skip
+
+
+def test_the_times_of_an_object_are_those_that_are_known() -> None:
+    """-1: none of the records has a timestamp."""
+    assert spanned() is None and spanned((-1, -1)) is None
+    assert spanned((-1, -1), (0, 1_000)) == "1970-01-01 00:00:00 … 1970-01-01 00:00:01"
+    assert spanned((2_000, 9_000), (1_000, 3_000)) == "1970-01-01 00:00:01 … 1970-01-01 00:00:09"
+
+
+def test_of_an_object_only_what_has_happened_is_shown() -> None:
+    prepared = ObjectMetadata(3, ObjectState.PREPARED, 2, None, 1, 0, 0, 0, 0, ())
+    assert _metadata_facts(None) == {}
+    assert _metadata_facts(prepared) == {
+        "kind": None, "state": "prepared", "bucket": prepared.bucket_id, "committed": None, "destroyed": None
+    }  # fmt: skip
+    done = msgspec.structs.replace(
+        prepared, kind=ObjectKind.STREAM_OBJECT, committed_ms=1_000, destroyed_ms=2_000
+    )
+    facts = _metadata_facts(done)
+    assert facts["kind"] == "SO, a stream object: of one stream"
+    assert (facts["committed"], facts["destroyed"]) == ("1970-01-01 00:00:01", "1970-01-01 00:00:02")

@@ -80,6 +80,8 @@ def test_headers_may_be_an_object() -> None:
         (b'{"key_base64": 1}', "as a string"),
         (b'{"partition": -1}', "partition is -1"),
         (b'{"partition": 4294967296}', "from 0 to 2147483647"),
+        (b'{"partition": 2147483648}', "from 0 to 2147483647"),
+        (b'{"timestamp": 9223372036854775808}', "from 0 to 9223372036854775807"),
         (b'{"timestamp": "now"}', "timestamp is 'now'"),
         (b'{"timestamp": true}', "timestamp is True"),
         (b'{"headers": "a=1"}', "headers must be"),
@@ -91,3 +93,10 @@ def test_a_line_that_is_no_record(line: bytes, told: str) -> None:
     with pytest.raises(LineRefused, match="line 9") as raised:
         read_record(line, 9)
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [0, 2**31 - 1])
+def test_the_smallest_and_the_largest_numbers_are_read(number: int) -> None:
+    record = read_record(b'{"partition": %d, "timestamp": %d}' % (number, number), 1)
+    assert (record.partition, record.timestamp_ms) == (number, number)
+    assert read_record(b'{"timestamp": 9223372036854775807}', 1).timestamp_ms == 2**63 - 1

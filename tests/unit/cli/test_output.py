@@ -1,6 +1,24 @@
-import pytest
+import os
+import sys
+from io import StringIO
+from pathlib import Path
 
-from siltstone.cli.output import PIPE_COLUMNS, facts, print_json, progress, remarks, results, table
+import pytest
+from rich.console import Console
+from rich.progress import TextColumn
+
+from siltstone.cli.output import (
+    PIPE_COLUMNS,
+    abandon,
+    facts,
+    print_json,
+    progress,
+    remark,
+    remarks,
+    result,
+    results,
+    table,
+)
 
 
 def test_results_go_to_stdout_and_remarks_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +59,72 @@ def test_a_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) 
     with progress(remarks()) as bars:
         bars.update(bars.add_task("x", total=2), completed=1)
     assert tuple(capsys.readouterr()) == ("", "")
+
+
+@pytest.mark.parametrize("console", [results, remarks])
+def test_words_stay_as_they_are_at_a_terminal_too(
+    console, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    console().print("12 'flights' :smile:")
+    assert "".join(capsys.readouterr()) == "12 'flights' :smile:\n"
+
+
+def test_a_plain_line_goes_where_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    result("[b]result[/b]")
+    remark("remark", dim=True)
+    assert tuple(capsys.readouterr()) == ("[b]result[/b]\n", "remark\n")
+
+
+def test_a_terminal_has_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert results().width != PIPE_COLUMNS
+
+
+TABLE = """\
+Of many
+name               count
+────────────────────────
+aaaaaaaaaaaaaaaaa  1,000
+aaaaaaaaaaaaa
+b                      2
+peak memory  1 B
+state        aaaaaaaaaaa
+             aaaaaaaaa
+"""
+
+
+def test_what_is_too_long_is_folded_and_numbers_are_whole() -> None:
+    shown = table("name", ">count", title="Of many")
+    shown.add_row("a" * 30, "1,000")
+    shown.add_row("b", "2")
+    written = StringIO()
+    console = Console(file=written, width=24)
+    console.print(shown)
+    console.print(facts(peak_memory="1 B", state="a" * 20))
+    assert [line.rstrip() for line in written.getvalue().splitlines()] == TABLE.splitlines()
+
+
+def test_a_bar_at_a_terminal_shows_how_far_and_is_gone() -> None:
+    written = StringIO()
+    with progress(Console(file=written, width=60, force_terminal=True), TextColumn("soon")) as bars:
+        bars.update(bars.add_task("reading", total=4), completed=3)
+    assert all(text in written.getvalue() for text in ("reading", "3/4", "soon"))
+    assert written.getvalue().endswith("\x1b[2K")
+
+
+def test_what_is_written_to_an_abandoned_pipe_goes_nowhere(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    with os.fdopen(writing, "w") as stream:
+        stream.write("before")
+        abandon(stream)
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+        os.close(reading)
+        stream.flush()

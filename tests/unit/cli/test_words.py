@@ -17,7 +17,8 @@ def test_times(timestamp_ms: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "text"), [(33, 1, "33.0 ×"), (5, 5, "="), (0, 3, "-"), (3, 0, "-"), (2, 5, "1/2.5")]
+    ("before", "after", "text"),
+    [(33, 1, "33.0 ×"), (1, 2, "1/2.0"), (0, 0, "="), (5, 5, "="), (0, 3, "-"), (3, 0, "-"), (2, 5, "1/2.5")],
 )
 def test_ratios(before: int, after: int, text: str) -> None:
     assert ratio_words(before, after) == text

@@ -26,6 +26,8 @@ def test_what_can_be_printed_stays_as_it_is(text: str) -> None:
         ("\x9b31m".encode(), r"\x9b31m"),
         ("\U000e0041".encode(), r"\U000e0041"),
         ("\u2028".encode(), r"\u2028"),
+        (b"\x80", r"\x80"),
+        ("\uffff".encode(), r"\uffff"),
     ],
 )
 def test_what_a_terminal_would_obey_is_spelt_out(data: bytes, text: str) -> None:
@@ -39,3 +41,7 @@ def test_a_cell_holds_no_markup() -> None:
     shown_table.add_row(cell("[red]x[/nonsense]\x1b[1m"))
     Console(file=out, width=80).print(shown_table)
     assert r"[red]x[/nonsense]\x1b[1m" in out.getvalue()
+
+
+def test_halves_of_characters_are_no_bytes() -> None:
+    assert shown("\udc7f \udd00") == r"\udc7f \udd00"

@@ -2,6 +2,8 @@ import pytest
 
 from siltstone.kafka_client.connection import SpokenVersions
 from siltstone.kafka_client.failures import RequestNotSpoken
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
@@ -43,3 +45,28 @@ def test_nothing_in_common(ranges: dict[str, tuple[int, int]], told: str) -> Non
 def test_everything_we_describe_can_be_asked_of_a_broker_that_knows_it() -> None:
     versions = SpokenVersions("here:9092", EVERYTHING.api_keys)
     assert versions.version_for(MetadataRequest) == 13
+
+
+def test_no_version_from_before_kafka_3_0_is_written() -> None:
+    """Above a broker's own highest version nothing is spoken; each is the lowest that has what the client relies on."""
+    lowest = {
+        "METADATA": 10,
+        "LIST_OFFSETS": 7,
+        "OFFSET_FETCH": 8,
+        "FIND_COORDINATOR": 4,
+        "DELETE_TOPICS": 6,
+        "LIST_GROUPS": 4,
+        "PRODUCE": 7,
+        "FETCH": 10,
+    }
+    for name, version in lowest.items():
+        request, _ = CATALOGUE[ApiKey[name]]
+        assert version_for(request, **{name: (0, version)}) == version
+        with pytest.raises(RequestNotSpoken, match=f"versions 0 to {version - 1} of {name}"):
+            version_for(request, **{name: (0, version - 1)})
+
+
+def test_offsets_of_groups_are_asked_in_versions_that_name_topics() -> None:
+    """From version 10 on, OffsetCommit and OffsetFetch have topic ids."""
+    assert version_for(CATALOGUE[ApiKey.OFFSET_COMMIT][0], OFFSET_COMMIT=(2, 10)) == 9
+    assert version_for(CATALOGUE[ApiKey.OFFSET_FETCH][0], OFFSET_FETCH=(1, 10)) == 9

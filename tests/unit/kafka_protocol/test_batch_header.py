@@ -9,6 +9,10 @@ from siltstone.kafka_protocol.batch_header import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     LOG_APPEND_TIME_BIT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Codec,
@@ -183,3 +187,7 @@ def test_a_length_less_than_its_header_ends_the_iteration(length):
 def test_another_format_ends_the_iteration():
     with pytest.raises(UnsupportedMagic, match="magic 3"):
         list(iterate_headers(with_header(build_batch(RECORDS), magic=3)))
+
+
+def test_what_is_not_there_is_minus_one_as_in_kafka():
+    assert NO_PRODUCER_ID == NO_PRODUCER_EPOCH == NO_SEQUENCE == NO_LEADER_EPOCH == -1

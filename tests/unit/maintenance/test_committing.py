@@ -158,3 +158,14 @@ def test_a_refusal_without_an_unknown_outcome_deletes_the_outputs(world: Compact
     with pytest.raises(ObjectNotExist):
         commit(world.context, command, world.store)
     assert new_key(command) not in world.bucket_keys()
+
+
+def test_a_refusal_deletes_the_new_stream_set_object_too(world: CompactionWorld) -> None:
+    command = command_of(world, end=5)
+    set_id = world.metadata.execute(PrepareObjects(1, HOUR_MS, job_id=command.job_id))
+    world.store.put(object_key(set_id), [b"the rest"])
+    rest = NewObject(set_id, 100, (ObjectRange(0, set_id, 5, 9, 100, 9),))
+    lossy = msgspec.structs.replace(command, stream_set_object=rest)
+    with pytest.raises(CoverageNotMatched):
+        commit(world.context, lossy, world.store)
+    assert world.bucket_keys().isdisjoint({new_key(command), object_key(set_id)})

@@ -49,3 +49,17 @@ def test_it_reads_as_a_table(world: CompactionWorld) -> None:
 def test_nothing_to_do_is_said(world: CompactionWorld) -> None:
     seen = overview(world.context, [FakeKind(units={})], Scope())
     assert repr(seen) == "Nothing to do." and "Nothing to do." in seen._repr_html_()
+
+
+def test_what_another_driver_set_aside_waits_here_too(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"bad": lambda _: "damaged"})
+    run(world.another_context(), kind, InProcessRunner, Scope(), Budget(), Watch("tidy", world.clock))
+    (seen,) = overview(world.context, [kind], Scope()).kinds
+    assert [each.name for each in seen.waiting] == ["bad"] and seen.units == ()
+
+
+def test_more_than_one_round_is_said_to_remain(world: CompactionWorld) -> None:
+    (seen,) = overview(world.context, [FakeKind(rounds=2)], Scope()).kinds
+    assert seen.has_remaining
+    (whole,) = overview(world.context, [FakeKind()], Scope()).kinds
+    assert not whole.has_remaining

@@ -1,14 +1,18 @@
 import pytest
+from msgspec.structs import replace
 
 from siltstone.metadata.applying import RecordContradictsImage, apply_records
 from siltstone.metadata.commands import CreateTopic, TakeNumbers, TrimStream
-from siltstone.metadata.entities import PartitionMetadata
+from siltstone.metadata.entities import JobState, ObjectMetadata, PartitionMetadata
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.records import (
+    JobFinished,
     JobForgotten,
     JobRenewed,
+    JobStarted,
     KeyRemoved,
     KeySet,
+    NodeRegistered,
     NumbersTaken,
     ObjectCommitted,
     ObjectsDestroyed,
@@ -16,14 +20,16 @@ from siltstone.metadata.records import (
     ObjectsPrepared,
     PartitionsAdded,
     StreamClosed,
+    StreamCreated,
     StreamForgotten,
+    StreamOpened,
     StreamsAdvanced,
     StreamTrimmed,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
 )
-from siltstone.model.objects import ObjectKind
+from siltstone.model.objects import ObjectKind, ObjectState
 from support.metadata.metadata_records import TOPIC_ID
 from support.metadata.metadata_world import MetadataWorld, next_image, object_range
 
@@ -73,6 +79,59 @@ def test_an_image_is_not_changed_by_the_next_one(world) -> None:
 
 def committed(object_id: int, *ranges) -> ObjectCommitted:
     return ObjectCommitted(object_id, ObjectKind.STREAM_SET_OBJECT, 1, 1, 1, ranges)
+
+
+def test_an_object_s_row_says_what_has_happened_to_it_and_nothing_else(world) -> None:
+    image = next_image(world.image, [ObjectsPrepared(2, 2, 1, 99)])
+    waiting = ObjectMetadata(
+        object_id=2,
+        state=ObjectState.PREPARED,
+        bucket_id=1,
+        kind=None,
+        size_bytes=0,
+        deadline_ms=99,
+        committed_ms=0,
+        destroyed_ms=0,
+        data_time_ms=0,
+        ranges=(),
+    )
+    assert (image.objects[2], image.objects[3]) == (waiting, replace(waiting, object_id=3))
+    assert (image.next_object_id, dict(image.prepared)) == (4, {2: 99, 3: 99})
+    held = object_range(2, 0, 50, 60)
+    image = next_image(image, [ObjectCommitted(2, ObjectKind.STREAM_OBJECT, 7, 8, 9, (held,))])
+    there = replace(waiting, state=ObjectState.COMMITTED, kind=ObjectKind.STREAM_OBJECT, size_bytes=7)
+    there = replace(there, deadline_ms=0, committed_ms=8, data_time_ms=9, ranges=(held,))
+    assert (image.objects[2], dict(image.prepared)) == (there, {3: 99})
+    assert image.streams[0].ranges[-1] is held
+    image = next_image(image, [ObjectsDestroyed((2, 3), 10)])
+    assert image.objects[2] == replace(there, state=ObjectState.DESTROYED, destroyed_ms=10, ranges=())
+    assert (dict(image.prepared), dict(image.destroyed)) == ({}, {2: 10, 3: 10})
+
+
+def test_a_job_s_row_says_when_it_ended_and_how(world) -> None:
+    image = next_image(world.image, [JobStarted(4, "sweep", "driver", "all", 5, 60)])
+    running = image.jobs[4]
+    assert (running.state, running.finished_ms, running.report) == (JobState.RUNNING, 0, "")
+    assert (running.started_ms, running.lease_until_ms, image.next_job_id) == (5, 60, 5)
+    image = next_image(image, [JobRenewed(4, 70), JobFinished(4, JobState.SUCCEEDED, 65, "well")])
+    ended = replace(running, lease_until_ms=70, state=JobState.SUCCEEDED, finished_ms=65, report="well")
+    assert image.jobs[4] == ended
+
+
+def test_numbers_once_given_out_are_not_given_out_by_a_record_with_lower_ids(world) -> None:
+    image = next_image(world.image, [ObjectsPrepared(10, 2, 0, 9), StreamCreated(20, {})])
+    assert (image.next_object_id, image.next_stream_id) == (12, 21)
+    image = next_image(image, [ObjectsPrepared(7, 1, 0, 9), StreamCreated(17, {})])
+    assert (image.next_object_id, image.next_stream_id) == (12, 21)
+
+
+def test_a_node_has_no_log_until_it_opens_a_stream(world) -> None:
+    image = next_image(world.image, [NodeRegistered(5, 3, "first", False, "wal")])
+    assert image.nodes[5].log_epoch == 0
+    image = next_image(image, [StreamCreated(9, {}), StreamOpened(9, 0, 5)])
+    assert image.nodes[5].log_epoch == 3
+    image = next_image(image, [NodeRegistered(5, 4, "second", False, "wal")])
+    assert image.nodes[5].log_epoch == 3
 
 
 def topic_created(topic_id: str, name: str, *partitions: PartitionMetadata) -> TopicCreated:

@@ -6,12 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import ShardedMap
-from siltstone.metadata.commands import CloseStream, DeleteStream
+from siltstone.metadata.commands import CloseStream, DeleteStream, ExpireObjects
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.lookup import OffsetOutOfRange, committed_object, find_ranges
+from siltstone.metadata.lookup import (
+    OffsetOutOfRange,
+    committed_object,
+    deletable_objects,
+    expired_objects,
+    find_ranges,
+    grace_is_over,
+)
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.streams import created
-from support.metadata.metadata_world import MetadataWorld, object_range
+from support.metadata.metadata_world import HOUR_MS, MetadataWorld, object_range
 
 F2 = [
     (8, 10, 100), (0, 100, 120), (1, 120, 140), (5, 140, 160), (6, 160, 180), (2, 180, 200), (9, 200, 300),
@@ -101,3 +108,26 @@ def test_an_object_is_committed_from_its_commit_to_its_destruction() -> None:
     world.do(world.compaction(world.start_job(), (0,)))
     assert committed_object(world.image, 0) is None
     assert committed_object(world.image, 10**6) is None
+
+
+def test_prepared_objects_expire_at_their_deadline_the_oldest_first() -> None:
+    world = MetadataWorld()
+    world.register(0)
+    world.prepare(3)
+    deadline_ms = world.now_ms + HOUR_MS
+    assert expired_objects(world.image, deadline_ms - 1, 10) == []
+    assert expired_objects(world.image, deadline_ms, 2) == [0, 1]
+    assert expired_objects(world.image, deadline_ms, 10) == [0, 1, 2]
+
+
+def test_destroyed_objects_may_be_deleted_after_their_grace_period_the_oldest_first() -> None:
+    world = MetadataWorld()
+    world.register(0)
+    world.prepare(3)
+    world.now_ms += HOUR_MS
+    world.do(ExpireObjects(10))
+    rows = [world.image.objects[object_id] for object_id in range(3)]
+    assert deletable_objects(world.image, world.now_ms + 99, 100, 10) == []
+    assert deletable_objects(world.image, world.now_ms + 100, 100, 2) == rows[:2]
+    assert deletable_objects(world.image, world.now_ms + 100, 100, 10) == rows
+    assert [grace_is_over(50, now_ms, 10) for now_ms in (59, 60, 61)] == [False, True, True]

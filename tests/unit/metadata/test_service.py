@@ -266,7 +266,13 @@ def test_snapshots_are_saved_apart_from_the_answers() -> None:
         for number in range(12):
             await world.service.execute(PutKey(f"k{number}", b"v"))
         await turns()
-        assert world.memory.snapshot_version() is not None
+        first = world.memory.snapshot_version()
+        assert first is not None
+        for number in range(12):
+            await world.service.execute(PutKey(f"again {number}", b"v"))
+        await turns()
+        second = world.memory.snapshot_version()
+        assert second is not None and second > first
         assert world.failures == []
 
     with_service(body, snapshot_interval_records=10)

@@ -103,6 +103,28 @@ def test_what_goes_wrong_is_raised_to_whoever_waits(
     made.stop()
 
 
+def test_the_node_is_closed_only_when_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[bool] = []
+
+    @asynccontextmanager
+    async def watched(*_: object) -> AsyncIterator[object]:
+        yield NODE
+        wanted.append(made._stop_is_wanted)
+
+    async def turns(_: object) -> str:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return "still here"
+
+    monkeypatch.setattr(broker_thread, "running_kafka_node", watched)
+    made = thread(tmp_path)
+    made.start()
+    assert made.ask(turns) == "still here"
+    assert wanted == []
+    made.stop()
+    assert wanted == [True]
+
+
 class Address:
     advertised_host, advertised_port = "somewhere", 1
 

@@ -9,6 +9,8 @@ from siltstone.metadata.commands import CreateStream
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.service import ServiceClosed
 from siltstone.object_store.port import InvalidStoreUrl
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
 from siltstone.server.components import StoreNotFound, open_node, open_store, running_node
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
@@ -148,3 +150,10 @@ def test_retry_settings_reach_the_stores(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, **{"retry.attempts_max": "3", "buckets.0": "memory:retry"})
     with open_store(settings, create=True) as store:
         assert store.buckets.store(0)._settings.attempts_max == 3  # type: ignore[attr-defined]
+
+
+def test_time_and_chance_are_those_that_the_caller_gives(tmp_path: Path) -> None:
+    clock, rng = ManualClock(), seeded_randomness(1)
+    with open_store(settings_of(tmp_path), create=True, clock=clock, rng=rng) as store:
+        assert store.context.clock is clock
+        assert store.context.rng is rng

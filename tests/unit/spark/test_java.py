@@ -116,3 +116,12 @@ def test_the_error_says_what_to_do_in_one_line(tmp_path: Path) -> None:
     assert "pip install 'siltstone[java]'" in text
     assert "is Java 8" in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("environment", [{}, {"PATH": ""}])
+def test_a_path_that_is_not_given_is_not_this_process_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    monkeypatch.setenv("PATH", on_path(java(tmp_path, OPENJDK_17)))
+    with pytest.raises(JavaNotFound):
+        find_java({"SILTSTONE_JAVA": "machine", **environment})

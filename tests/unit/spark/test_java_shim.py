@@ -5,6 +5,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from siltstone.spark.java import DROPPED_ARGUMENT, shim_folder, write_shim
 
 
@@ -60,9 +62,10 @@ def test_folder_is_in_the_users_cache(tmp_path: Path) -> None:
     assert shim_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "siltstone"
 
 
-def test_a_folder_others_may_write_is_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_folder_others_may_write_is_not_used(tmp_path: Path, mode: int) -> None:
     (tmp_path / "siltstone").mkdir()
-    (tmp_path / "siltstone").chmod(0o777)
+    (tmp_path / "siltstone").chmod(mode)
     folder = shim_folder({"XDG_CACHE_HOME": str(tmp_path)})
     assert folder != tmp_path / "siltstone"
     assert folder.stat().st_mode & 0o022 == 0
@@ -71,3 +74,24 @@ def test_a_folder_others_may_write_is_not_used(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_made_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert not shim_folder({"XDG_CACHE_HOME": str(tmp_path / "file")}).is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_a_folder_others_may_only_read_is_used(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "siltstone").mkdir()
+    (tmp_path / "siltstone").chmod(mode)
+    assert shim_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "siltstone"
+
+
+def test_a_link_to_a_folder_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "siltstone").symlink_to(tmp_path / "elsewhere")
+    assert shim_folder({"XDG_CACHE_HOME": str(tmp_path)}) != tmp_path / "siltstone"
+
+
+def test_a_shim_that_cannot_be_run_is_mended(tmp_path: Path) -> None:
+    java = echoing_java(tmp_path)
+    home = write_shim(java, tmp_path / "shims")
+    (home / "bin" / "java").chmod(0o644)
+    write_shim(java, tmp_path / "shims")
+    assert run(home, "x") == "<x>"

@@ -4,6 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from siltstone.spark import session
+from siltstone.spark.session import SparkAlreadyRunning, active_context, jvm_has_died, start_context
 
 PROGRAM = """
 import os
@@ -43,3 +51,81 @@ def test_a_jvm_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None
     assert line.startswith("Spark did not start: ")
     assert "last line of its log: no room for a heap" in line
     assert list(tmp_path.glob("siltstone-spark-*.log")) == []
+
+
+def test_a_spark_that_runs_already_is_found_and_no_other_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    running: Any = SimpleNamespace()
+    monkeypatch.setattr(session, "find_java", lambda: pytest.fail("a Java was looked for"))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running)
+    assert active_context() is running
+    with pytest.raises(SparkAlreadyRunning, match="use its context"):
+        start_context("local[1]")
+
+
+@pytest.mark.parametrize(
+    ("gateway", "has_died"),
+    [
+        pytest.param(None, False, id="never started"),
+        pytest.param(SimpleNamespace(), False, id="started by someone else"),
+        pytest.param(SimpleNamespace(proc=SimpleNamespace(poll=lambda: None)), False, id="runs"),
+        pytest.param(SimpleNamespace(proc=SimpleNamespace(poll=lambda: 0)), True, id="has ended"),
+        pytest.param(SimpleNamespace(proc=SimpleNamespace(poll=lambda: -9)), True, id="was killed"),
+    ],
+)
+def test_a_jvm_has_died_when_its_process_has_ended(
+    monkeypatch: pytest.MonkeyPatch, gateway: Any, has_died: bool
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    assert jvm_has_died() is has_died
+
+
+@pytest.mark.parametrize(("master", "address"), [("local[1]", "127.0.0.1"), ("yarn", "before")])
+def test_the_environment_is_set_for_the_start_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str, address: str
+) -> None:
+    seen: dict[str, str] = {}
+
+    def started(settings: dict[str, str]) -> Any:
+        seen.update(os.environ, master=settings["spark.master"])
+        return "a context"
+
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(session, "find_java", lambda: SimpleNamespace(home=tmp_path))
+    monkeypatch.setattr(session, "_start", started)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "before")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    before = dict(os.environ)
+    assert start_context(master) == "a context"
+    assert (seen["JAVA_HOME"], seen["PYSPARK_PYTHON"]) == (str(tmp_path), sys.executable)
+    assert (seen["SPARK_LOCAL_IP"], seen["master"]) == (address, session.with_retries(master))
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        (
+            ["no room for a heap", "  at java.lang.Thread", "", "spark-class: line 7: killed"],
+            "no room for a heap",
+        ),
+        (["first", " second "], "second"),
+        (["at a", ""], "none"),
+        ([], "none"),
+    ],
+)
+def test_the_last_words_are_those_of_a_person(tmp_path: Path, lines: list[str], last: str) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(lines))
+    assert session._last_words(log) == last
+
+
+def test_executors_import_the_package_from_its_folder_unless_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Path(session.__file__).parents[2]
+    monkeypatch.setattr(session.sysconfig, "get_path", lambda _: "/elsewhere")
+    assert session.source_folder() == str(folder)
+    assert session.settings_for("yarn", "a", {})["spark.executorEnv.PYTHONPATH"] == str(folder)
+    monkeypatch.setattr(session.sysconfig, "get_path", lambda _: str(folder))
+    assert session.source_folder() is None
+    assert "spark.executorEnv.PYTHONPATH" not in session.settings_for("yarn", "a", {})

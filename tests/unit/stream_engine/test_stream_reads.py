@@ -5,7 +5,11 @@ import asyncio
 import pytest
 
 from siltstone.metadata.commands import TrimStream
-from siltstone.stream_engine.errors import OffsetBeyondEnds
+from siltstone.metadata.streams import advanced, created, opened
+from siltstone.model.record_batch import RecordBatch
+from siltstone.stream_engine.errors import OffsetBeyondEnds, RangeNotCovered
+from siltstone.stream_engine.stream import Stream
+from siltstone.stream_engine.stream_reads import StreamReads
 from support.engine.engine_world import SMALL, World, offsets_of, payloads_of
 
 
@@ -132,3 +136,72 @@ def test_a_read_costs_what_it_gives_however_long_the_tail_is(tmp_path):
         assert sliced == [3]
 
     run(tmp_path, scenario)
+
+
+def of_ten(base_offset: int) -> RecordBatch:
+    return RecordBatch(0, 0, base_offset, base_offset + 10, 10, 0, 0, bytes(100))
+
+
+class Parts:
+    """Stream 0 ends at 50. Its tail begins at 30, or has gone; the objects before have the batches ``committed``, and
+    ``are_whole`` says whether they cover all offsets."""
+
+    def __init__(
+        self, *committed: RecordBatch, tail: tuple[RecordBatch, ...], are_whole: bool = True
+    ) -> None:
+        self._committed, self._tail, self._are_whole = committed, tail, are_whole
+        self.asked: list[tuple[int, int]] = []
+        self.stream = Stream(advanced(opened(created(0, {}), 0, 0), 50))
+        self.reads = StreamReads(self, self)
+
+    def window(self, *_: int) -> None:
+        return None
+
+    def suffix(self, _stream_id: int, _start: int, end: int) -> tuple[RecordBatch, ...]:
+        return tuple(batch for batch in self._tail if batch.base_offset < end)
+
+    async def read(self, _stream_id: int, start: int, end: int, _bytes_max: int) -> list[RecordBatch]:
+        self.asked.append((start, end))
+        return list(self._committed)
+
+    def covers(self, _stream_id: int, _start: int, _end: int) -> bool:
+        return self._are_whole
+
+    def found(self, bytes_max: int, end_offset: int | None = None) -> list[int]:
+        batches = asyncio.run(self.reads.read(self.stream, 0, bytes_max, end_offset))
+        return [batch.base_offset for batch in batches]
+
+
+TAIL = (of_ten(30), of_ten(40))
+
+
+def test_the_tail_follows_what_was_read_to_its_beginning():
+    assert Parts(*map(of_ten, (0, 10, 20)), tail=TAIL).found(10**6) == [0, 10, 20, 30, 40]
+    assert Parts(*map(of_ten, (0, 10, 20)), tail=TAIL).found(400) == [0, 10, 20, 30]
+    assert Parts(*map(of_ten, (0, 10, 20)), tail=TAIL).found(300) == [0, 10, 20]
+    assert Parts(*map(of_ten, (0, 10)), tail=TAIL).found(10**6) == [0, 10], "else a part would be passed over"
+
+
+def test_objects_are_asked_only_for_what_is_before_the_tail_and_the_end():
+    for tail, end_offset, asked in (
+        (TAIL, None, (0, 30)),
+        (TAIL, 20, (0, 20)),
+        ((), None, (0, 50)),
+        ((), 60, (0, 50)),
+    ):
+        parts = Parts(of_ten(0), tail=tail)
+        parts.found(100, end_offset)
+        assert parts.asked == [asked]
+
+
+def test_where_key_compaction_has_removed_everything_the_tail_is_next():
+    assert Parts(tail=TAIL).found(10**6) == [30, 40]
+    assert Parts(tail=TAIL).found(0) == [30], "a read gives one batch at least"
+    assert Parts(tail=()).found(10**6, 20) == []
+
+
+def test_what_no_object_holds_is_missed():
+    with pytest.raises(RangeNotCovered, match="siltstone check"):
+        Parts(tail=TAIL, are_whole=False).found(10**6)
+    with pytest.raises(RangeNotCovered):
+        Parts(tail=()).found(10**6)

@@ -16,13 +16,24 @@ def test_everything_announced_is_answered_in_every_version(version):
         assert rows == dict(ANNOUNCED)
         assert answer.error_code == ErrorCode.NONE
         assert (answer.supported_features, answer.finalized_features) == ([], [])
+        assert (answer.finalized_features_epoch, answer.zk_migration_ready) == (-1, False), "no tagged field"
 
     in_admin_world(scenario)
 
 
 @pytest.mark.parametrize(
     ("name", "software_version"),
-    [("", "1"), ("a", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", "1/2"), ("ä", "1"), ("a\n", "1")],
+    [
+        ("", "1"),
+        ("a", ""),
+        ("-a", "1"),
+        ("a-", "1"),
+        ("a b", "1"),
+        ("a", "1/2"),
+        ("ä", "1"),
+        ("a\n", "1"),
+        ("a", "1\n"),
+    ],
 )
 def test_item_10_software_that_cannot_be_a_name_of_software(name, software_version):
     async def scenario(world):
@@ -42,13 +53,16 @@ def test_item_10_older_versions_do_not_say_and_are_not_asked():
     in_admin_world(scenario)
 
 
-@pytest.mark.parametrize("name", ["a", "librdkafka", "apache-kafka-java", "kgo.x-1"])
-def test_item_10_the_connection_knows_its_client(name):
+@pytest.mark.parametrize(
+    ("name", "software_version"),
+    [("a", "1"), ("librdkafka", "v2.16.0-RC1-dirty"), ("apache-kafka-java", "4.3.0"), ("kgo.x-1", "4.3.0")],
+)
+def test_item_10_the_connection_knows_its_client(name, software_version):
     async def scenario(world):
         connection = connection_at("h", 1)
-        request = ApiVersionsRequest(client_software_name=name, client_software_version="4.3.0")
-        await world.answer(request, 3, connection)
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+        assert (await world.answer(request, 3, connection)).error_code == ErrorCode.NONE
         assert connection.client_software_name == name
-        assert connection.client_software_version == "4.3.0"
+        assert connection.client_software_version == software_version
 
     in_admin_world(scenario)

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -94,5 +96,17 @@ def test_one_refused_does_not_stop_the_others_and_who_is_named_twice_stays_as_he
         codes = {result.name: result.error_code for result in (await world.answer(request)).results}
         assert codes == {"a": 0, "nowhere": 3, "b": ErrorCode.INVALID_REQUEST}
         assert [topic.partition_count for topic in world.parts.topics.all()] == [2, 1]
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"), [(3, "already has 3"), (2, "currently has 3 .*; 2 would not"), (0, "; 0 would not")]
+)
+def test_who_asks_for_no_more_than_there_are_is_told_how_many_there_are(count, reason):
+    async def scenario(world):
+        await world.create("t", partitions=3)
+        (result,) = (await world.answer(asking(growing("t", count)))).results
+        assert re.search(reason, result.error_message)
 
     in_admin_world(scenario)

@@ -48,6 +48,7 @@ def test_item_21_created_in_every_version(version):
         assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
         topic = world.parts.topics.by_name("t")
         assert (topic.partition_count, topic.config.retention_ms) == (3, 5)
+        assert topic.topic_id != NO_UUID
         assert result.topic_id == (topic.topic_id if version >= 7 else NO_UUID)
         if version >= 5:
             assert (result.num_partitions, result.replication_factor) == (3, 1)
@@ -96,6 +97,7 @@ REFUSED = {
     "it stands": (wanted("there"), ErrorCode.TOPIC_ALREADY_EXISTS),
     "an illegal name": (wanted("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
     "no name": (wanted(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    "a folder": (wanted(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
     "a name that collides": (wanted("dotted_name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
     "no partition": (wanted("t", partitions=0), ErrorCode.INVALID_PARTITIONS),
     "less than none": (wanted("t", partitions=-2), ErrorCode.INVALID_PARTITIONS),

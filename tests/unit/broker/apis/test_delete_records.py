@@ -60,6 +60,10 @@ def test_item_37_up_to_an_offset_or_to_the_end(version):
         assert (row.log_start_offset, batches_in(row)) == (3, [(0, 4), (5, 9)])
         gone = row_of(await world.client().ask(fetch_request(topic, {0: 2})))
         assert gone.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        empty = row_of(await world.client().ask(fetch_request(topic, {2: 10}, wait_ms=0)))
+        assert (empty.error_code, empty.log_start_offset, empty.high_watermark) == (0, 10, 10)
+        produced = await world.client().ask(produce_request(topic, None, None, batch_of()))
+        assert rows_of(produced)[2].base_offset == 10
 
     in_broker_world(scenario)
 

@@ -12,6 +12,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
+from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
 from support.broker.broker_world import READ, WRITE, in_broker_world
 from support.broker.partition_state import trim_in_metadata
 from support.engine.engine_world import settled
@@ -90,6 +91,13 @@ def test_items_13_and_17_topics_and_partitions_that_there_are_not(version):
         no_partition = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         no_topic = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS else no_partition
         assert codes(response) == [no_topic, ErrorCode.NONE, no_partition, no_partition]
+        unknown = rows_of(response)[0]
+        assert (unknown.high_watermark, unknown.records is not None, bytes_of_records(unknown)) == (
+            -1,
+            True,
+            b"",
+        )
+        assert world.parts.topics.by_name("u") is None
         if version >= TOPIC_IDS:
             assert [answered.topic_id for answered in response.topics] == [b"\7" * 16, topic.topic_id]
 
@@ -232,11 +240,24 @@ def test_items_28_and_33_only_what_is_durable_ends_the_wait():
     in_broker_world(scenario)
 
 
-def test_item_28_an_error_ends_the_wait_of_all():
+@pytest.mark.parametrize("where", ["memory", "objects"])
+@pytest.mark.parametrize(
+    ("name", "partition", "code"),
+    [
+        ("t", FetchPartition(index=1, fetch_offset=9), ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("t", FetchPartition(index=7), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", FetchPartition(index=1, current_leader_epoch=99), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ("u", FetchPartition(index=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_item_28_an_error_ends_the_wait_of_all(name, partition, code, where):
     async def scenario(world):
         topic = await filled(world, partitions=2)
-        response = await world.client().ask(fetch_request(topic, {0: 1, 1: 9}))
-        assert codes(response) == [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
+        if where == "objects":
+            await world.restart()
+        request = fetch_request(topic, {0: 1})
+        request.topics.append(FetchTopic(name=name, partitions=[partition]))
+        assert codes(await world.client().ask(request, 12)) == [ErrorCode.NONE, code]
 
     in_broker_world(scenario)
 
@@ -285,6 +306,10 @@ def test_strange_limits_of_the_wait(wait_ms, min_bytes):
         (2**31 - 1, 2 * SIZE, [2, 0, 0]),
         (2**31 - 1, 1, [1, 0, 0]),
         (0, 0, [1, 0, 0]),
+        (0, 2**31 - 1, [1, 0, 0]),
+        (-(2**31), 2**31 - 1, [1, 0, 0]),
+        (2**31 - 1, 0, [1, 0, 0]),
+        (2**31 - 1, -(2**31), [1, 0, 0]),
         (-1, -1, [1, 0, 0]),
         (-(2**31), -(2**31), [1, 0, 0]),
     ],
@@ -303,13 +328,53 @@ def test_item_29_limits(partition_bytes, bytes_max, given, where):
     in_broker_world(scenario)
 
 
-def test_item_29_a_first_batch_larger_than_every_limit_is_given_wherever_it_is():
+@pytest.mark.parametrize("where", ["memory", "objects"])
+def test_item_29_a_first_batch_larger_than_every_limit_is_given_wherever_it_is(where):
     async def scenario(world):
         topic = await world.topic(partitions=3)
-        client = world.client()
-        await client.ask(produce_request(topic, batch_of(), batch_of(value_bytes=5_000), batch_of()))
+        large = batch_of(value_bytes=5_000)
+        await world.client().ask(produce_request(topic, batch_of(), large, batch_of()))
+        if where == "objects":
+            await world.restart()
         request = fetch_request(topic, {0: 1, 1: 0, 2: 0}, bytes_max=100, max_bytes=200)
-        assert [batches_in(row) for row in rows_of(await client.ask(request))] == [[], [(0, 0)], []]
+        rows = rows_of(await world.client().ask(request))
+        assert [batches_in(row) for row in rows] == [[], [(0, 0)], []]
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("where", ["memory", "objects"])
+def test_item_29_a_fetch_goes_on_where_the_limit_stopped_it(where):
+    """Nor is a batch that is larger than the limit given behind another."""
+
+    async def scenario(world):
+        topic = await world.topic()
+        for count in (1, 4, 2, 9, 1):
+            await world.client().ask(produce_request(topic, batch_of(count, value_bytes=count * 100)))
+        if where == "objects":
+            await world.restart()
+        answers, offset = [], 0
+        while offset < 17:
+            request = fetch_request(topic, {0: offset}, bytes_max=700)
+            answers.append(batches_in(row_of(await world.client().ask(request))))
+            offset = answers[-1][-1][1] + 1
+        assert answers == [[(0, 0)], [(1, 4)], [(5, 6)], [(7, 15)], [(16, 16)]]
+
+    in_broker_world(scenario)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 7, 25, 33, 100])
+def test_item_29_of_more_partitions_than_are_read_side_by_side(batches):
+    partitions = FETCH_READS_SIDE_BY_SIDE + 4
+
+    async def scenario(world):
+        topic = await filled(world, partitions, batches=3)
+        await world.restart()
+        request = fetch_request(
+            topic, dict.fromkeys(range(partitions), 0), max_bytes=batches * SIZE + SIZE // 2
+        )
+        given = [len(batches_in(row)) for row in rows_of(await world.client().ask(request))]
+        assert given == [max(0, min(3, batches - 3 * index)) for index in range(partitions)]
 
     in_broker_world(scenario)
 
@@ -369,8 +434,10 @@ def test_item_32_isolation(version):
         topic = await filled(world)
         for level, aborted in ((0, None), (1, [])):
             request = fetch_request(topic, {0: 0, 9: 0}, isolation_level=level)
-            for row in rows_of(await world.client().ask(request, version)):
+            rows = rows_of(await world.client().ask(request, version))
+            for row in rows:
                 assert (row.aborted_transactions, row.last_stable_offset) == (aborted, row.high_watermark)
+            assert batches_in(rows[0]) == [(0, 0)]
 
     in_broker_world(scenario)
 
@@ -515,6 +582,20 @@ def test_item_34_a_session_belongs_to_names_or_to_ids():
         refused = await client.ask(fetch_request(topic, {}, **in_session(session_id, 1)), 13)
         assert refused.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         assert (await client.ask(fetch_request(topic, {}, **in_session(session_id, 1)), 12)).error_code == 0
+
+    in_broker_world(scenario)
+
+
+def test_item_34_a_long_poll_waits_for_all_partitions_of_its_session():
+    async def scenario(world):
+        topic = await filled(world, partitions=2)
+        client = world.client()
+        session_id = (await client.ask(fetch_request(topic, {0: 1, 1: 1}, **in_session(0, 0)))).session_id
+        asked = client.send(fetch_request(topic, {}, **in_session(session_id, 1, wait_ms=500)))
+        await settled()
+        assert not asked.done()
+        await world.client().ask(produce_request(topic, None, batch_of()))
+        assert told(await asked) == {1: [(1, 1)]}
 
     in_broker_world(scenario)
 

@@ -340,6 +340,7 @@ def test_item_13_what_there_is_not(version):
         assert [row.error_code for row in rows] == [0, unknown, unknown, unknown, unknown, unknown]
         assert [row.offset for row in rows] == [0, -1, -1, -1, -1, -1]
         assert topic.partition_count == 1
+        assert world.parts.topics.by_name("u") is None
 
     in_broker_world(scenario)
 
@@ -370,6 +371,9 @@ def test_a_partition_named_twice_is_refused_and_others_are_not():
         rows = rows_of(await world.client().ask(request))
         twice = ErrorCode.INVALID_REQUEST
         assert [row.error_code for row in rows] == [twice, ErrorCode.NONE, twice]
+        entries = [ListOffsetsTopic(name=topic.name, partitions=[row]) for row in partitions]
+        rows = rows_of(await world.client().ask(ListOffsetsRequest(topics=entries)))
+        assert [row.error_code for row in rows] == [twice, ErrorCode.NONE, twice], "also in several entries"
 
     in_broker_world(scenario)
 

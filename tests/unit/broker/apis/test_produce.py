@@ -13,7 +13,7 @@ from siltstone.broker.backlog.verdicts import Sentence
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
-from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec
+from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec, read_batch_header
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
@@ -70,6 +70,7 @@ def test_in_every_layout(version):
             assert rows == [(0, 0, base), (1, 0, base)]
             assert {row.log_append_time_ms for row in answered.partitions} == {-1}
             assert {row.log_start_offset for row in answered.partitions} == {0 if version >= 5 else -1}
+            assert all(row.record_errors == [] and row.error_message is None for row in answered.partitions)
 
     in_broker_world(scenario)
 
@@ -160,6 +161,7 @@ def test_items_13_and_17_topics_and_partitions_that_there_are_not(version):
         assert [topic.topic_id for topic in response.topics] == (
             [b"\7" * 16, topic.topic_id] if version >= TOPIC_IDS else [bytes(16)] * 2
         )
+        assert world.parts.topics.by_name("u") is None
 
     in_broker_world(scenario)
 
@@ -231,6 +233,20 @@ def test_item_23_sequences():
         assert await send(0, epoch=2) == (ErrorCode.NONE, 12)
         assert await send(12, epoch=1) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
         assert await stored(world, topic) == 14
+
+    in_broker_world(scenario)
+
+
+def test_item_23_each_partition_counts_for_itself():
+    async def scenario(world):
+        topic = await world.topic(partitions=2)
+        client = world.client()
+        for sequence in range(2):
+            await client.ask(produce_request(topic, sequenced(9, sequence)))
+        again = rows_of(await client.ask(produce_request(topic, sequenced(9, 2), sequenced(9, 0))))
+        assert [row.base_offset for row in again] == [2, 0]
+        gap = await client.ask(produce_request(topic, sequenced(9, 3), sequenced(9, 2)))
+        assert codes(gap) == [ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
 
     in_broker_world(scenario)
 
@@ -490,6 +506,16 @@ def test_item_25_what_was_durable_in_time_is_told_so():
     in_broker_world(scenario)
 
 
+@pytest.mark.parametrize("timeout_ms", [0, -1, 2**31 - 1])
+def test_item_25_no_time_limit_is_an_error_while_batches_become_durable_at_once(timeout_ms):
+    async def scenario(world):
+        topic = await world.topic()
+        request = produce_request(topic, batch_of(), timeout_ms=timeout_ms)
+        assert codes(await world.client().ask(request)) == [ErrorCode.NONE]
+
+    in_broker_world(scenario)
+
+
 def test_item_25_an_answer_within_its_time_is_not_touched_by_the_clock():
     async def scenario(world):
         topic = await world.topic()
@@ -554,6 +580,8 @@ def test_item_26_the_brokers_time_and_the_start_of_the_log_are_told():
         await world.parts.partitions.trim(world.opened(topic), 2)
         row = row_of(await client.ask(produce_request(topic, timed_batch(1, 2))))
         assert (row.base_offset, row.log_append_time_ms, row.log_start_offset) == (3, NOW_MS, 2)
+        stored = read_batch_header(bytes_of_records(row_of(await client.ask(fetch_request(topic, {0: 3})))))
+        assert (stored.is_log_append_time, stored.max_timestamp_ms) == (True, NOW_MS)
 
     in_broker_world(scenario)
 
@@ -563,15 +591,36 @@ REFUSED = {
     "empty": (b"", {}, ErrorCode.INVALID_RECORD),
     "two batches": (batch_of() + batch_of(), {}, ErrorCode.INVALID_RECORD),
     "half a batch": (batch_of()[:61], {}, ErrorCode.CORRUPT_MESSAGE),
+    "less than a header": (batch_of()[:20], {}, ErrorCode.CORRUPT_MESSAGE),
+    "one byte less": (batch_of()[:-1], {}, ErrorCode.CORRUPT_MESSAGE),
+    "one byte more": (batch_of() + b"\0", {}, ErrorCode.CORRUPT_MESSAGE),
     "another crc": (with_header(batch_of(), crc=5), {}, ErrorCode.CORRUPT_MESSAGE),
+    "flipped": (batch_of()[:-1] + b"\1", {}, ErrorCode.CORRUPT_MESSAGE),
     "magic 1": (with_header(batch_of(), magic=1), {}, ErrorCode.INVALID_RECORD),
     "offset not 0": (with_header(batch_of(), base_offset=1), {}, ErrorCode.INVALID_RECORD),
     "another count": (with_header(batch_of(), record_count=3), {}, ErrorCode.INVALID_RECORD),
+    "a count of 0": (
+        with_header(batch_of(), record_count=0, last_offset_delta=-1),
+        {},
+        ErrorCode.INVALID_RECORD,
+    ),
+    "a gap in it": (with_header(batch_of(2), last_offset_delta=7), {}, ErrorCode.INVALID_RECORD),
+    "more than fit": (
+        with_header(batch_of(), record_count=2**31 - 1, last_offset_delta=2**31 - 2),
+        {},
+        ErrorCode.INVALID_RECORD,
+    ),
     "control": (with_header(batch_of(), attributes=0x20), {}, ErrorCode.INVALID_RECORD),
     "log append time": (with_header(batch_of(), attributes=8), {}, ErrorCode.INVALID_TIMESTAMP),
     "codec 6": (with_header(batch_of(), attributes=6), {}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    "no sequence": (with_header(batch_of(), producer_id=1), {}, ErrorCode.INVALID_RECORD),
+    "no sequence": (with_header(batch_of(), producer_id=1, producer_epoch=0), {}, ErrorCode.INVALID_RECORD),
+    "no epoch": (with_header(batch_of(), producer_id=1), {}, ErrorCode.INVALID_RECORD),
     "too large": (batch_of(value_bytes=500), {"max_message_bytes": "400"}, ErrorCode.MESSAGE_TOO_LARGE),
+    "too large when stored": (
+        batch_of(value_bytes=100_000, compression=Codec.ZSTD),
+        {"max_message_bytes": "5000", "compression_type": "uncompressed"},
+        ErrorCode.MESSAGE_TOO_LARGE,
+    ),
     "in a transaction": (
         with_header(sequenced(1, 0), attributes=TRANSACTIONAL_BIT),
         {},
@@ -597,8 +646,19 @@ def test_item_26_what_is_refused(name, version):
         sent = None if batch is None else bytes(batch)
         row = row_of(await world.client().ask(produce_request(topic, sent), version))
         assert (ErrorCode(row.error_code), row.base_offset, row.log_append_time_ms) == (code, -1, -1)
-        assert (row.error_message is not None) == (version >= 8)
+        assert row.log_start_offset == -1
+        assert bool(row.error_message) == (version >= 8)
         assert await stored(world, topic) == 0
+
+    in_broker_world(scenario)
+
+
+def test_item_26_zstd_from_a_client_before_version_7():
+    async def scenario(world):
+        topic = await world.topic()
+        request = produce_request(topic, batch_of(compression=Codec.ZSTD))
+        assert codes(await world.client().ask(request, 6)) == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE]
+        assert codes(await world.client().ask(request, 7)) == [ErrorCode.NONE]
 
     in_broker_world(scenario)
 
@@ -718,6 +778,9 @@ def test_a_partition_named_twice_is_appended_to_twice():
             topics=[ProduceTopic(name="t", topic_id=topic.topic_id, partitions=twice)],
         )
         assert [row.base_offset for row in rows_of(await world.client().ask(request))] == [0, 1]
+        request = produce_request(topic, sequenced(9, 2))
+        request.topics.extend(produce_request(topic, sequenced(9, 3)).topics)
+        assert [row.base_offset for row in rows_of(await world.client().ask(request))] == [2, 3]
 
     in_broker_world(scenario)
 
@@ -818,7 +881,10 @@ def test_what_was_produced_is_what_is_fetched():
     async def scenario(world):
         topic = await world.topic()
         client = world.client()
-        sent = [batch_of(count, value_bytes=50) for count in (1, 3, 2)]
+        sent = [
+            batch_of(count, value_bytes=50, compression=codec)
+            for count, codec in ((1, Codec.NONE), (3, Codec.ZSTD), (2, Codec.NONE))
+        ]
         for batch in sent:
             await client.ask(produce_request(topic, bytes(batch)))
         row = row_of(await client.ask(fetch_request(topic, {0: 0})))

@@ -83,8 +83,9 @@ def test_zstd_is_taken_from_version_7_on(version):
             admit(batch, PLAIN, NOW_MS, version)
 
 
-def test_a_batch_as_large_as_the_topic_allows():
-    batch = batch_of(value_bytes=100)
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_as_large_as_the_topic_allows(codec):
+    batch = batch_of(value_bytes=100, compression=codec)
     admit(batch, config(max_message_bytes=str(len(batch))), NOW_MS, NEWEST)
     with pytest.raises(batch_errors.BatchTooLarge):
         admit(batch, config(max_message_bytes=str(len(batch) - 1)), NOW_MS, NEWEST)

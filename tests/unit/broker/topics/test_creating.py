@@ -3,8 +3,13 @@ import asyncio
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.creating import NewTopic
-from siltstone.broker.topics.names import OFFSETS_TOPIC, InvalidPartitionCount, InvalidReplicationFactor
+from siltstone.broker.topics.creating import NewTopic, check_replicas
+from siltstone.broker.topics.names import (
+    OFFSETS_TOPIC,
+    InvalidPartitionCount,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+)
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.refusals import (
     InvalidTopicName,
@@ -27,6 +32,16 @@ def test_what_was_asked_for_stands():
         assert not metadata.is_internal
 
     in_topic_world(scenario)
+
+
+def test_item_21_one_partition_and_one_replica_are_enough():
+    async def scenario(world):
+        metadata = (
+            await world.creation.create(NewTopic(name="t", partition_count=1, replication_factor=1))
+        ).metadata
+        assert (len(metadata.partitions), metadata.replication_factor) == (1, 1)
+
+    in_topic_world(scenario, BrokerSettings(num_partitions=6, default_replication_factor=2))
 
 
 def test_item_21_minus_one_is_the_brokers_default():
@@ -160,3 +175,15 @@ def test_item_17_ids_are_never_those_that_kafka_reserves_or_its_tools_cannot_tak
         assert (await world.creation.create(NewTopic(name="t"))).topic_id == bytes(15) + b"\x02"
 
     in_topic_world(scenario)
+
+
+def test_the_only_replica_that_can_be_assigned_by_hand_is_this_broker():
+    check_replicas(7, [7])
+    for broker_ids, fault in (
+        ([], "an empty replica list"),
+        ([8], "broker 8, but no such broker"),
+        ([7, 8], "broker 8, but no such broker"),
+        ([7, 7], "broker 7 more than once"),
+    ):
+        with pytest.raises(InvalidReplicaAssignment, match=fault):
+            check_replicas(7, broker_ids)

@@ -95,3 +95,86 @@ def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.Monkey
         ClientFailed, match="0 of 7 records were consumed, then none for 1 s: the disk is full"
     ):
         GroupReading(NOWHERE, {"flights": 1}, clock, seconds_max=1).read(2, lambda *_: None)
+
+
+class Recorder:
+    """A producer that remembers how it was made and what it was given; every tenth record fills its queue."""
+
+    def __init__(self, configuration: dict[str, object]) -> None:
+        self.configuration = configuration
+        self.given: list[tuple[str, bytes, bytes, int]] = []
+        self.polled: list[float] = []
+        self.refused = False
+
+    def produce(self, topic: str, value: bytes, key: bytes, *, timestamp: int, on_delivery) -> None:
+        if len(self.given) % 10 == 9 and len(self.polled) <= len(self.given) // 10:
+            raise BufferError
+        self.given.append((topic, value, key, timestamp))
+        on_delivery(ERROR if self.refused else None, None)
+
+    def poll(self, seconds: float) -> None:
+        self.polled.append(seconds)
+
+    def flush(self, _: float) -> int:
+        return 0
+
+
+def test_a_flight_is_produced_as_an_ordinary_client_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "Producer", Recorder)
+    producer = FlightProducer(NOWHERE, 1_000, seconds_max=3)
+    assert producer._producer.configuration == {
+        "bootstrap.servers": NOWHERE, "enable.idempotence": True, "compression.type": "lz4", "linger.ms": 5,
+        "batch.size": 1_000, "partitioner": "murmur2_random", "delivery.timeout.ms": 3_000, "log_level": 0,
+    }  # fmt: skip
+    made = flights(*(flight_line(1, 1, minute, delay="900") for minute in range(30)))
+    progress: list[tuple[int, int]] = []
+    monkeypatch.setattr(kafka_client, "POLL_EVERY", 20)
+    producer.produce(made, lambda done, total: progress.append((done, total)))
+    assert producer._producer.given == [
+        (topic, each.line, each.tail_number, each.departure_ms) for each in made for topic in each.topics
+    ]
+    assert producer.acknowledged == 60
+    assert progress == [(0, 30), (20, 30)] and producer._producer.polled.count(0) == 2
+
+
+def test_producing_ends_soon_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "Producer", Recorder)
+    monkeypatch.setattr(kafka_client, "POLL_EVERY", 5)
+    producer = FlightProducer(NOWHERE, 1_000)
+    producer._producer.refused = True
+    with pytest.raises(ClientFailed, match="1 records were refused"):
+        producer.produce(flights(*(flight_line(1, 1, minute) for minute in range(30))), lambda *_: None)
+    assert len(producer._producer.given) == 1
+
+
+def test_a_reader_that_fails_ends_the_others_with_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+
+    class FailingConsumer:
+        def __init__(self, configuration: dict[str, object]) -> None:
+            self.configuration = configuration
+
+        def subscribe(self, topics: list[str]) -> None:
+            assert topics == ["flights", "late-flights"]
+            raise KafkaException(ERROR)
+
+        def close(self) -> None:
+            closed.append(self.configuration)
+
+    monkeypatch.setattr(kafka_client, "Consumer", FailingConsumer)
+    monkeypatch.setattr(kafka_client, "records_held", lambda *_, **__: 7)
+    reading = GroupReading(NOWHERE, {"flights": 8, "late-flights": 1}, ManualClock())
+    with pytest.raises(ClientFailed, match="to consume: the disk is full"):
+        reading.read(2, lambda *_: None)
+    assert (
+        closed
+        == [
+            {
+                "bootstrap.servers": NOWHERE,
+                "group.id": "demo",
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        ]
+        * 2
+    )

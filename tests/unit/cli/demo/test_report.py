@@ -48,3 +48,44 @@ def test_steps_stand_on_one_scale_and_fit() -> None:
     assert (upload.count("█"), compaction.count("█")) == (18, 1)
     assert upload.split()[-5:] == ["18.0", "MiB", "59", "18.0", "MiB"]
     assert compaction.split()[-3:] == ["10", "1000.0", "MiB"]
+
+
+CHART = """\
+objects
+  before ████████████████████████████████████████ 33
+   after ███████████████████████████████▌         26
+index entries
+  before ████████████████████████████████████████ 2,513
+   after █▌                                       100
+"""
+STEPS = """\
+after                                        bytes objects  in bucket
+upload               ██████████████████   18.0 MiB      59   18.0 MiB
+key compaction       █                     1.0 MiB      10 1000.0 MiB
+garbage collection                             0 B       0        0 B
+"""
+
+
+def test_how_the_charts_look() -> None:
+    assert [line.rstrip() for line in shown(chart(BEFORE, AFTER))[:6]] == CHART.splitlines()
+    mib = 1024 * 1024
+    steps = [
+        Held("upload", 59, 18 * mib, 18 * mib),
+        Held("key compaction", 10, mib, 1_000 * mib),
+        Held("garbage collection", 0, 0, 0),
+    ]
+    assert [line.rstrip() for line in shown(steps_chart(steps))] == STEPS.splitlines()
+
+
+def test_of_an_empty_store_the_bars_are_empty() -> None:
+    nothing = Figures(0, 0, 0, 0, {}, {})
+    lines = [line.split() for line in shown(chart(nothing, nothing))]
+    assert lines == [
+        ["objects"],
+        ["before", "0"],
+        ["after", "0"],
+        ["index", "entries"],
+        ["before", "0"],
+        ["after", "0"],
+    ]
+    assert shown(steps_chart([Held("upload", 0, 0, 0)]))[1].split() == ["upload", "0", "B", "0", "0", "B"]

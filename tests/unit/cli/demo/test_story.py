@@ -31,3 +31,41 @@ def test_on_a_terminal_a_bar_moves_and_is_gone() -> None:
         on_progress(1, 2)
     assert "working" in written.getvalue()
     assert written.getvalue().rstrip("\n").endswith("\x1b[2K")
+
+
+GOLDEN = f"""\
+Title
+{"x " * 20}
+{" " * 40}
+1  First
+   ✓ {"d" * 35}
+   ✓ yyyyyyyyyyyyyyyyyyyy{" " * 15}
+   zzzzzzzzzzzzzzzzzzzz{" " * 17}
+{" " * 40}
+   {"r" * 37}
+{" " * 40}
+   $ siltstone {"x" * 80}
+2  Second
+"""
+
+
+def test_how_a_log_looks() -> None:
+    """Texts that reach to the edge are not wrapped before it."""
+    written = StringIO()
+    story = Story(Console(file=written, width=40))
+    story.title("Title", "x " * 20)
+    story.step("First")
+    story.done("d" * 35)
+    story.done("y" * 20 + " " + "z" * 20)
+    story.show("r" * 37)
+    story.command("siltstone " + "x" * 80)
+    story.step("Second")
+    assert written.getvalue() == GOLDEN
+
+
+def test_a_bar_shows_how_much_is_done() -> None:
+    written = StringIO()
+    story = Story(Console(file=written, width=80, force_terminal=True, color_system=None))
+    with story.progress("working") as on_progress:
+        on_progress(1, 4)
+    assert "working ━━━━━" in written.getvalue() and " 25 %" in written.getvalue()

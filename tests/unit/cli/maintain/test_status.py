@@ -1,6 +1,14 @@
+import msgspec
+import pytest
+from rich.console import Console
+
+from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _shown
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.set_aside import put_aside
+from siltstone.maintenance.pressure import Space
 from siltstone.metadata.commands import FinishJob, StartJob
+from siltstone.metadata.entities import JobMetadata, JobState
+from siltstone.metadata.image import MetadataImage
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from support.processes.cli import run
@@ -62,3 +70,61 @@ def test_as_json(store: StoreSettings) -> None:
     assert (aside["name"], aside["failures"]) == ("object 3", 1) and aside["retry_at_ms"] > document["now_ms"]
     assert [each["kind"] for each in document["last_runs"]] == ["sweep"]
     assert all(space["pressure"] in ("none", "warn", "full") for space in document["spaces"])
+
+
+NOW_MS = 1_357_034_400_000
+
+
+def lines_of(jobs: list[JobMetadata], *spaces: Space) -> list[str]:
+    console = Console(width=160)
+    image = msgspec.structs.replace(MetadataImage(), jobs={job.job_id: job for job in jobs})
+    with console.capture() as capture:
+        console.print(_shown(image, spaces, NOW_MS))
+    return [" ".join(line.split()) for line in capture.get().splitlines()]
+
+
+def job(job_id: int, state: JobState, lease_left_ms: int = 0) -> JobMetadata:
+    return JobMetadata(
+        job_id, "sweep", state, "driver", "2 units", NOW_MS - 60_000, NOW_MS + lease_left_ms, NOW_MS, "all is well"
+    )  # fmt: skip
+
+
+def test_how_jobs_look_the_newest_first() -> None:
+    jobs = [
+        job(1, JobState.SUCCEEDED), job(2, JobState.RUNNING, 1), job(3, JobState.RUNNING, 0), job(4, JobState.FAILED)
+    ]  # fmt: skip
+    lines = lines_of(jobs)
+    assert lines[0] == "Running" and lines[3:6] == [
+        "3 sweep 2013-01-01 09:59:00 expired: its driver is gone driver 2 units",
+        "2 sweep 2013-01-01 09:59:00 1 ms left driver 2 units",
+        "",
+    ]
+    assert lines[6] == "Recent jobs" and lines[9:12] == [
+        "4 sweep 2013-01-01 10:00:00 failed all is well",
+        "1 sweep 2013-01-01 10:00:00 done all is well",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(("more", "told"), [(0, []), (1, ["… and 1 more (--json has all)"])])
+def test_of_many_jobs_the_newest_are_shown_and_the_others_counted(more: int, told: list[str]) -> None:
+    count = FINISHED_SHOWN_MAX + more
+    lines = lines_of([job(number, JobState.SUCCEEDED) for number in range(count)])
+    shown = [line.split()[0] for line in lines if line.endswith("done all is well")]
+    assert shown == [str(number) for number in range(count - 1, more - 1, -1)]
+    assert [line for line in lines if line.startswith("…")] == told
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        (50, "the disk: 50% used, 50 B free; maintenance is not held back"),
+        (90, "the disk: 90% used, 10 B free; major garbage collection waits for free space"),
+        (
+            95,
+            "the disk: 95% used, 5 B free; compaction and garbage collection wait for free space; deletion continues",
+        ),
+    ],
+)
+def test_what_waits_for_space_is_told(used: int, words: str) -> None:
+    assert lines_of([], Space("the disk", used, 100))[-1] == words

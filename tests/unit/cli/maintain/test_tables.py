@@ -9,12 +9,16 @@ from siltstone.cli.maintain.tables import (
     ROWS_SHOWN_MAX,
     explanation_rows,
     explanation_shown,
+    left_words,
     plan_shown,
+    report_lines,
 )
+from siltstone.foundation.quantity_words import seconds_words
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.maintenance.blocks.columns import LeftOut
 from siltstone.maintenance.overview import KindOverview, Overview
-from siltstone.maintenance.pipeline.kind import PlannedOutput, PlannedUnit, Scope
+from siltstone.maintenance.pipeline.kind import Outcome, PlannedOutput, PlannedUnit, Scope, UnitReport
+from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction import kind as stream_set_kind
@@ -147,3 +151,69 @@ def test_an_explanation_has_the_facts_of_a_unit_behind_its_reason() -> None:
     unit = PlannedUnit(name="objects", reason="many", detail={"tasks": "2", "index entries": "9 → 3"})
     shown = lines(explanation_shown(Overview((KindOverview("tidy", units=(unit,)),))))
     assert shown[-1] == "tidy objects will be done many (tasks 2, index entries 9 → 3)"
+
+
+# -- what else a plan says ----------------------------------------------------------------------------------
+
+
+def test_a_plan_without_units_says_where_the_reasons_are() -> None:
+    assert lines(plan_shown(Overview((KindOverview("tidy"),)))) == [
+        "Nothing to do. (siltstone maintain explain shows why)"
+    ]
+
+
+def test_of_units_that_make_nothing_no_objects_are_shown() -> None:
+    unit = PlannedUnit(name="object 3", reason="old", bytes_read=2048, bytes_written=1024)
+    units = (unit, msgspec.structs.replace(unit, name="object 5"))
+    shown = lines(plan_shown(Overview((KindOverview("tidy", units=units, has_remaining=True),))))
+    assert shown[-1] == "2 units, 4.0 KiB to read, 2.0 KiB to write; another run will find more for tidy"
+    assert ABBREVIATIONS not in shown
+    shown = lines(plan_shown(Overview((KindOverview("tidy", units=units),))))
+    assert shown[-1] == "2 units, 4.0 KiB to read, 2.0 KiB to write"
+
+
+@pytest.mark.parametrize(
+    ("units", "more"), [(ROWS_SHOWN_MAX, []), (ROWS_SHOWN_MAX + 1, ["tidy … and 1 more (--json has all)"])]
+)
+def test_of_very_many_units_the_first_are_shown_and_the_others_counted(units: int, more: list[str]) -> None:
+    many = tuple(PlannedUnit(name=f"object {number}", reason="old") for number in range(units))
+    shown = lines(plan_shown(Overview((KindOverview("tidy", units=many),))))
+    assert len([line for line in shown if line.startswith("tidy object")]) == ROWS_SHOWN_MAX
+    assert [line for line in shown if line.startswith("tidy …")] == more
+
+
+def test_a_kind_in_trouble_says_so_in_plan_and_explanation() -> None:
+    trouble = Overview((KindOverview("tidy", trouble="the disk is gone"),))
+    assert lines(plan_shown(trouble))[1:] == ["tidy: no plan could be made: the disk is gone"]
+    assert explanation_rows(trouble.kinds[0]) == [("all", "no plan", "the disk is gone")]
+    assert explanation_rows(KindOverview("tidy")) == [("all", "stays", "there is nothing to do")]
+
+
+# -- reports of runs ----------------------------------------------------------------------------------------
+
+
+def run_of(*postponed: str, is_cancelled: bool) -> RunReport:
+    unit = UnitReport(name="object 3", outcome=Outcome.DONE, text="made smaller")
+    return RunReport(
+        kind="tidy", job_id=1, units=(unit,), postponed=postponed, has_remaining=False, is_cancelled=is_cancelled,
+        seconds=1.0,
+    )  # fmt: skip
+
+
+def test_a_report_has_a_line_for_each_unit() -> None:
+    first, *units = report_lines(run_of("object 5", is_cancelled=False))
+    assert first.startswith("tidy: 1 of 1 done") and units == ["  object 3: done: made smaller"]
+
+
+@pytest.mark.parametrize(
+    ("postponed", "left"),
+    [("", ""), ("abcde", "; not done: a, b, c, d, e"), ("abcdef", "; not done: a, b, c, d, e …")],
+)
+def test_a_run_that_was_cancelled_says_what_is_left(postponed: str, left: str) -> None:
+    told = report_lines(run_of(*postponed, is_cancelled=True))
+    assert told[-1] == f"  units listed as done are committed and stay{left}"
+
+
+def test_the_time_that_is_left_is_told_once_it_is_known() -> None:
+    assert left_words(None) == ""
+    assert left_words(90) == f"about {seconds_words(90)} left"

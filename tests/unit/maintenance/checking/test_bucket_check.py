@@ -238,3 +238,15 @@ def test_the_marker_of_the_bucket_is_no_foreign_key_and_has_to_be_this_store_s(
     findings = check_bucket(world.context, 0)
     assert [each.text[: len(text)] for each, text in zip(findings, texts, strict=True)] == texts
     assert all(each.kind is FindingKind.BUCKET_OF_ANOTHER_STORE for each in findings)
+
+
+def test_an_upload_of_an_object_that_is_forgotten_is_an_orphan() -> None:
+    world = MaintainedStore()
+    (forgotten,) = world.destroyed(1)
+    sweep(world.context)
+    world.clock.advance_ms(GRACE_PERIOD_MS)
+    sweep(world.context)
+    assert forgotten not in world.image.objects
+    world.store.start_multipart(object_key(forgotten))
+    (finding,) = check_bucket(world.context, 0)
+    assert (finding.kind, finding.object_id) == (FindingKind.ORPHAN_UPLOAD, forgotten)

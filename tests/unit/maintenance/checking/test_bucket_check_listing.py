@@ -8,8 +8,10 @@ import pytest
 from siltstone.maintenance.checking.bucket_check import doubts_of
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
+from siltstone.metadata.commands import CommitUpload
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectSummary
+from support.engine.batches import batch
 from support.maintenance.maintained_store import MaintainedStore
 
 Listing = Sequence[ObjectSummary]
@@ -86,3 +88,28 @@ def test_the_whole_check_finds_it() -> None:
     listed = whole(world)[:2]
     store.list = lambda *_: iter(listed)  # type: ignore[method-assign]
     assert [each.kind for each in check(world.context).findings] == [FindingKind.LISTING_DOUBTFUL]
+
+
+def test_empty_objects_and_unknown_times_are_no_reason_to_doubt() -> None:
+    world = world_of(1)
+    world.store.put("another/empty", [])
+    listing = [msgspec.structs.replace(each, modified_ms=0) for each in whole(world)]
+    assert min(each.size_bytes for each in listing) == 0
+    assert doubts(world, listing) == []
+
+
+def test_objects_of_another_bucket_need_not_be_listed() -> None:
+    world = world_of(2)
+    assert [*doubts_of([], 1, world.image, world.image, world.store)] == []
+
+
+def test_what_was_only_prepared_before_need_not_be_listed() -> None:
+    world = world_of(1)
+    object_id, before, listing = world.prepare(), world.image, whole(world)
+    world.metadata.execute(CommitUpload(0, 1, world.put(object_id, [batch(0, 30, 10)])))
+    assert [*doubts_of(listing, 0, before, world.image, world.store)] == []
+
+
+def test_without_an_earlier_image_nothing_is_said_of_what_is_omitted() -> None:
+    world = world_of(2)
+    assert [*doubts_of([], 0, None, world.image, world.store)] == []

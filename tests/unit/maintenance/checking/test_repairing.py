@@ -192,3 +192,35 @@ def test_trouble_with_a_bucket_is_told_and_with_the_metadata_raised() -> None:
     world.log.read_after = lambda *_: unavailable()  # type: ignore[method-assign]
     with pytest.raises(LogUnavailable):
         repair(context, plan)
+
+
+def test_rule_6_a_key_of_another_object_than_the_repair_names_is_left() -> None:
+    world = small_world()
+    (gone,) = forgotten(world)
+    summaries = {each.key: each for each in world.store.list()}
+    astray = Repair(Action.DELETE_OBJECT, 0, gone, object_key(0), *_seen(summaries, 0))
+    report = repair(world.context, RepairPlan((astray,), ()))
+    assert why_not(report) == [IN_USE] and report.bytes_deleted == 0
+    assert world.keys() == summaries.keys()
+    assert [*unrepaired(report)] == [f"{object_key(0)}: {IN_USE}"]
+
+
+def test_what_was_written_again_with_the_same_size_is_left() -> None:
+    world = small_world()
+    (gone,) = forgotten(world)
+    world.clock.advance_ms(DAY_MS + 1)
+    plan = planned(world)
+    world.store.put(object_key(gone), [b"LATE"])
+    assert why_not(repair(world.context, plan)) == [CHANGED]
+
+
+def test_all_uploads_of_a_key_are_aborted_and_said_nothing_of() -> None:
+    world = small_world()
+    (gone,) = forgotten(world)
+    world.lose_key(object_key(gone))
+    for _ in range(2):
+        world.store.start_multipart(object_key(gone))
+    plan = RepairPlan((Repair(Action.ABORT_UPLOAD, 0, gone, object_key(gone)),), ())
+    report = repair(world.context, plan)
+    assert report.done == plan.repairs and [*unrepaired(report)] == []
+    assert [*world.store.list_multipart()] == []

@@ -103,3 +103,24 @@ def test_runs_that_a_clock_noted_that_was_ahead_do_not_count() -> None:
     assert schedule.due(0) == "sweep"
     schedule = schedule.ended("sweep", 0, MIDDLE).seen({"sweep": 1_000_000 * MINUTE}, 1)
     assert schedule.due_ms("sweep", 1) == MINUTE
+
+
+def test_of_a_minor_and_a_major_collection_the_newer_counts() -> None:
+    later, earlier = 50 * MINUTE, 30 * MINUTE
+    for ended_ms in ({"minor-gc": later, "major-gc": earlier}, {"major-gc": earlier, "minor-gc": later}):
+        assert Schedule(INTERVALS).seen(ended_ms, later).due_ms("minor-gc", later) == 110 * MINUTE
+
+
+def test_a_run_that_ended_this_moment_counts() -> None:
+    assert "tidy" not in due_kinds(Schedule(INTERVALS).seen({"tidy": MINUTE}, MINUTE), MINUTE)
+
+
+def test_the_own_run_that_is_noted_keeps_its_jitter() -> None:
+    ended = Schedule(INTERVALS).ended("tidy", MINUTE, 0.0)
+    assert ended.seen({"tidy": MINUTE}, MINUTE) == ended
+
+
+def test_a_major_collection_with_work_left_puts_the_minor_one_off_for_its_whole_interval() -> None:
+    schedule = Schedule(INTERVALS).ended("major-gc", 0, MIDDLE, has_remaining=True)
+    assert schedule.due_ms("major-gc", 0) == AGAIN_MS_MIN
+    assert schedule.due_ms("minor-gc", 0) == 60 * MINUTE

@@ -1,13 +1,17 @@
+import msgspec
+
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.set_aside import (
     all_set_aside,
     forget_gone,
+    last_runs,
+    note_run,
     put_aside,
     set_aside,
     take_back,
 )
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic
-from siltstone.model.limits import SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
+from siltstone.model.limits import LAST_RUN_NOTED_MS, SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
 from support.maintenance.compaction_world import CompactionWorld
 
 UNIT = PlannedUnit(name="flights-0", reason="", topic="flights")
@@ -77,3 +81,62 @@ def test_what_is_in_no_plan_any_more_is_forgotten_when_its_time_has_come(world: 
     assert set_aside(world.metadata.image, "tidy", UNIT.name) is not None
     forget_gone(world.context, "tidy", set())
     assert [aside.kind for aside in all_set_aside(world.metadata.image)] == ["mend"]
+
+
+def test_the_first_of_several_failures_is_remembered(world: CompactionWorld) -> None:
+    with_topic(world)
+    began_ms = world.clock.now_ms()
+    put_aside(world.context, "tidy", UNIT, "first")
+    world.clock.advance_ms(7)
+    assert put_aside(world.context, "tidy", UNIT, "second").since_ms == began_ms
+    world.metadata.execute(AlterTopicConfigs(TOPIC_ID, {"cleanup.policy": "delete"}))
+    assert put_aside(world.context, "tidy", UNIT, "as another topic").since_ms == began_ms + 7
+
+
+def test_a_unit_may_be_tried_again_earlier_than_others(world: CompactionWorld) -> None:
+    hasty = msgspec.structs.replace(UNIT, set_aside_ms_max=5)
+    aside = put_aside(world.context, "tidy", hasty, "why")
+    assert aside.retry_at_ms == world.clock.now_ms() + 5
+
+
+def test_the_units_of_a_kind_and_name_are_kept_apart(world: CompactionWorld) -> None:
+    put_aside(world.context, "tidy", UNIT, "why")
+    assert set_aside(world.metadata.image, "mend", UNIT.name) is None
+    assert set_aside(world.metadata.image, "tidy", "flights-1") is None
+
+
+# -- the last runs ------------------------------------------------------------------------------------------
+
+
+def noted(world: CompactionWorld, kind: str = "tidy") -> tuple[str, int]:
+    last = last_runs(world.metadata.image)[kind]
+    return last.report, last.ended_ms
+
+
+def test_a_run_is_noted_for_every_driver_to_see(world: CompactionWorld) -> None:
+    put_aside(world.context, "tidy", UNIT, "no run")
+    assert last_runs(world.metadata.image) == {}
+    note_run(world.context, "tidy", "1 unit done")
+    note_run(world.context, "mend", "nothing to do")
+    assert set(last_runs(world.another_context().metadata.image)) == {"tidy", "mend"}
+    assert noted(world) == ("1 unit done", world.clock.now_ms())
+    assert noted(world, "mend") == ("nothing to do", world.clock.now_ms())
+
+
+def test_of_runs_in_quick_succession_the_first_is_noted(world: CompactionWorld) -> None:
+    began_ms = world.clock.now_ms()
+    note_run(world.context, "tidy", "first")
+    note_run(world.context, "tidy", "at once")
+    world.clock.advance_ms(LAST_RUN_NOTED_MS - 1)
+    note_run(world.context, "tidy", "too early")
+    assert noted(world) == ("first", began_ms)
+    world.clock.advance_ms(1)
+    note_run(world.context, "tidy", "in time")
+    assert noted(world) == ("in time", began_ms + LAST_RUN_NOTED_MS)
+
+
+def test_a_run_noted_by_a_clock_that_was_ahead_is_replaced(world: CompactionWorld) -> None:
+    note_run(world.context, "tidy", "in the future")
+    world.clock.advance_ms(-1)
+    note_run(world.context, "tidy", "now")
+    assert noted(world) == ("now", world.clock.now_ms())

@@ -1,6 +1,7 @@
 import msgspec
 
 from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
+from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import ObjectKind, ObjectState
 from support.maintenance.compaction_sources import F1, NOW_MS, SMALL, Spec, source, streams_of
@@ -62,3 +63,22 @@ def test_t08_an_object_listed_twice_counts_once_and_its_last_metadata_wins() -> 
         (0, 777),
         (1, second.size_bytes),
     ]
+
+
+def test_one_of_a_compacted_topic_needs_no_partner() -> None:
+    made = [source(0, {0: [(0, 1, 9)]}), source(1, {1: [(0, 1, 9)], 2: [(0, 1, 9)]})]
+    classes = {0: RetentionClass.NONE, 2: RetentionClass.COMPACTED}
+    chosen = choose_candidates([one.metadata for one in made], streams_of(made), SMALL, NOW_MS, classes)
+    assert [held.object_id for held in chosen.objects] == [1]
+
+
+def test_one_of_a_stream_that_the_image_does_not_know_is_partner_of_another() -> None:
+    made = [source(at, spec) for at, spec in enumerate(PAIR)]
+    chosen = choose_candidates([one.metadata for one in made], {}, SMALL, NOW_MS)
+    assert [held.object_id for held in chosen.objects] == [0, 1]
+    (alone, _) = made
+    assert choose_candidates([alone.metadata], {}, SMALL, NOW_MS).objects == ()
+
+
+def test_a_round_that_takes_all_leaves_none() -> None:
+    assert ids(F1, [5, 7, 6], sources_max=3) == ([1, 2, 0], False)

@@ -71,3 +71,11 @@ def test_cancelling_does_not_wait_for_tokens() -> None:
     with pytest.raises(Cancelled, match="enough"):
         runner.run(bytes, [b"a"])
     assert clock.monotonic_ms() - began_ms <= SLICE_MS
+
+
+def test_what_was_cancelled_before_copies_nothing() -> None:
+    clock = ManualClock()
+    watch = Watch("major-gc", clock)
+    watch.cancel("enough")
+    with pytest.raises(Cancelled, match="enough"):
+        Throttle(0, clock).take(1, watch.check)

@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
+from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.decisions.jobs import FINISHED_JOBS_MAX
 from siltstone.metadata.entities import JobState
 from support.metadata.metadata_world import MetadataWorld
@@ -59,3 +59,14 @@ def test_only_the_last_finished_jobs_are_kept(world) -> None:
 @pytest.mark.parametrize("asked", [StartJob("compaction", "a", 0), RenewJob(0, -1)])
 def test_a_lease_takes_time(world, asked) -> None:
     assert world.outcome(asked) == ("INVALID_REQUEST", 0)
+
+
+def test_a_cancelled_job_has_failed_and_one_that_has_ended_keeps_its_outcome(world) -> None:
+    cancelled, finished = (world.do(StartJob(kind, "a", 1_000)) for kind in ("compaction", "retention"))
+    world.do(FinishJob(finished, True, "well"))
+    assert world.outcome(CancelJob(cancelled, "enough")) == ("OK", 1)
+    assert world.outcome(CancelJob(cancelled, "again")) == ("OK", 0)
+    assert world.outcome(CancelJob(finished, "enough")) == ("OK", 0)
+    assert world.outcome(CancelJob(7, "enough")) == ("JOB_NOT_RUNNING", 0)
+    rows = [(job.state, job.report) for job in (world.image.jobs[cancelled], world.image.jobs[finished])]
+    assert rows == [(JobState.FAILED, "enough"), (JobState.SUCCEEDED, "well")]

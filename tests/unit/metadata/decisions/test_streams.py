@@ -55,6 +55,7 @@ def test_the_owner_reopens_under_the_same_epoch(world) -> None:
     assert world.outcome(OpenStream(1, 1, 1, 0)) == ("STREAM_FENCED", 0)
     assert world.outcome(OpenStream(0, 1, 1, 0)) == ("OK", 1)
     assert world.image.streams[1].owner_ranges == (OwnerRange(0, 0, 0, 0),)
+    assert world.do(OpenStream(0, 1, 1, 0)) == world.image.streams[1], "an open one is answered, too"
 
 
 def test_an_owner_range_that_stayed_empty_goes(world) -> None:
@@ -134,3 +135,22 @@ def test_deleting_forgets_a_stream_nothing_else_holds(world) -> None:
     assert 0 not in world.image.streams
     assert world.outcome(DeleteStream(0, 1, 0, 0)) == ("OK", 0), "it was there once: done already"
     assert world.outcome(DeleteStream(0, 1, 99, 0)) == ("STREAM_NOT_EXIST", 0), "it never was"
+
+
+@pytest.mark.parametrize("stream_id", [-1, 2])
+def test_a_stream_that_was_never_created_is_not_deleted(world, stream_id) -> None:
+    assert world.image.next_stream_id == 2
+    assert world.outcome(DeleteStream(0, 1, stream_id, 0)) == ("STREAM_NOT_EXIST", 0)
+
+
+def test_a_stream_is_deleted_under_its_own_epoch_only(world) -> None:
+    world.do(CloseStream(0, 1, 1, 0))
+    assert world.outcome(DeleteStream(0, 1, 1, 1)) == ("STREAM_INNER_ERROR", 0)
+    assert world.outcome(DeleteStream(0, 1, 1, -1)) == ("STREAM_FENCED", 0)
+    assert world.outcome(DeleteStream(1, 1, 1, 0))[0] == "OK", "any node may, once it is closed"
+
+
+@pytest.mark.parametrize("command", [CreateStream, OpenStream, CloseStream, TrimStream, DeleteStream])
+def test_rule_7_each_command_looks_at_the_node_epoch(world, command) -> None:
+    rest = {CreateStream: (), TrimStream: (0, 0, 10)}.get(command, (0, 0))
+    assert world.outcome(command(0, 0, *rest)) == ("NODE_EPOCH_EXPIRED", 0)

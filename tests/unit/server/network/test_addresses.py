@@ -79,6 +79,7 @@ def test_two_listeners_may_have_any_free_port() -> None:
         (("fe80::1%eth0", 5, 0, 2), "fe80::1"),
         (None, "unknown"),
         ("", "unknown"),
+        ((), "unknown"),
         (("a name", 1), "a name"),
     ],
 )

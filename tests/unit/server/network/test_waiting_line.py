@@ -138,3 +138,24 @@ def test_joining_twice_keeps_the_place() -> None:
         return room.served
 
     assert asyncio.run(run()) == ["first"]
+
+
+def test_told_twice_in_one_turn_it_lets_through_no_more() -> None:
+    async def run() -> list[str]:
+        room = Room(0)
+        gone: list[str] = []
+
+        class Called(Guest):
+            def go_on(self) -> None:
+                gone.append(self.name)
+
+        for name in "abcd":
+            room.line.admits(Called(name, room))
+        room.more(1)
+        room.line.room_made()
+        await asyncio.sleep(0)
+        room.line.room_made()
+        await asyncio.sleep(0)
+        return list(gone)
+
+    assert asyncio.run(run()) == ["a"], "it has not had its turn to take the place"

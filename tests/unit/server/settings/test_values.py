@@ -44,6 +44,30 @@ def test_what_reads(setting: Setting, raw: object, value: object) -> None:
     assert parsed(setting, raw) == value
 
 
+def test_every_unit_has_its_size() -> None:
+    sizes = [parsed(SIZE, f"1{unit}") for unit in ("B", "KiB", "MiB", "GiB", "TiB")]
+    assert sizes == [1024**power for power in range(5)]
+    assert [parsed(SIZE, f"1{unit}") for unit in ("kB", "MB", "GB", "TB")] == [1000**p for p in range(1, 5)]
+    durations = [parsed(DURATION, f"1{unit}") for unit in ("ms", "s", "min", "h", "d")]
+    assert durations == [1, 1000, 60 * 1000, 60 * 60 * 1000, 24 * 60 * 60 * 1000]
+
+
+@pytest.mark.parametrize("unit", [SIZE, DURATION, COUNT])
+def test_the_largest_number_is_that_of_63_bits(unit: Setting) -> None:
+    assert parsed(unit, str(2**63 - 1)) == 2**63 - 1
+    assert parsed(unit, "1") == 1
+    for raw in ("0", str(2**63)):
+        with pytest.raises(SettingRefused):
+            parsed(unit, raw)
+
+
+def test_some_numbers_may_be_zero_but_not_less() -> None:
+    wait = Setting("kafka.group_initial_rebalance_delay_ms", int, 1)
+    assert parsed(wait, "0") == 0
+    with pytest.raises(SettingRefused, match="at least 0 ms"):
+        parsed(wait, -1)
+
+
 @pytest.mark.parametrize(
     ("setting", "raw"),
     [

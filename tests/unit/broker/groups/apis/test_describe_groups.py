@@ -4,7 +4,7 @@ import pytest
 
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from support.groups.consumer_bytes import subscription
-from support.groups.group_client import GROUP, GroupClient, commit_request, stable_group
+from support.groups.group_client import GROUP, GroupClient, all_join, all_sync, commit_request, stable_group
 from support.groups.groups_world import GroupsWorld, run
 
 
@@ -24,6 +24,19 @@ def test_a_stable_group_shows_everything(version: int) -> None:
         assert bytes(member.member_metadata) == subscription("flights")
         assert bytes(member.member_assignment) == first.assignment
         assert member.group_instance_id == ("desk" if version >= 4 else None)
+
+    run(story)
+
+
+@pytest.mark.parametrize("joined_in", [3, 4, 5, 6, 9])
+def test_a_client_with_the_longest_name_is_told_in_every_version(joined_in: int) -> None:
+    async def story(world: GroupsWorld) -> None:
+        client = GroupClient(world, "x" * 32_767, joined_in)
+        await all_join(client)
+        await all_sync(client)
+        for version in range(7):
+            (group,) = (await world.ask(DescribeGroupsRequest(groups=[GROUP]), version)).groups
+            assert [member.client_id for member in group.members] == ["x" * 32_767]
 
     run(story)
 

@@ -32,6 +32,16 @@ def test_all_are_listed_with_what_the_version_has(version: int) -> None:
     run(story)
 
 
+def test_a_group_with_the_longest_name_is_in_nobodys_way() -> None:
+    async def story(world: GroupsWorld) -> None:
+        await stable_group(world, "first", group="g" * 32_767)
+        for version in range(6):
+            (listed,) = (await world.ask(ListGroupsRequest(), version)).groups
+            assert listed.group_id == "g" * 32_767
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     ("states", "types", "expected"),
     [

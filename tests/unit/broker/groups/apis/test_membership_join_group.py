@@ -59,7 +59,7 @@ def test_whoever_has_no_name_gets_an_id_too(client_id: str | None) -> None:
 def test_a_group_has_a_name() -> None:
     async def story(world: GroupsWorld) -> None:
         requests = [
-            (join_request(group=""), 9),
+            *((join_request(group=""), version) for version in (0, 5, 9)),
             (SyncGroupRequest(group_id="", protocol_type="consumer", protocol_name="range"), 5),
             (HeartbeatRequest(group_id=""), 4),
             (LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id="m")]), 5),

@@ -10,6 +10,7 @@ from siltstone.broker.groups.offsets_log.record import (
     OffsetRecord,
 )
 from siltstone.broker.groups.rules.decision import JOIN_TIMER, SYNC_TIMER, metadata_of
+from siltstone.broker.groups.rules.group import MEMBER_OVERHEAD_BYTES
 from siltstone.broker.groups.rules.requests import (
     Assigned,
     Close,
@@ -21,6 +22,7 @@ from siltstone.broker.groups.rules.requests import (
     Leave,
     LeavingMember,
     Left,
+    MemberIdGiven,
     OffsetErrors,
     OffsetToCommit,
     Sync,
@@ -284,3 +286,28 @@ def test_an_assignment_is_of_its_generation() -> None:
     assert {member.assignment for member in world.group.members.values()} == {b""}
     world.ask(Sync("L", None, 2, assignments={"L": b"all"}))
     assert world.answer(world.sync("F")) == Assigned("consumer", "range", b"")
+
+
+def test_only_a_dynamic_member_is_first_given_an_id_to_join_with() -> None:
+    assert GroupWorld().answer(join(new="m", takes_member_id=True)) == MemberIdGiven("m")
+    world = GroupWorld()
+    world.ask(join(new="m", instance="one", takes_member_id=True))
+    assert world.group.members.keys() == {"m"} and world.group.pending == frozenset()
+
+
+def test_the_protocols_of_a_member_that_rejoins_are_not_counted_twice() -> None:
+    charged_bytes = stable("A").group.charged_bytes
+    limit = GroupSettings(
+        group_initial_rebalance_delay_ms=0, group_bytes_max=charged_bytes + MEMBER_OVERHEAD_BYTES
+    )
+    world = stable("A", settings=limit)
+    assert world.joined(world.rejoin("A")).member_id == "A"
+    assert world.answer(join(new="B")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_commit_without_a_member_but_with_a_generation_is_refused() -> None:
+    world = stable("A")
+    world.records.clear()
+    commit = Commit("", None, 0, (OffsetToCommit("flights", 0, 7, -1, ""),))
+    assert world.answer(commit) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.records == []
