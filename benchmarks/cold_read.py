@@ -7,8 +7,8 @@ import os
 import time
 from pathlib import Path
 
-from benchmarks.support.filling import fill
 from benchmarks.support.compacting import compact
+from benchmarks.support.filling import fill
 from benchmarks.support.page_cache import forget
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings

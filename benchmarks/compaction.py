@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.support.compacting import compact
 from benchmarks.support.filling import BATCH_BYTES, fill
 from benchmarks.support.idle_task import idle_task
-from benchmarks.support.compacting import compact
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most

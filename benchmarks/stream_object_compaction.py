@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.support.filling import fill
 from benchmarks.support.compacting import compact
+from benchmarks.support.filling import fill
 from benchmarks.support.pairs import Pair, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
