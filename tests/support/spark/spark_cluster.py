@@ -45,8 +45,8 @@ class SparkCluster:
         try:
             with urllib.request.urlopen(self._state_url, timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
-            return 0  # the master is not up yet
+        except (OSError, json.JSONDecodeError):
+            return 0  # the master is not up yet, or its page answers before its state does
 
     def executor_of(self, python_worker: int) -> psutil.Process:
         """The executor JVM above a Python worker, itself under one of our workers."""
