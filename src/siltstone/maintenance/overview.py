@@ -88,10 +88,6 @@ def _size(size_bytes: int) -> str:
     return size_words(size_bytes) if size_bytes else ""
 
 
-WHOLE = "all"
-"""The name of a table row that is about the kind as a whole, not about one unit."""
-
-
 class Waiting(msgspec.Struct, frozen=True):
     """A unit that failed and is not tried again before ``retry_at_ms``."""
 

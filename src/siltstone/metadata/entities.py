@@ -1,8 +1,8 @@
 """The entities of the image: streams, objects, nodes, jobs, topics. They are frozen values, shared between images.
 
 Snapshots encode them as arrays: a new field is added at the end and has a default. No entity can be part of a
-reference cycle, so Python's garbage collector is told to skip them (half a million of them would cost it seconds).
-Next: ``image``, ``streams``.
+reference cycle, so ``gc=False`` lets Python's garbage collector skip them (half a million of them would cost it
+seconds). Next: ``image``, ``streams``.
 """
 
 from enum import IntEnum

@@ -43,7 +43,9 @@ class RoundReport(msgspec.Struct, frozen=True):
 
 
 def planned_round(context: MaintenanceContext, settings: CompactionSettings | None = None) -> CompactionPlan:
-    return plan_round(context, settings or CompactionSettings(), Watch(JOB_KIND, context.clock))
+    return plan_round(
+        context, context.metadata.refresh(), settings or CompactionSettings(), Watch(JOB_KIND, context.clock)
+    )
 
 
 def compact(
@@ -54,7 +56,7 @@ def compact(
     on_told: Callable[[Told], None] | None = None,
 ) -> RoundReport:
     watch = Watch(JOB_KIND, context.clock, on_told=on_told)
-    plan = plan_round(context, settings or CompactionSettings(), watch)
+    plan = plan_round(context, context.metadata.refresh(), settings or CompactionSettings(), watch)
     return carry_out(context, runner, plan, watch)
 
 

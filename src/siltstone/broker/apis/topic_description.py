@@ -1,7 +1,7 @@
 """A topic as Metadata describes it: this broker, the only one, leads every partition.
 
 The bucket replicates the data, so every response reports a replication factor of one, whatever was requested (item
-21). Clients are not authenticated, so every client is told that it may perform every operation.
+21). Clients are not authenticated, so the broker answers that every operation is allowed.
 """
 
 from siltstone.broker.parts import BrokerParts

@@ -3,8 +3,8 @@
 ====================== =====================================================================
 policy                 when the backlog is larger than the quota
 ====================== =====================================================================
-producer_request_hold  produce requests wait; after a while the client is told to retry
-                       (``Verdict.HOLD``)
+producer_request_hold  produce requests wait (``Verdict.HOLD``); after a while the broker answers
+                       with an error on which producers retry
 producer_exception     produce requests are refused (``Verdict.REFUSE``)
 consumer_backlog_      every group with a backlog of more than 90 % of the quota is moved
 eviction               forward to 90 %; the others are not moved

@@ -20,6 +20,7 @@ from siltstone.cli.maintain.tables import report_lines
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.maintenance.key_compaction.kind import KEY_COMPACTION
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.kind import Budget
@@ -27,8 +28,6 @@ from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
-
-KEY_COMPACTION = "key-compaction"
 
 
 class UpToOffsetUnclear(InvalidRequest):

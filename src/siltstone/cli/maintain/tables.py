@@ -8,8 +8,8 @@ from rich.table import Table
 
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
-from siltstone.maintenance.overview import KindOverview, Overview, objects_words
-from siltstone.maintenance.pipeline.kind import PlannedUnit
+from siltstone.maintenance.overview import KindOverview, Overview, row_of
+from siltstone.maintenance.pipeline.kind import WHOLE, PlannedUnit
 from siltstone.maintenance.pipeline.running import RunReport
 
 ROWS_SHOWN_MAX = 60
@@ -40,7 +40,7 @@ def plan_shown(planned: Overview) -> RenderableType:
 
 def _add_units(shown: Table, planned: KindOverview) -> None:
     for unit in islice(planned.units, ROWS_SHOWN_MAX):
-        shown.add_row(planned.kind, *unit_cells(unit), unit.reason)
+        shown.add_row(*row_of(planned.kind, unit))
     if (more := len(planned.units) - ROWS_SHOWN_MAX) > 0:
         shown.add_row(planned.kind, "…", "", "", "", f"and {count_words(more)} more (--json has all)")
 
@@ -65,15 +65,6 @@ def _outputs_shown(units: Sequence[PlannedUnit]) -> Table:
         listed = "all" if more + ROWS_SHOWN_MAX <= len(outputs) else f"the first {len(outputs):,}"
         shown.add_row("…", *[""] * 6, f"and {count_words(more)} more (--json has {listed})")
     return shown
-
-
-def unit_cells(unit: PlannedUnit) -> tuple[str, ...]:
-    return (
-        unit.name,
-        size_words(unit.bytes_read) if unit.bytes_read else "",
-        size_words(unit.bytes_written) if unit.bytes_written else "",
-        objects_words(unit),
-    )
 
 
 def _totals(planned: Overview) -> str:
@@ -118,8 +109,8 @@ def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:
     ]
     rows += [(each.name, "stays", each.reason) for each in planned.unplanned]
     if planned.trouble:
-        rows.append(("all", "no plan", planned.trouble))
-    return rows or [("all", "stays", "there is nothing to do")]
+        rows.append((WHOLE, "no plan", planned.trouble))
+    return rows or [(WHOLE, "stays", "there is nothing to do")]
 
 
 def _with_detail(unit: PlannedUnit) -> str:

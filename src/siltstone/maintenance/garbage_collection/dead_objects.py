@@ -20,6 +20,7 @@ from siltstone.maintenance.pipeline.kind import (
     Scope,
     UnitReport,
     Unplanned,
+    object_name,
 )
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import CommitCompaction
@@ -39,12 +40,10 @@ at most this often."""
 class DeadObjects:
     """The kind of maintenance."""
 
+    name = DEAD_OBJECTS
+
     def __init__(self, lease_ms: int = JOB_LEASE_MS) -> None:
         self._lease_ms = lease_ms
-
-    @property
-    def name(self) -> str:
-        return DEAD_OBJECTS
 
     @property
     def lease_ms(self) -> int:
@@ -92,7 +91,7 @@ def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], lis
             if is_dead(metadata, image.streams):
                 dead.append(metadata)
         except SourceUnusable as contradiction:
-            unplanned.append(Unplanned(f"object {metadata.object_id}", str(contradiction)))
+            unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction)))
     return sorted(dead, key=lambda metadata: metadata.object_id), unplanned
 
 
@@ -133,7 +132,7 @@ def _still_dead(image: MetadataImage, batch: Sequence[ObjectMetadata]) -> list[O
 
 def _name(batch: Sequence[ObjectMetadata]) -> str:
     first, last = batch[0].object_id, batch[-1].object_id
-    return f"object {first}" if first == last else f"objects {first} to {last}"
+    return object_name(first) if first == last else f"objects {first} to {last}"
 
 
 def _size(batch: Sequence[ObjectMetadata]) -> int:

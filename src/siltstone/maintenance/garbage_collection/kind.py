@@ -42,6 +42,7 @@ from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
 from siltstone.maintenance.tasks.throttle import Throttle
+from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.model.objects import ObjectKind
@@ -141,6 +142,7 @@ class _Planning:
         self._image = image
         self._now_ms = now_ms
         self._room_bytes = room_bytes
+        self._topics = topic_streams(image)
         self._classes: Classes = stream_classes(image)
 
     def add(self, members: Round, *, is_alone: bool) -> None:
@@ -154,7 +156,8 @@ class _Planning:
             self._leave((candidate,), NO_ROOM)
             return
         group = MergeGroup(Level.MAJOR, (candidate.metadata,))
-        self._take(group_unit(group, candidate, self._image), group, candidate.live.live_bytes)
+        unit = group_unit(group, candidate, self._topics.get(group.stream_id))
+        self._take(unit, group, candidate.live.live_bytes)
 
     def _add_round(self, members: Round, *, is_alone: bool) -> None:
         if not is_worth_a_round(members):

@@ -27,7 +27,7 @@ from siltstone.maintenance.garbage_collection.planning import (
 from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned, object_name
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
-from siltstone.maintenance.topic_streams import topic_streams
+from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectState
@@ -104,8 +104,8 @@ def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedU
     )
 
 
-def group_unit(group: MergeGroup, candidate: Candidate, image: MetadataImage) -> PlannedUnit:
-    stream = topic_streams(image).get(group.stream_id)
+def group_unit(group: MergeGroup, candidate: Candidate, stream: TopicStream | None) -> PlannedUnit:
+    """The planned unit of a stream object; ``stream`` is None when its stream belongs to no topic."""
     return PlannedUnit(
         name=group.name,
         reason=_reason((candidate,), "stream object"),

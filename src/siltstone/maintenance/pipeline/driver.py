@@ -6,12 +6,11 @@ change what there is to do. A kind that fails says so in its report and does not
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from threading import RLock
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, Watch
+from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, RunningWatch, Watch
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError
 
@@ -42,20 +41,15 @@ class Driver:
         self._until_ms = (
             None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
         )
-        self._changing = RLock()  # a signal handler may call cancel while this thread holds the lock
-        self._reason = ""
-        self._watch: Watch | None = None
+        self._current = RunningWatch()
 
     def cancel(self, reason: str) -> None:
         """Cancels the current run, which commits nothing further; no other run is begun."""
-        with self._changing:
-            self._reason = self._reason or reason
-            if self._watch is not None:
-                self._watch.cancel(reason)
+        self._current.cancel(reason)
 
     @property
     def is_cancelled(self) -> bool:
-        return bool(self._reason)
+        return self._current.is_cancelled
 
     @property
     def is_over(self) -> bool:
@@ -96,12 +90,7 @@ class Driver:
     def _watched(self, kind: str) -> Watch:
         clock = self._context.clock
         left = None if self._until_ms is None else (self._until_ms - clock.monotonic_ms()) / 1000
-        watch = Watch(kind, clock, seconds_max=left, on_told=self._on_told)
-        with self._changing:
-            self._watch = watch
-            if self._reason:
-                watch.cancel(self._reason)
-        return watch
+        return self._current.replace(Watch(kind, clock, seconds_max=left, on_told=self._on_told))
 
 
 def nothing_done(kind: str, trouble: Exception, seconds: float) -> RunReport:

@@ -75,6 +75,9 @@ StartRunner = Callable[[], Runner]
 
 NO_JOB = 0
 
+WHOLE = "all"
+"""The name of an Unplanned, and of a table row, that is about the kind as a whole."""
+
 OUTPUTS_MAX = 1_000
 """A planned unit lists at most this many outputs. A plan may have ten thousand, of which people read the first."""
 

@@ -12,6 +12,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.jobs import RunningJob, running_job
 from siltstone.maintenance.pipeline.kind import (
     NO_JOB,
+    WHOLE,
     Attempt,
     Budget,
     Kind,
@@ -110,7 +111,7 @@ def plan_of(context: MaintenanceContext, kind: Kind, scope: Scope, watch: Watch)
     if kind.name in COPYING:
         context.metadata.refresh()
         if reason := context.space().why_waits(kind.name, is_forced=scope.is_forced):
-            return Plan(kind=kind.name, unplanned=(Unplanned("all", reason),))
+            return Plan(kind=kind.name, unplanned=(Unplanned(WHOLE, reason),))
     return kind.plan(context, scope, watch)
 
 

@@ -112,7 +112,8 @@ class LastRun(msgspec.Struct, frozen=True):
 
 def last_runs(image: MetadataImage) -> dict[str, LastRun]:
     """The last run of each kind, by the kind's name."""
-    return {each.kind: each for each in _all(image)}
+    noted = (_decoded(value) for key, value in image.keys.items() if key.startswith(_LAST_RUN_PREFIX))
+    return {each.kind: each for each in noted}
 
 
 def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
@@ -123,12 +124,6 @@ def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
     if noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:
         value = msgspec.json.encode(LastRun(kind, now_ms, report))
         context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
-
-
-def _all(image: MetadataImage) -> Iterator[LastRun]:
-    for key, value in image.keys.items():
-        if key.startswith(_LAST_RUN_PREFIX):
-            yield _decoded(value)
 
 
 def _decoded(value: bytes) -> LastRun:

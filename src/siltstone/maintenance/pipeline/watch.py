@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from threading import Event
+from threading import Event, RLock
 
 import msgspec
 
@@ -75,6 +75,35 @@ class Watch:
     def is_over(self) -> bool:
         """Whether the time limit has passed, so that no further unit should be begun."""
         return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
+
+
+class RunningWatch:
+    """The watch of the current run of one that does a run at a time. Any thread may call ``cancel``, also a signal
+    handler: it cancels the current run and all that would follow."""
+
+    def __init__(self) -> None:
+        self._changing = RLock()  # a signal handler may call cancel while this thread holds the lock
+        self._reason = ""
+        self._watch: Watch | None = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        return bool(self._reason)
+
+    def cancel(self, reason: str) -> None:
+        """Of several reasons the first is kept."""
+        with self._changing:
+            self._reason = self._reason or reason
+            if self._watch is not None:
+                self._watch.cancel(reason)
+
+    def replace(self, watch: Watch) -> Watch:
+        """Makes ``watch`` the current one, and returns it: cancelled already when ``cancel`` was called before."""
+        with self._changing:
+            self._watch = watch
+            if self._reason:
+                watch.cancel(self._reason)
+        return watch
 
 
 SECONDS_MIN = 2.0

@@ -28,16 +28,11 @@ class Retention:
     """The kind of maintenance. ``bounds`` takes an image and returns what limits retention besides time and size: the
     consumer groups that have not read yet."""
 
+    name = RETENTION
+    lease_ms = JOB_LEASE_MS
+
     def __init__(self, bounds: Callable[[ImageView], BoundOf] = _no_bounds) -> None:
         self._bounds = bounds
-
-    @property
-    def name(self) -> str:
-        return RETENTION
-
-    @property
-    def lease_ms(self) -> int:
-        return JOB_LEASE_MS
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         watch.check()

@@ -6,7 +6,7 @@ No failure of a kind ends a lane: it is logged and counted, and the kind is trie
 
 import logging
 from collections.abc import Mapping, Sequence
-from threading import Event, RLock, Thread
+from threading import Event, Thread
 
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.maintenance.context import MaintenanceContext
@@ -15,7 +15,7 @@ from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.schedule import Schedule
 from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.pipeline.watch import RunningWatch, Watch
 from siltstone.maintenance.service.statistics import Counters, ServiceStatistics
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
@@ -50,23 +50,18 @@ class Lane:
         self._seconds_max = seconds_max
         self._schedule = Schedule({kind.name: intervals_ms[kind.name] for kind in kinds})
         self._metadata_failures = 0
-        self._changing = RLock()
-        self._reason = ""
-        self._watch: Watch | None = None
+        self._current = RunningWatch()
 
     def cancel(self, reason: str) -> None:
         """Cancels the current run, and ends the turn. Any thread may call it."""
-        with self._changing:
-            self._reason = self._reason or reason
-            if self._watch is not None:
-                self._watch.cancel(reason)
+        self._current.cancel(reason)
 
     def turn(self, *, is_everything_due: bool = False) -> float:
         """Runs the kinds that are due, each at most once. → Milliseconds until a kind is due again."""
         if (wait_ms := self._find_metadata()) is not None:
             return wait_ms
         done: list[str] = []
-        while not self._reason and (kind := self._next(done, is_everything_due)) is not None:
+        while not self._current.is_cancelled and (kind := self._next(done, is_everything_due)) is not None:
             done.append(kind)
             self._run(self._kinds[kind])
         now_ms = self._context.clock.now_ms()
@@ -103,7 +98,7 @@ class Lane:
 
     def _run(self, kind: Kind) -> None:
         self._counters.began(kind.name)
-        watch = self._watched(kind)
+        watch = self._current.replace(Watch(kind.name, self._context.clock, seconds_max=self._seconds_max))
         report = self._reported(kind, watch)
         is_cut_short = watch.is_over and bool(report.postponed)
         self._say(report)
@@ -126,14 +121,6 @@ class Lane:
             log.exception("%s failed", kind.name)
             trouble = failure
         return nothing_done(kind.name, trouble, (clock.monotonic_ms() - started_ms) / 1000)
-
-    def _watched(self, kind: Kind) -> Watch:
-        watch = Watch(kind.name, self._context.clock, seconds_max=self._seconds_max)
-        with self._changing:
-            self._watch = watch
-            if self._reason:
-                watch.cancel(self._reason)
-        return watch
 
     def _say(self, report: RunReport) -> None:
         is_bad = not (report.is_well or report.is_busy)

@@ -29,12 +29,10 @@ _REASONS = {
 class StreamObjectCompaction:
     """The kind of maintenance."""
 
+    name = JOB_KIND
+
     def __init__(self, settings: StreamObjectCompactionSettings) -> None:
         self._settings = settings
-
-    @property
-    def name(self) -> str:
-        return JOB_KIND
 
     @property
     def lease_ms(self) -> int:

@@ -54,12 +54,10 @@ NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whol
 class StreamSetObjectCompaction:
     """The kind of maintenance."""
 
+    name = JOB_KIND
+
     def __init__(self, settings: CompactionSettings) -> None:
         self._settings = settings
-
-    @property
-    def name(self) -> str:
-        return JOB_KIND
 
     @property
     def lease_ms(self) -> int:
@@ -71,7 +69,7 @@ class StreamSetObjectCompaction:
         image = context.metadata.refresh()
         without = {} if scope.is_forced else _set_aside(image, context.clock.now_ms())
         try:
-            plan = plan_round(context, self._settings, watch, without)
+            plan = plan_round(context, image, self._settings, watch, without)
         except (CorruptData, InvalidRequest) as refused:
             return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, str(refused)),))
         unplanned = [Unplanned(object_name(each.object_id), each.reason) for each in plan.left_out]
@@ -110,13 +108,13 @@ class StreamSetObjectCompaction:
 
 def plan_round(
     context: MaintenanceContext,
+    image: MetadataImage,
     settings: CompactionSettings,
     watch: Watch,
     without: Mapping[int, str] | None = None,
 ) -> CompactionPlan:
-    """Reads the image and the candidates' indexes, nothing else. ``without`` are objects to leave out of the plan, each
-    with the reason. Raises OverlappingSources, MemoryLimitTooSmall."""
-    image = context.metadata.refresh()
+    """Reads the candidates' indexes, nothing else. ``without`` are objects to leave out of the plan, each with the
+    reason. Raises OverlappingSources, MemoryLimitTooSmall."""
     now_ms = context.clock.now_ms()
     classes = stream_classes(image)
     spared = without or {}

@@ -20,41 +20,39 @@ from siltstone.maintenance.pipeline.kind import (
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import SweepReport, is_forsaken, sweep
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import deletable_objects, expired_objects
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import SET_ASIDE_MS_MIN
+from siltstone.object_store.port import MultipartUpload
 
 SWEEP = "sweep"
 UNIT = "objects"
 
 
 class Sweep:
+    """The kind of maintenance."""
+
+    name = SWEEP
+    lease_ms = None
+
     def __init__(self, grace_period_ms: int) -> None:
         self._grace_period_ms = grace_period_ms
-
-    @property
-    def name(self) -> str:
-        return SWEEP
-
-    @property
-    def lease_ms(self) -> None:
-        return None
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         if scope.topics is not None:
             return Plan(
                 kind=SWEEP, unplanned=(Unplanned(UNIT, "the sweep covers all topics: leave out --topic"),)
             )
-        uploads, unplanned = _forsaken_uploads(context)
+        uploads, unplanned = _uploads_listed(context)  # before the image is read, as is_forsaken demands
         image, now_ms = context.metadata.refresh(), context.clock.now_ms()
+        forsaken = sum(is_forsaken(upload, image) for upload in uploads)
         due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed))
         expired = expired_objects(image, now_ms, len(image.prepared))
         if (waiting := len(image.destroyed) - len(due)) > 0:
             unplanned.append(
                 Unplanned(UNIT, f"{counted(waiting, 'destroyed object')} still in the grace period")
             )
-        units = [_unit(due, len(expired), uploads)] if due or expired or uploads else []
+        units = [_unit(due, len(expired), forsaken)] if due or expired or forsaken else []
         return Plan(kind=SWEEP, units=units, unplanned=unplanned)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
@@ -62,18 +60,16 @@ class Sweep:
         yield _report(sweep(attempt.context, self._grace_period_ms))
 
 
-def _forsaken_uploads(context: MaintenanceContext) -> tuple[int, list[Unplanned]]:
-    """How many uploads the sweep would abort; and the buckets that could not be listed. As in the sweep, the lists are
-    read before the image."""
-    uploads = []
-    unplanned = []
+def _uploads_listed(context: MaintenanceContext) -> tuple[list[MultipartUpload], list[Unplanned]]:
+    """The uploads of all buckets; and the buckets that could not be listed."""
+    uploads: list[MultipartUpload] = []
+    unplanned: list[Unplanned] = []
     for bucket_id in context.buckets.urls:
         try:
-            uploads += list(context.buckets.store(bucket_id).list_multipart())
+            uploads += context.buckets.store(bucket_id).list_multipart()
         except SiltstoneError as trouble:
             unplanned.append(Unplanned(f"bucket {bucket_id}", str(trouble)))
-    image: MetadataImage = context.metadata.refresh()
-    return sum(is_forsaken(upload, image) for upload in uploads), unplanned
+    return uploads, unplanned
 
 
 def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedUnit:
