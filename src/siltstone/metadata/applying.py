@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.metadata import streams as stream_life
+from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.entities import (
     JobMetadata,
     JobState,
@@ -82,34 +82,34 @@ def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
 
 
 def _stream_created(draft: ImageDraft, record: StreamCreated) -> None:
-    draft.streams[record.stream_id] = stream_life.created(record.stream_id, record.tags)
+    draft.streams[record.stream_id] = stream_steps.created(record.stream_id, record.tags)
     draft.next_stream_id = max(draft.next_stream_id, record.stream_id + 1)
 
 
 def _stream_opened(draft: ImageDraft, record: StreamOpened) -> None:
     stream = draft.streams[record.stream_id]
-    draft.streams[record.stream_id] = stream_life.opened(stream, record.epoch, record.node_id)
+    draft.streams[record.stream_id] = stream_steps.opened(stream, record.epoch, record.node_id)
     node = draft.nodes[record.node_id]
     if node.log_epoch != node.node_epoch:
         draft.nodes[record.node_id] = replace(node, log_epoch=node.node_epoch)
 
 
 def _stream_closed(draft: ImageDraft, record: StreamClosed) -> None:
-    draft.streams[record.stream_id] = stream_life.closed(draft.streams[record.stream_id])
+    draft.streams[record.stream_id] = stream_steps.closed(draft.streams[record.stream_id])
 
 
 def _stream_trimmed(draft: ImageDraft, record: StreamTrimmed) -> None:
     stream = draft.streams[record.stream_id]
-    draft.streams[record.stream_id] = stream_life.trimmed(stream, record.start_offset)
+    draft.streams[record.stream_id] = stream_steps.trimmed(stream, record.start_offset)
 
 
 def _streams_advanced(draft: ImageDraft, record: StreamsAdvanced) -> None:
     for stream_id, end_offset in record.ends:
-        draft.streams[stream_id] = stream_life.advanced(draft.streams[stream_id], end_offset)
+        draft.streams[stream_id] = stream_steps.advanced(draft.streams[stream_id], end_offset)
 
 
 def _stream_deleted(draft: ImageDraft, record: StreamDeleted) -> None:
-    draft.streams[record.stream_id] = stream_life.deleted(draft.streams[record.stream_id])
+    draft.streams[record.stream_id] = stream_steps.deleted(draft.streams[record.stream_id])
 
 
 def _stream_forgotten(draft: ImageDraft, record: StreamForgotten) -> None:
@@ -121,12 +121,12 @@ def _stream_forgotten(draft: ImageDraft, record: StreamForgotten) -> None:
 
 def _segments_rolled(draft: ImageDraft, record: SegmentsRolled) -> None:
     for stream_id, segment in record.rolled:
-        draft.streams[stream_id] = stream_life.rolled(draft.streams[stream_id], segment)
+        draft.streams[stream_id] = stream_steps.rolled(draft.streams[stream_id], segment)
 
 
 def _stream_cleaned(draft: ImageDraft, record: StreamCleaned) -> None:
     stream = draft.streams[record.stream_id]
-    draft.streams[record.stream_id] = stream_life.cleaned(stream, record.cleaned_offset)
+    draft.streams[record.stream_id] = stream_steps.cleaned(stream, record.cleaned_offset)
 
 
 def _objects_prepared(draft: ImageDraft, record: ObjectsPrepared) -> None:

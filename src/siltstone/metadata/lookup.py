@@ -38,8 +38,8 @@ def find_ranges(
         raise StreamNotExist(f"stream {stream_id} does not exist; look up its id again")
     if start < stream.start_offset or (end is not None and end < start):
         raise OffsetOutOfRange(
-            f"offsets {start} to {end} of stream {stream_id} cannot be read: it begins at {stream.start_offset}; "
-            "read from there"
+            f"offsets {start} to {'the end' if end is None else end} of stream {stream_id} cannot be read: the stream"
+            f" begins at {stream.start_offset}, and a range ends where it begins or later"
         )
     found: list[ObjectRange] = []
     next_offset = start

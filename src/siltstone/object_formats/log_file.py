@@ -56,7 +56,7 @@ from siltstone.object_formats.batch_frame import (
 )
 
 LOG_FILE_MAGIC = b"SILTSWAL"
-SEGMENT_VERSION = 1
+LOG_FILE_VERSION = 1
 RECORD_MAGIC = int.from_bytes(b"SWR1", "little")
 _LOG_FILE_HEADER = Struct("<8sIIQQQ20s")
 _CRC = Struct("<I")
@@ -90,7 +90,7 @@ class WalRecord(msgspec.Struct, frozen=True):
 def encode_log_file_header(header: LogFileHeader) -> bytes:
     checked = _LOG_FILE_HEADER.pack(
         LOG_FILE_MAGIC,
-        SEGMENT_VERSION,
+        LOG_FILE_VERSION,
         0,
         header.node_id,
         header.node_epoch,
@@ -108,8 +108,8 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader:
     magic, version, _, node_id, node_epoch, first_position, _ = _LOG_FILE_HEADER.unpack(checked)
     if magic != LOG_FILE_MAGIC or _CRC.unpack_from(data, _LOG_FILE_HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
-    if version != SEGMENT_VERSION:
-        raise DamagedWal(f"the log file has version {version}; this program reads {SEGMENT_VERSION}")
+    if version != LOG_FILE_VERSION:
+        raise DamagedWal(f"the log file has version {version}; this program reads {LOG_FILE_VERSION}")
     return LogFileHeader(node_id, node_epoch, first_position)
 
 

@@ -21,11 +21,11 @@ from siltstone.object_store.statistics import StoreStatistics
 
 
 class UnknownBucket(InvalidRequest):
-    """The metadata name a bucket that is missing from the settings."""
+    """The metadata names a bucket that is missing from the settings."""
 
     def __init__(self, bucket_id: int) -> None:
         super().__init__(
-            f"the metadata name bucket {bucket_id}, which is not in the settings; add buckets.{bucket_id}"
+            f"the metadata names bucket {bucket_id}, which is not in the settings; add buckets.{bucket_id}"
         )
         self.bucket_id = bucket_id
 

@@ -1,4 +1,4 @@
-"""Checks that all adapters share: of object keys, and of the parts of a multipart upload.
+"""Checks and refusals that the adapters share: of object keys, and of the parts of a multipart upload.
 
 A key is a path of names joined by ``/``. The same rule holds for every adapter, so a key that works in a folder works
 on S3. No name begins with a dot: that refuses ``.`` and ``..``, and reserves such names for the adapters' own files.
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, PART_COUNT_MAX
-from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart
+from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart, UploadNotFound
 
 KEY_BYTES_MAX = 1_024
 """The longest key that S3 and its compatibles accept, in UTF-8."""
@@ -67,6 +67,18 @@ def _check_segment(key: str, segment: str) -> None:
 def checked_part_number(part_number: int) -> int:
     assert 1 <= part_number <= PART_COUNT_MAX, f"part numbers are 1 to {PART_COUNT_MAX}, not {part_number}"
     return part_number
+
+
+def upload_ended(upload: MultipartUpload) -> UploadNotFound:
+    return UploadNotFound(
+        f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
+    )
+
+
+def part_missing(upload: MultipartUpload, part_number: int) -> ObjectTruncated:
+    return ObjectTruncated(
+        f"the upload of {upload.key} lacks part {part_number}, or has it in another size; send it again"
+    )
 
 
 def size_of_parts(upload: MultipartUpload, parts: Sequence[UploadedPart]) -> int:

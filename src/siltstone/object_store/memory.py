@@ -10,7 +10,14 @@ from threading import Lock
 from typing import NamedTuple
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
+from siltstone.object_store.keys import (
+    checked_batch,
+    checked_key,
+    checked_part_number,
+    part_missing,
+    size_of_parts,
+    upload_ended,
+)
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectAlreadyExists,
@@ -18,7 +25,6 @@ from siltstone.object_store.port import (
     ObjectSummary,
     ObjectTruncated,
     UploadedPart,
-    UploadNotFound,
 )
 from siltstone.runtime.clock import Clock
 
@@ -118,10 +124,7 @@ class MemoryStore:
                 return
             for part in parts:
                 if len(sent.get(part.part_number, b"")) != part.size_bytes:
-                    raise ObjectTruncated(
-                        f"the upload of {upload.key} lacks part {part.part_number}, or has it in another size;"
-                        " send it again"
-                    )
+                    raise part_missing(upload, part.part_number)
             content = b"".join(sent[part.part_number] for part in parts)
             self._objects[upload.key] = _Object(content, self._clock.now_ms())
             del self._uploads[upload]
@@ -152,17 +155,11 @@ class MemoryStore:
     ) -> UploadedPart:
         with self._lock:
             if upload not in self._uploads:
-                raise _ended(upload)
+                raise upload_ended(upload)
             self._uploads[upload][checked_part_number(part_number)] = content
         return UploadedPart(part_number, position, len(content))
 
     def _check_completed(self, upload: MultipartUpload, size_bytes: int) -> None:
         stored = self._objects.get(upload.key)
         if stored is None or len(stored.content) != size_bytes:
-            raise _ended(upload)
-
-
-def _ended(upload: MultipartUpload) -> UploadNotFound:
-    return UploadNotFound(
-        f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
-    )
+            raise upload_ended(upload)

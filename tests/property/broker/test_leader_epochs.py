@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
-from siltstone.metadata import streams as stream_life
+from siltstone.metadata import streams as stream_steps
 
 lives = st.lists(
     st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(0, 12)),  # epochs on, records, trimmed to
@@ -16,15 +16,15 @@ lives = st.lists(
 @settings(max_examples=200)
 @given(lives, st.integers(0, 3))
 def test_items_18_and_20_agree_with_a_list_of_epochs(taken, in_flight):
-    stream = stream_life.created(1, {})
+    stream = stream_steps.created(1, {})
     epoch_by_offset: list[int] = []
     epoch = -1
     for epochs_on, records, trimmed_to in taken:
         epoch += epochs_on
-        stream = stream_life.opened(stream, epoch, 7)
+        stream = stream_steps.opened(stream, epoch, 7)
         epoch_by_offset += [epoch] * records
-        stream = stream_life.advanced(stream, len(epoch_by_offset))
-        stream = stream_life.trimmed(stream, min(trimmed_to, len(epoch_by_offset)))
+        stream = stream_steps.advanced(stream, len(epoch_by_offset))
+        stream = stream_steps.trimmed(stream, min(trimmed_to, len(epoch_by_offset)))
     epoch_by_offset += [epoch] * in_flight  # confirmed, and not committed yet
     end = len(epoch_by_offset)
     start = stream.start_offset

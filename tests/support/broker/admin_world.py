@@ -110,6 +110,15 @@ class AdminWorld:
         body = response.body if isinstance(response, EncodedBody) else encode(response, asked)
         return decode(CATALOGUE[kind.api_key][1], asked, body)
 
+    async def assert_refused(self, request: Message, resource: Any, code: int) -> None:
+        """The request, to alter this one resource, is refused with the code and a reason; nothing is written."""
+        version = self.version
+        (response,) = (await self.answer(request)).responses
+        assert response.error_code == code and response.error_message
+        named = (response.resource_type, response.resource_name)
+        assert named == (resource.resource_type, resource.resource_name)
+        assert self.version == version
+
     async def create(self, name: str, partitions: int = 1, **configs: str) -> Topic:
         """``retention_ms`` stands for retention.ms."""
         dotted = {key.replace("_", "."): value for key, value in configs.items()}

@@ -348,7 +348,7 @@ def _let_go(world: World) -> None:
     log = world.newest_log
     if log is None:
         return
-    for segment in [*log._live, log._segments]:
+    for segment in [*log._live, log._directory]:
         with suppress(OSError):
             segment.close()
     world.newest_log = None

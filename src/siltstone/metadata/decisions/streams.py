@@ -1,6 +1,6 @@
 """Decisions about one stream: create, open, close, trim and delete it (T23, T26)."""
 
-from siltstone.metadata import streams as stream_life
+from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
 from siltstone.metadata.decisions.fences import (
     Decision,
@@ -38,7 +38,7 @@ def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Dec
         if stream.state is StreamState.OPENED:
             return Decision((), stream)
     record = StreamOpened(stream.stream_id, command.stream_epoch, command.node_id)
-    return Decision((record,), stream_life.opened(stream, command.stream_epoch, command.node_id))
+    return Decision((record,), stream_steps.opened(stream, command.stream_epoch, command.node_id))
 
 
 def decide_close_stream(view: ImageView, command: CloseStream, now_ms: int) -> Decision[None]:

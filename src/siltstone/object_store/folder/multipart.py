@@ -17,7 +17,13 @@ from urllib.parse import quote, unquote
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.folder.files import DurableDirectories, copy_at, write_reserved
 from siltstone.object_store.folder.keys import UPLOADS, path_of_key
-from siltstone.object_store.keys import SEGMENT_BYTES_MAX, InvalidKey, checked_key, size_of_parts
+from siltstone.object_store.keys import (
+    SEGMENT_BYTES_MAX,
+    InvalidKey,
+    checked_key,
+    size_of_parts,
+    upload_ended,
+)
 from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart, UploadNotFound
 from siltstone.runtime.files import opened, sync_directory
 
@@ -70,7 +76,7 @@ class FolderUploads:
             self._path(upload).rename(target)
         except FileNotFoundError:
             if not (target.is_file() and target.stat().st_size == size_bytes):
-                raise _ended(upload) from None
+                raise upload_ended(upload) from None
         sync_directory(target.parent)  # another process may have renamed it and died before its sync
 
     def abort(self, upload: MultipartUpload) -> None:
@@ -95,7 +101,7 @@ class FolderUploads:
             with opened(self._path(upload), os.O_WRONLY) as descriptor:
                 yield descriptor
         except FileNotFoundError:
-            raise _ended(upload) from None
+            raise upload_ended(upload) from None
 
     def _path(self, upload: MultipartUpload) -> Path:
         """The path of an upload. The caller gives the id, so it is checked to be one that ``start`` can have made.
@@ -104,9 +110,3 @@ class FolderUploads:
         if match is None or unquote(match[1]) != upload.key:
             raise UploadNotFound(f"{upload.upload_id!r} is not the id of an upload of {upload.key}")
         return self._uploads / upload.upload_id
-
-
-def _ended(upload: MultipartUpload) -> UploadNotFound:
-    return UploadNotFound(
-        f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
-    )

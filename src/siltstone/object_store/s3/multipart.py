@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.object_store.keys import part_missing
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectNotFound,
-    ObjectTruncated,
     UploadedPart,
     UploadNotFound,
 )
@@ -110,7 +110,5 @@ def _chosen(
 ) -> dict[str, str | int]:
     tag = tags.get((part.part_number, part.size_bytes))
     if tag is None:
-        raise ObjectTruncated(
-            f"the upload of {upload.key} lacks part {part.part_number}, or has it in another size; send it again"
-        )
+        raise part_missing(upload, part.part_number)
     return {"PartNumber": part.part_number, "ETag": tag}

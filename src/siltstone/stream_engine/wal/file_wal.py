@@ -41,7 +41,7 @@ class FileWriteAheadLog:
         self._settings = settings
         self._calls = calls
         self._clock = clock
-        self._segments = LogDirectory(directory, node_id)
+        self._directory = LogDirectory(directory, node_id)
         self._live: list[LogFile] = []
         self._node_epoch = -1
         self._queue: list[Buffer] = []
@@ -62,23 +62,23 @@ class FileWriteAheadLog:
     # -- identity ----------------------------------------------------------------------------------------
 
     async def identity(self) -> LogIdentity | None:
-        return await self._calls.run(self._segments.identity)
+        return await self._calls.run(self._directory.identity)
 
     async def is_empty(self) -> bool:
-        return await self._calls.run(self._segments.is_empty)
+        return await self._calls.run(self._directory.is_empty)
 
     async def claim(self, identity: LogIdentity) -> None:
-        await self._calls.run(self._segments.claim, identity)
+        await self._calls.run(self._directory.claim, identity)
 
     # -- an earlier start --------------------------------------------------------------------------------
 
     async def recover(self) -> AsyncIterator[list[WalRecord]]:
-        scan = self._segments.recover()
+        scan = self._directory.recover()
         while (records := await self._calls.run(next, scan, None)) is not None:
             yield records
 
     async def reset(self) -> None:
-        await self._calls.run(self._segments.clear)
+        await self._calls.run(self._directory.clear)
 
     # -- this start --------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class FileWriteAheadLog:
         for segment in self._live:
             segment.close()
         self._live.clear()
-        self._segments.close()
+        self._directory.close()
 
     def statistics(self) -> WalStatistics:
         return WalStatistics(
@@ -211,12 +211,12 @@ class FileWriteAheadLog:
     def _write_group(self, position: int, buffers: list[Buffer], group_bytes: int, sync: bool) -> None:
         """Runs in the writer's thread. A group is never split over two log files, so only the end of a log file can be
         torn."""
-        segment = self._segment_for(position, group_bytes)
+        segment = self._file_for(position, group_bytes)
         segment.write(buffers)
         if sync:
             segment.sync()
 
-    def _segment_for(self, position: int, group_bytes: int) -> LogFile:
+    def _file_for(self, position: int, group_bytes: int) -> LogFile:
         if self._live and self._live[-1].has_room_for(group_bytes):
             return self._live[-1]
         if self._live and self._settings.sync is not WalSync.EVERY_GROUP:
@@ -224,13 +224,13 @@ class FileWriteAheadLog:
                 -1
             ].sync()  # else the next file's sync would confirm records of this one that were not synced
         size_bytes = max(self._settings.segment_bytes, LOG_FILE_HEADER_BYTES + group_bytes)
-        segment = self._segments.new_segment(self._node_epoch, position, size_bytes)
+        segment = self._directory.new_file(self._node_epoch, position, size_bytes)
         self._live.append(segment)
         return segment
 
     def _retire(self, segment: LogFile) -> None:
         segment.close()
-        self._segments.retire(segment)
+        self._directory.retire(segment)
 
     def _failed(self, failure: BaseException) -> None:
         self._on_failure(WalWriteFailed(f"the write-ahead log cannot be written: {failure}"))

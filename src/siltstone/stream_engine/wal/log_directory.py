@@ -99,7 +99,7 @@ class LogDirectory:
             ) from damage
 
     def is_empty(self) -> bool:
-        return not self._segment_paths()
+        return not self._paths()
 
     def claim(self, identity: LogIdentity) -> None:
         """Writes the identity durably. A crash leaves the old file or the new one, never a part of one."""
@@ -111,7 +111,7 @@ class LogDirectory:
         """Yields the records of each log file, in order, up to a tear. Raises DamagedWal, WalOfAnotherNode."""
         expected: int | None = None
         torn_at: int | None = None
-        for path in self._segment_paths():
+        for path in self._paths():
             data = path.read_bytes()
             header = self._own_header(path, data)
             if header is None:
@@ -127,7 +127,7 @@ class LogDirectory:
 
     def clear(self) -> None:
         """Deletes all log files and spares of earlier starts."""
-        for path in [*self._segment_paths(), *self._directory.glob("*.spare")]:
+        for path in [*self._paths(), *self._directory.glob("*.spare")]:
             path.unlink()
         sync_directory(self._directory)
 
@@ -154,12 +154,12 @@ class LogDirectory:
             )
         return header
 
-    def _segment_paths(self) -> list[Path]:
+    def _paths(self) -> list[Path]:
         return sorted(self._directory.glob("*.wal"))
 
     # -- this start --------------------------------------------------------------------------------------
 
-    def new_segment(self, node_epoch: int, first_position: int, size_bytes: int) -> LogFile:
+    def new_file(self, node_epoch: int, first_position: int, size_bytes: int) -> LogFile:
         path = self._directory / f"{first_position:020d}.wal"
         if self._spares and self._spares[-1].stat().st_size >= size_bytes:
             self._spares.pop().rename(path)

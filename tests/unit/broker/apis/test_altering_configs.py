@@ -63,13 +63,7 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
 
     async def scenario(world):
         await world.create("t", retention_ms="5")
-        version = world.version
-        (response,) = (await world.answer(altering(refused, validate_only=validate_only))).responses
-        assert response.error_code == code and response.error_message
-        assert (response.resource_type, response.resource_name) == (
-            refused.resource_type, refused.resource_name,
-        )  # fmt: skip
-        assert world.version == version
+        await world.assert_refused(altering(refused, validate_only=validate_only), refused, code)
 
     in_admin_world(scenario)
 

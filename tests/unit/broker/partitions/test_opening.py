@@ -12,7 +12,7 @@ from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
-from siltstone.metadata import streams as stream_life
+from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.commands import OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced
@@ -377,8 +377,8 @@ def test_only_so_many_are_read_at_the_same_time(monkeypatch):
 
 
 def test_the_epoch_to_open_a_stream_under():
-    stream = stream_life.created(1, {})
+    stream = stream_steps.created(1, {})
     assert epoch_to_open(stream) == 0
-    stream = stream_life.opened(stream, 4, NODE_ID)
+    stream = stream_steps.opened(stream, 4, NODE_ID)
     assert epoch_to_open(stream) == 4
-    assert epoch_to_open(stream_life.closed(stream)) == 5
+    assert epoch_to_open(stream_steps.closed(stream)) == 5

@@ -42,7 +42,7 @@ def test_power_that_fails_at_any_call_to_the_disk(tmp_path, monkeypatch, seed):
             if durable and rng.random() < 0.5:
                 kept = max(kept, rng.randint(0, durable - 1))
                 await node.wal.trim(ends[kept])
-        for opened in [*node.wal._live, node.wal._segments]:
+        for opened in [*node.wal._live, node.wal._directory]:
             with suppress(OSError):
                 opened.close()
         return kept, _durable(node, ends)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.metadata import applying
-from siltstone.metadata import streams as stream_life
+from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.store_id import STORE_ID_KEY
 from siltstone.object_formats.identity import DamagedIdentity, LogIdentity, decode_log_identity
@@ -263,7 +263,7 @@ def test_metadata_from_before_there_were_identities_takes_the_log_it_finds(tmp_p
 
     def opened_as_it_was(draft, record):
         stream = draft.streams[record.stream_id]
-        draft.streams[record.stream_id] = stream_life.opened(stream, record.epoch, record.node_id)
+        draft.streams[record.stream_id] = stream_steps.opened(stream, record.epoch, record.node_id)
 
     run(scenario)
 

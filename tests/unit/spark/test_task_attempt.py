@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from siltstone.spark import task_attempt as unit_attempt
+from siltstone.spark import task_attempt
 from siltstone.spark.task_attempt import TaskFailed, attempt_of, freeze_heap
 
 
@@ -26,7 +26,7 @@ def test_a_failure_is_told_in_one_marked_line() -> None:
 def test_the_heap_is_frozen_again_only_after_new_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen: list[str] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append("frozen"))
-    monkeypatch.setattr(unit_attempt, "_modules_when_frozen", 0)
+    monkeypatch.setattr(task_attempt, "_modules_when_frozen", 0)
     freeze_heap()
     freeze_heap()
     assert frozen == ["frozen"]
