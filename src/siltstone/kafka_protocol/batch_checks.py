@@ -70,7 +70,7 @@ def check_batch(buffer: Buffer, batch_bytes_max: int, *, zstd_allowed: bool = Tr
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         raise RecordCountWrong(
             f"{header.record_count} records with last offset delta {header.last_offset_delta}; "
-            "it must be one less than the number of records, and that at least 1"
+            "send at least one record, and a delta of one less than the number of records"
         )
     if header.attributes & _JUDGED_BITS:
         _refuse_attributes(header, zstd_allowed)

@@ -56,8 +56,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     replace: bool = False
 
 
-Changer = Callable[[BrokerParts, AnyResource, set[NamedResource]], Change]
-"""Makes the change that a resource of a request asks for. Raises the refusal if there is no such change."""
+Changer = Callable[[BrokerParts, Topic, AnyResource], Change]
+"""Makes the change that a resource of a request asks for of a topic. Raises the refusal if there is no such change."""
 
 
 async def handle_alter_configs(
@@ -90,9 +90,15 @@ async def _outcomes(
     repeated = {named for named, times in counted.items() if times > 1}
 
     async def outcome(resource: AnyResource) -> dict[str, Any]:
+        named = (resource.resource_type, resource.resource_name)
+        keys = [config.name for config in resource.configs]
+
+        def make() -> Change:
+            return changer(parts, alterable_topic(parts, named, repeated, keys), resource)
+
         code, message = 0, None
         try:
-            await alter(parts, lambda: changer(parts, resource, repeated), validate_only=validate_only)
+            await alter(parts, make, validate_only=validate_only)
         except SiltstoneError as failure:
             code, message = error_code(failure), error_message(failure)
         return {
@@ -146,24 +152,16 @@ def alterable_topic(
     return topic_of(parts, name)
 
 
-def _replacement(
-    parts: BrokerParts, resource: whole.AlterConfigsResource, repeated: set[NamedResource]
-) -> Change:
-    """Raises as ``alterable_topic``."""
-    named = (resource.resource_type, resource.resource_name)
-    topic = alterable_topic(parts, named, repeated, [config.name for config in resource.configs])
+def _replacement(_parts: BrokerParts, topic: Topic, resource: whole.AlterConfigsResource) -> Change:
+    """Raises InvalidRequest."""
     if nulls := [config.name for config in resource.configs if config.value is None]:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
     put = {config.name: config.value for config in resource.configs if config.value is not None}
     return Change(topic=topic, put=put, replace=True)
 
 
-def _increment(
-    parts: BrokerParts, resource: incremental.AlterConfigsResource, repeated: set[NamedResource]
-) -> Change:
-    """Raises as ``alterable_topic``, and InvalidTopicConfig."""
-    named = (resource.resource_type, resource.resource_name)
-    topic = alterable_topic(parts, named, repeated, [config.name for config in resource.configs])
+def _increment(parts: BrokerParts, topic: Topic, resource: incremental.AlterConfigsResource) -> Change:
+    """Raises InvalidRequest, InvalidTopicConfig."""
     put: dict[str, str] = {}
     remove: list[str] = []
     for config in resource.configs:

@@ -40,8 +40,8 @@ class GroupMover:
         0 if its coordinator cannot be asked now, and then the next check moves it."""
         before: dict[int, int] = {}
 
-        def made(cell: KnownGroup | None) -> MoveOffsets:
-            offsets = {} if cell is None else cell.offsets
+        def made(known: KnownGroup | None) -> MoveOffsets:
+            offsets = {} if known is None else known.offsets
             for partition in targets:
                 committed = offsets.get((topic.name, partition))
                 before[partition] = starts[partition] if committed is None else committed.offset

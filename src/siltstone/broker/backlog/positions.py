@@ -83,22 +83,23 @@ def position_at_once(
 
 
 def _taking(topics: tuple[Topic, ...]) -> Callable[[KnownGroup | None], GroupPosition]:
-    def taken(cell: KnownGroup | None) -> GroupPosition:
+    def taken(known: KnownGroup | None) -> GroupPosition:
         offsets = {
-            topic.id: tuple(_offset(cell, topic, i) for i in range(topic.partition_count)) for topic in topics
+            topic.id: tuple(_offset(known, topic, i) for i in range(topic.partition_count))
+            for topic in topics
         }
-        if cell is None:
+        if known is None:
             return GroupPosition(offsets, is_known=False, has_members=False)
-        has_members = bool(cell.group.members or cell.group.pending)
+        has_members = bool(known.group.members or known.group.pending)
         return GroupPosition(offsets, is_known=True, has_members=has_members)
 
     return taken
 
 
-def _offset(cell: KnownGroup | None, topic: Topic, partition: int) -> int:
+def _offset(known: KnownGroup | None, topic: Topic, partition: int) -> int:
     """The committed offset. One that was committed before the topic was created belongs to a deleted topic of the
     same name and does not count."""
-    committed = None if cell is None else cell.offsets.get((topic.name, partition))
+    committed = None if known is None else known.offsets.get((topic.name, partition))
     if committed is None or committed.committed_ms < topic.metadata.created_ms:
         return NO_OFFSET
     return max(committed.offset, NO_OFFSET)

@@ -111,7 +111,8 @@ class GroupCoordinator:
     # -- ask ---------------------------------------------------------------------------------------------
 
     def ask(self, group_id: str, asked: Request | MakeRequest) -> "asyncio.Future[Answer]":
-        """Raises InvalidRequest when a text of the request is too long for a record."""
+        """As ``Groups.ask``. When ``asked`` is a function and returns an error code, that is the answer. Raises
+        InvalidRequest when a text of the request is too long for a record."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if self._groups is None:
             answer.set_result(REFUSALS[self._phase])

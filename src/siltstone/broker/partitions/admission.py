@@ -79,15 +79,18 @@ def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> boo
 
 def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
     """Checks and rewrites a batch; ``records`` is changed in place. Raises the errors of
-    ``kafka_protocol.batch_errors``, TransactionNotOpen,
-    TimestampRefused, KeyMissing."""
+    ``kafka_protocol.batch_errors``, TransactionNotOpen, TimestampRefused, KeyMissing."""
     header = check_batch(records, config.max_message_bytes, zstd_allowed=produce_version >= ZSTD_VERSION)
     if header.is_transactional:
         raise TransactionNotOpen("this broker has no transactions: produce without transactional.id")
     largest_ms = header.max_timestamp_ms
+    missing: int | None = None
     if config.validates_records:
-        largest_ms = validate_records(records).largest_timestamp_ms
-    if config.is_compacted and (missing := first_record_without_key(records)) is not None:
+        summary = validate_records(records)
+        largest_ms, missing = summary.largest_timestamp_ms, summary.first_without_key
+    elif config.is_compacted:
+        missing = first_record_without_key(records)
+    if config.is_compacted and missing is not None:
         raise KeyMissing("One or more records have been rejected: the topic is compacted by key", missing)
     append_time_ms = NO_TIMESTAMP
     if config.timestamp_type == LOG_APPEND_TIME:
