@@ -4,10 +4,12 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ COMMANDS = (["plan"], ["explain"], ["run", "--runner", "in-process"], ["status"]
 
 
 def at_terminal(arguments: list[str], columns: int, seconds_max: float = 60) -> tuple[int, str]:
-    """Exit status of the command, and all that the terminal was sent."""
+    """Exit status of the command, and all that the terminal was sent. A command that does not end is killed (-9)."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
@@ -32,14 +34,19 @@ def at_terminal(arguments: list[str], columns: int, seconds_max: float = 60) -> 
     ) as process:
         os.close(theirs)
         sent = bytearray()
+        deadline = time.monotonic() + seconds_max
         try:
-            while piece := os.read(ours, 65536):
+            while select.select([ours], [], [], max(0, deadline - time.monotonic()))[0]:
+                if not (piece := os.read(ours, 65536)):
+                    break
                 sent += piece
+            else:
+                process.kill()
         except OSError:
             pass  # Linux tells so that the last process with the terminal open has gone
         finally:
             os.close(ours)
-        return process.wait(seconds_max), sent.decode()
+        return process.wait(), sent.decode()
 
 
 @pytest.mark.parametrize("columns", [80, 140])

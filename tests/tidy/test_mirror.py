@@ -19,7 +19,7 @@ def module_of(test: Path, modules: set[Path]) -> Path | None:
     names = ["_".join(words[:end]) for end in range(len(words), 0, -1)]
     names += ["_".join(words[start:]) for start in range(1, len(words))]
     named = (test.parent / f"{name}.py" for name in names)
-    return next((path for path in named if path in modules), None)
+    return max((path for path in named if path in modules), key=lambda path: len(path.stem), default=None)
 
 
 def names_a_package(test: Path) -> bool:
@@ -72,3 +72,5 @@ def test_a_stray_would_be_found() -> None:
     assert module_of(Path("x/test_engine_close_late.py"), few) == Path("x/engine_close.py")
     assert module_of(Path("x/test_read_engine.py"), few) == Path("x/engine.py")
     assert module_of(Path("x/test_nothing.py"), few) is None
+    both = {Path("x/broker.py"), Path("x/settings.py")}
+    assert module_of(Path("x/test_broker_settings.py"), both) == Path("x/settings.py")

@@ -1,7 +1,5 @@
 """What clients may write is never too long to be told again, in whatever version they ask."""
 
-from collections.abc import Callable
-
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -21,7 +19,6 @@ from support.kafka.raw_kafka import RawConnection
 
 BROKER_SETTINGS: dict[str, str] = {}
 
-Connect = Callable[[], RawConnection]
 LONGEST = 32_767
 TOPIC = 2
 

@@ -54,8 +54,6 @@ def epoch_end(connection: RawConnection, topic: RawTopic, epoch: int) -> Any:
     return row
 
 
-# -- 13: which error -----------------------------------------------------------------------------------------
-
 # -- 14: automatic creation ----------------------------------------------------------------------------------
 
 
@@ -77,7 +75,7 @@ def test_items_14_and_15_a_topic_is_created_when_the_client_allows_it_and_its_br
     assert {row.error_code for row in created.partitions} == {0}
 
 
-# -- 17: topic ids -------------------------------------------------------------------------------------------
+# -- 18: leader epochs ---------------------------------------------------------------------------------------
 
 
 def test_item_18_it_rises_with_every_opening_and_old_records_keep_theirs(tmp_path: Path) -> None:
@@ -104,6 +102,9 @@ def test_item_18_it_rises_with_every_opening_and_old_records_keep_theirs(tmp_pat
     assert epochs == sorted(set(epochs))
 
 
+# -- 21: creating topics -------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("version", [2, 5, 7])
 def test_item_21_minus_1_stands_for_the_brokers_defaults(
     connection: RawConnection, free_name: str, version: int
@@ -119,6 +120,9 @@ def test_item_21_minus_1_stands_for_the_brokers_defaults(
         assert "cleanup.policy" in {config.name for config in row.configs}
     if version >= 7:
         assert row.topic_id != NO_UUID
+
+
+# -- 22: configurations --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])

@@ -34,7 +34,6 @@ from support.kafka.raw_kafka import RawConnection, address_of, framed
 
 BROKER_SETTINGS: dict[str, str] = {}
 
-Connect = Callable[[], RawConnection]
 LONG_MS = 60_000
 
 

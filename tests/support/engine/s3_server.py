@@ -60,10 +60,6 @@ class S3Server:
     def bucket_url(self, name: str, prefix: str = "") -> str:
         return f"s3://{name}/{prefix}?endpoint_url={quote(self.endpoint_url, safe='')}&region=us-east-1"
 
-    def make_bucket(self, name: str) -> str:
-        self._client.create_bucket(Bucket=name)
-        return self.bucket_url(name)
-
     def is_writable(self) -> bool:
         """The port opens before the server has anywhere to write to, so only a put that succeeds tells."""
         try:

@@ -23,8 +23,8 @@ from support.groups.consumer_bytes import subscription
 from support.kafka.raw_calls import RawTopic
 from support.kafka.raw_kafka import ANSWER_S_MAX, RawConnection
 
-GROUPS_SINCE, IDS_SINCE = 8, 10
-"""Versions of OffsetFetch: several groups, topics by id."""
+GROUPS_SINCE = 8
+"""The version of OffsetFetch from which a request names several groups."""
 
 
 class RawMember:

@@ -85,10 +85,6 @@ class RawConnection:
             self.asked.append((CATALOGUE[request.api_key][1], version, self._correlation_id))
         return request_bytes(request, version, self._correlation_id, client_id)
 
-    def half_close(self) -> None:
-        """Nothing more will be sent."""
-        self._socket.shutdown(socket.SHUT_WR)
-
     # -- in ----------------------------------------------------------------------------------------------
 
     def receive_frame(self) -> bytes:

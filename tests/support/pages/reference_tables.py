@@ -17,7 +17,7 @@ from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
 from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
-from siltstone.server.settings.tree import environment_name, values_of
+from siltstone.server.settings.tree import values_of
 from siltstone.server.settings.values import Setting, format_setting
 
 ROOT = Path(__file__).parents[3]
@@ -206,10 +206,6 @@ def written(text: str) -> str:
         _, _, after = rest.partition(end)
         text = f"{before}{begin}\n{content}\n{end}{after}"
     return text
-
-
-def every_variable() -> list[str]:
-    return [environment_name(setting.key) for setting, _ in values_of(Tuning())]
 
 
 if __name__ == "__main__":

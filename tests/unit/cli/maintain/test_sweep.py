@@ -1,16 +1,6 @@
-from siltstone.metadata.commands import DeleteStream
-from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from support.engine.small_store import STREAMS, object_files
 from support.processes.cli import assert_one_line, run
-
-
-def destroy_everything(settings: StoreSettings) -> None:
-    """All streams deleted; objects without a live range go when somebody compacts, so destroy them by hand."""
-    with open_store(settings) as store:
-        node = store.metadata.image.nodes[0]
-        for stream_id in range(STREAMS):
-            store.metadata.execute(DeleteStream(0, node.node_epoch, stream_id, 0))
 
 
 def test_nothing_is_due_in_a_fresh_store(store: StoreSettings) -> None:

@@ -24,8 +24,6 @@ from siltstone.object_formats.object_layout import ranges_of_entries
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object, encode_blocks, joined_up
 
-SO = ObjectKind.STREAM_OBJECT
-
 
 def settings(**changes: float) -> StreamObjectCompactionSettings:
     return msgspec.structs.replace(SMALL, **changes)
