@@ -13,6 +13,7 @@ from support.engine.s3_server import S3Server, running_s3_server
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=40)  # of make unit
 settings.load_profile("siltstone")
 
 
