@@ -8,10 +8,11 @@ unknown   the commit is retried; after an unknown outcome the uploaded objects a
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject
+from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
@@ -29,6 +30,16 @@ BACKOFF_MS_MAX = 10_000
 
 
 AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
+
+
+def prepare(context: MaintenanceContext, command: PrepareObjects) -> int:
+    """Prepares ids for new objects, and marks them in their bucket (rule 11). Returns the first. Raises the Refusal,
+    and what the metadata and the bucket raise."""
+    first_id = context.metadata.execute(command)
+    guard = context.guard(command.bucket_id)
+    if guard is not None:
+        guard.cover(first_id, command.count, context.metadata.image.version)
+    return first_id
 
 
 class CompactionOutcomeUnknown(Unavailable):
@@ -55,11 +66,23 @@ def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) 
             ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
             context.clock.block_ms(ceiling_ms * (0.5 + context.rng.random() / 2))
         else:
+            _note_version(context)
             return
     raise CompactionOutcomeUnknown(
         f"the metadata store did not answer {ATTEMPTS_MAX} tries to commit the compaction of objects"
         f" {list(command.compacted[:10])}: it may have been applied; nothing is lost either way, the next plan shows it"
     )
+
+
+def _note_version(context: MaintenanceContext) -> None:
+    """Marks in all buckets that objects were replaced: metadata from before that would delete their successors. The
+    commit stands whether or not that succeeds."""
+    image = context.metadata.image
+    for bucket_id in context.buckets.urls:
+        guard = context.guard(bucket_id)
+        if guard is not None:
+            with suppress(SiltstoneError):
+                guard.note(image.version, image.next_object_id)
 
 
 def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:

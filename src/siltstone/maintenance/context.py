@@ -1,16 +1,22 @@
 """What every kind of maintenance works with: the metadata, the buckets, time and chance. No broker and no Spark (rule
 10)."""
 
+import logging
+
 import msgspec
 
 from siltstone.maintenance.pressure import Measured, measure
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.store_id import store_id_of
-from siltstone.object_store.bucket_identity import refuse_if_marked_by_another
+from siltstone.metadata.store_id import claimed_url, store_id_of
+from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.bucket_identity import BucketMissing, refuse_if_marked_by_another, refuse_unmarked
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.metadata_mark import BucketGuard, MetadataMark, MetadataOlderThanBucket
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
+
+log = logging.getLogger(__name__)
 
 
 class MaintenanceContext(msgspec.Struct, frozen=True):
@@ -21,17 +27,53 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     quota_bytes: int = 0
     """All objects together may have at most this many bytes; 0 means no limit."""
     disks: Disks = SystemDisks()
+    guards: dict[int, BucketGuard] = msgspec.field(default_factory=dict)
+    """The guard of each bucket that this context has used."""
 
     def space(self) -> Measured:
         """The space on the disks and in the quota from which a copy would take, by the newest image that this client
         has read."""
         return measure(self.metadata.image, self.buckets.urls, self.disks, self.quota_bytes)
 
+    def guard(self, bucket_id: int) -> BucketGuard | None:
+        """The guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
+        store_id = store_id_of(self.metadata.image)
+        if store_id is None:
+            return None
+        found = self.guards.get(bucket_id)
+        if found is None:
+            store = self.buckets.store(bucket_id)
+            found = self.guards.setdefault(bucket_id, BucketGuard(store, store_id, self._newest))
+        return found
 
-def refuse_bucket_of_another_store(context: MaintenanceContext, bucket_id: int) -> None:
-    """Every store counts object ids from 0, so maintenance never writes to or deletes from the bucket of another store.
+    def _newest(self) -> MetadataMark:
+        image = self.metadata.refresh()
+        return MetadataMark(image.version, image.next_object_id)
 
-    Raises BucketOfAnotherStore, DamagedIdentity, UnknownBucket, and what the store raises."""
-    store_id = store_id_of(context.metadata.image)
-    if store_id is not None:
-        refuse_if_marked_by_another(context.buckets.store(bucket_id), store_id)
+
+def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:
+    """Checks, before anything is written to a bucket or deleted from it, that the bucket is this store's, and that it
+    has not seen newer metadata (rule 11).
+
+    Raises BucketOfAnotherStore, DamagedIdentity, MetadataOlderThanBucket, UnknownBucket, and what the bucket and the
+    metadata raise."""
+    store_id, guard = store_id_of(context.metadata.image), context.guard(bucket_id)
+    if store_id is None or guard is None:
+        return
+    store = context.buckets.store(bucket_id)
+    if not refuse_if_marked_by_another(store, store_id):
+        refuse_unmarked(store, claimed_url(context.metadata.image, bucket_id))
+    guard.admit()
+
+
+def check_metadata_is_newest(context: MaintenanceContext) -> None:
+    """Checks all buckets before a run begins: a run with an older copy of the metadata, or with a bucket that the store
+    has never used, is refused as a whole. Other troubles of a bucket concern only what is written to it, and are met
+    there. Raises MetadataOlderThanBucket, BucketMissing."""
+    for bucket_id in context.buckets.urls:
+        try:
+            check_may_write(context, bucket_id)
+        except (MetadataOlderThanBucket, BucketMissing):
+            raise
+        except SiltstoneError as trouble:
+            log.debug("could not check that the metadata is as new as bucket %d: %s", bucket_id, trouble)

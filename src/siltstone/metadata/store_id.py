@@ -1,5 +1,8 @@
 """The id of a store: a random token. It is put into the metadata once and never changes; starting nodes copy it into
-the write-ahead log's folder and into the buckets (``object_formats.identity``), to recognise those of another store."""
+the write-ahead log's folder and into the buckets (``object_formats.identity``), to recognise those of another store.
+
+The metadata also keeps which buckets a node has claimed, with their URLs, to recognise a bucket that was exchanged for
+an empty one."""
 
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.image import ImageView
@@ -17,3 +20,18 @@ def store_id_of(image: ImageView) -> str | None:
 def put_store_id(rng: Random) -> PutKey:
     """A command that puts a new id unless there is one. Its result is the store's id, encoded."""
     return PutKey(STORE_ID_KEY, random_token(rng).encode())
+
+
+def put_claimed_url(bucket_id: int, url: str) -> PutKey:
+    """A command that remembers that a node has marked the bucket as the store's, at this URL."""
+    return PutKey(_claim_key(bucket_id), url.encode(), overwrite=True)
+
+
+def claimed_url(image: ImageView, bucket_id: int) -> str | None:
+    """The URL at which the bucket was last claimed; None if no node has claimed it."""
+    stored = image.keys.get(_claim_key(bucket_id))
+    return None if stored is None else stored.decode()
+
+
+def _claim_key(bucket_id: int) -> str:
+    return f"store/bucket/{bucket_id}"

@@ -21,6 +21,10 @@ class BucketOfAnotherStore(InvalidRequest):
     """The bucket holds the objects of another store, which new objects would overwrite."""
 
 
+class BucketMissing(InvalidRequest):
+    """The store has claimed another bucket than the one in the settings, or the bucket has lost its content."""
+
+
 def marked_store_id(store: ObjectStore) -> str | None:
     """The id of the store that marked the bucket, or None. Raises DamagedIdentity, and what the bucket raises."""
     try:
@@ -46,6 +50,21 @@ def refuse_if_marked_by_another(store: ObjectStore, store_id: str) -> bool:
             "or give this store a bucket or a prefix of its own"
         )
     return found is not None
+
+
+def refuse_unmarked(store: ObjectStore, claimed_url: str | None) -> None:
+    """For a bucket without a marker: raises BucketMissing if the store has claimed the bucket, at ``claimed_url``."""
+    if claimed_url is None:
+        return
+    if claimed_url == store.url:
+        reason = "was there before; the bucket was emptied or exchanged. Restore the bucket"
+    else:
+        reason = (
+            f"is in {claimed_url}, which the store used last. Name that bucket with --bucket, or as buckets.N"
+        )
+    raise BucketMissing(
+        f"{store.url} is not this store's bucket: it has no {MARKER_KEY}, which {reason}. Nothing was written"
+    )
 
 
 def mark(store: ObjectStore, store_id: str) -> None:

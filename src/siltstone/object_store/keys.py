@@ -8,7 +8,13 @@ from collections.abc import Sequence
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, PART_COUNT_MAX
-from siltstone.object_store.port import MultipartUpload, ObjectTruncated, UploadedPart, UploadNotFound
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectAlreadyExists,
+    ObjectTruncated,
+    UploadedPart,
+    UploadNotFound,
+)
 
 KEY_BYTES_MAX = 1_024
 """The longest key that S3 and its compatibles accept, in UTF-8."""
@@ -72,6 +78,13 @@ def checked_part_number(part_number: int) -> int:
 def upload_ended(upload: MultipartUpload) -> UploadNotFound:
     return UploadNotFound(
         f"upload {upload.upload_id} of {upload.key} was completed or aborted; start another"
+    )
+
+
+def key_taken(upload: MultipartUpload) -> ObjectAlreadyExists:
+    return ObjectAlreadyExists(
+        f"object {upload.key} exists already and was not replaced by upload {upload.upload_id}: another process has "
+        "used the same object id, so the metadata of one of the two is an older copy"
     )
 
 

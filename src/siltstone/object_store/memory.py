@@ -14,6 +14,7 @@ from siltstone.object_store.keys import (
     checked_batch,
     checked_key,
     checked_part_number,
+    key_taken,
     part_missing,
     size_of_parts,
     upload_ended,
@@ -26,6 +27,7 @@ from siltstone.object_store.port import (
     ObjectTruncated,
     UploadedPart,
 )
+from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
 
 _named: dict[str, "MemoryStore"] = {}
@@ -38,7 +40,7 @@ class _Object(NamedTuple):
 
 
 class MemoryStore:
-    """A bucket in memory. Every call is atomic under one lock. ``put`` joins its buffers once and keeps the result."""
+    """A bucket in memory. Every call is atomic under one lock. A put joins its buffers once and keeps the result."""
 
     def __init__(self, clock: Clock, name: str = "unnamed") -> None:
         self._clock = clock
@@ -61,9 +63,7 @@ class MemoryStore:
         return f"memory:{self._name}"
 
     def put(self, key: str, buffers: Buffers) -> None:
-        stored = self._stored(buffers)
-        with self._lock:
-            self._objects[checked_key(key)] = stored
+        put_once(self, key, buffers)
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
         stored = self._stored(buffers)
@@ -125,6 +125,8 @@ class MemoryStore:
             for part in parts:
                 if len(sent.get(part.part_number, b"")) != part.size_bytes:
                     raise part_missing(upload, part.part_number)
+            if upload.key in self._objects:
+                raise key_taken(upload)
             content = b"".join(sent[part.part_number] for part in parts)
             self._objects[upload.key] = _Object(content, self._clock.now_ms())
             del self._uploads[upload]

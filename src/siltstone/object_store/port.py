@@ -3,9 +3,8 @@
 All calls block; asynchronous code makes them through ``runtime.blocking``, Spark tasks make them directly. An adapter
 makes one attempt and raises the kind of failure; ``retrying`` makes further attempts.
 
-Objects are written once and never changed: a second put to a key writes the same bytes, because the plan determines
-them; anything else is a bug. A put or a completed upload is durable when the call returns, and at every moment the
-object is visible whole or not at all.
+Objects are written once and never changed: no call replaces an object that is there. A put or a completed upload is
+durable when the call returns, and at every moment the object is visible whole or not at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ class ObjectNotFound(InvalidRequest):
 
 
 class ObjectAlreadyExists(InvalidRequest):
-    """``put_if_absent`` found an object at the key."""
+    """There is an object at the key already, which is not replaced."""
 
 
 class UploadNotFound(InvalidRequest):
@@ -76,10 +75,14 @@ class ObjectStore(Protocol):
         """The URL by which another process opens the same bucket: ``object_store.opening.open_store(url)``."""
         ...
 
-    def put(self, key: str, buffers: Buffers) -> None: ...
+    def put(self, key: str, buffers: Buffers) -> None:
+        """Makes the object. Succeeds also when an object with the same bytes is there; raises ObjectAlreadyExists when
+        it has other bytes (``write_once``)."""
+        ...
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
-        """Raises ObjectAlreadyExists. Exactly one of several concurrent calls for a key succeeds."""
+        """Makes the object. Raises ObjectAlreadyExists when there is one, whatever its bytes. Exactly one of several
+        concurrent calls for a key succeeds."""
         ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
@@ -118,7 +121,8 @@ class ObjectStore(Protocol):
     def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
         """Makes the object from the parts, which are in order and without gaps. Succeeds also when the upload has ended
         and an object of exactly that size is at the key, so that a call with an unknown outcome can be repeated. Raises
-        UploadNotFound, and ObjectTruncated when a part is missing or has another size."""
+        UploadNotFound, ObjectAlreadyExists when the key has an object and the upload has not ended, and
+        ObjectTruncated when a part is missing or has another size."""
         ...
 
     def abort_multipart(self, upload: MultipartUpload) -> None:

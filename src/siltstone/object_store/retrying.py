@@ -1,10 +1,10 @@
 """A store that retries the transient failures of any adapter, limits its requests in flight, and counts them.
 
 A put whose answer was lost may have taken effect. Before the next attempt the store is asked for the object: if it
-has the right size, the put succeeded (objects are written once, and the plan determines their bytes). A
-``put_if_absent`` that finds an object after a lost answer compares the bytes to learn whether it wrote the object
-itself. Two callers that put equal bytes therefore both succeed; a caller that needs a single winner must put bytes
-that differ per caller.
+has the same bytes, the put succeeded. A ``put_if_absent`` that finds an object after a lost answer compares the bytes
+as well, to learn whether it wrote the object itself. Two callers that put equal bytes therefore both succeed; a caller
+that needs a single winner must put bytes that differ per caller. Completing an upload never replaces an object either:
+an object of the right size that is found after a lost answer is the upload's own.
 
 All other writes of the port are idempotent and are simply repeated. ``backoff`` decides about the waits.
 """
@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
+from siltstone.object_store.keys import size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectAlreadyExists,
@@ -25,6 +26,7 @@ from siltstone.object_store.port import (
     UploadedPart,
 )
 from siltstone.object_store.statistics import RequestCounter, StoreStatistics
+from siltstone.object_store.write_once import has_content
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 
@@ -52,18 +54,17 @@ class RetryingStore:
         return self._counter.statistics()
 
     def put(self, key: str, buffers: Buffers) -> None:
-        size_bytes = total_bytes(buffers)
         attempts = self._attempts(f"put {key}")
 
         def attempt() -> None:
             try:
                 self._request("put", attempts, lambda: self._store.put(key, buffers))
             except StoreTransient as failure:
-                if not (failure.uncertain and _answered(lambda: self._has_size(key, size_bytes))):
+                if not (failure.uncertain and _answered(lambda: self._has_content(key, buffers))):
                     raise
 
         self._repeat(attempts, attempt)
-        self._counter.count_bytes(written=size_bytes)
+        self._counter.count_bytes(written=total_bytes(buffers))
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
         attempts = self._attempts(f"put {key} if absent")
@@ -140,7 +141,18 @@ class RetryingStore:
         )
 
     def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
-        self._retried("complete_multipart", upload.key, lambda: self._store.complete_multipart(upload, parts))
+        attempts = self._attempts(f"complete_multipart {upload.key}")
+
+        def attempt() -> None:
+            try:
+                self._request(
+                    "complete_multipart", attempts, lambda: self._store.complete_multipart(upload, parts)
+                )
+            except ObjectAlreadyExists:
+                if not (attempts.uncertain and self._has_size(upload.key, size_of_parts(upload, parts))):
+                    raise
+
+        self._repeat(attempts, attempt)
 
     def abort_multipart(self, upload: MultipartUpload) -> None:
         self._retried("abort_multipart", upload.key, lambda: self._store.abort_multipart(upload))
@@ -175,20 +187,23 @@ class RetryingStore:
             return call()
 
     def _has_size(self, key: str, size_bytes: int) -> bool:
-        with self._slots:
-            self._counter.count_request("head")
-            try:
-                return self._store.head(key).size_bytes == size_bytes
-            except ObjectNotFound:
-                return False
+        try:
+            return self._head_once(key).size_bytes == size_bytes
+        except ObjectNotFound:
+            return False
 
     def _has_content(self, key: str, buffers: Buffers) -> bool:
-        size_bytes = total_bytes(buffers)
-        if not self._has_size(key, size_bytes):
-            return False
+        return has_content(self._head_once, self._get_range_once, key, buffers)
+
+    def _head_once(self, key: str) -> ObjectSummary:
+        with self._slots:
+            self._counter.count_request("head")
+            return self._store.head(key)
+
+    def _get_range_once(self, key: str, start: int, end: int) -> bytes:
         with self._slots:
             self._counter.count_request("get_range")
-            return _equal(self._store.get_range(key, 0, size_bytes), buffers)
+            return self._store.get_range(key, start, end)
 
 
 def _answered(look: Callable[[], bool]) -> bool:
@@ -197,12 +212,3 @@ def _answered(look: Callable[[], bool]) -> bool:
         return look()
     except StoreTransient:
         return False
-
-
-def _equal(content: bytes, buffers: Buffers) -> bool:
-    view, position = memoryview(content), 0
-    for buffer in buffers:
-        if view[position : position + len(buffer)] != buffer:
-            return False
-        position += len(buffer)
-    return position == len(content)

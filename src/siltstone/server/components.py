@@ -24,7 +24,8 @@ from siltstone.metadata.store.port import LogNotFound
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.buckets import Buckets
-from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
+from siltstone.object_store.metadata_mark import BucketGuard
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.server.bucket_identity import claim_buckets
@@ -170,7 +171,7 @@ async def open_node(
     settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
 ) -> AsyncIterator[Node]:
     """Opens a node, which first recovers records from its write-ahead log; creates the store if there is none.
-    Leaving the context commits all data. Raises WalInUse, BucketOfAnotherStore and what ``open_engine`` raises."""
+    Leaving the context commits all data. Raises WalInUse, and what ``claim_buckets`` and ``open_engine`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         metadata_calls = _pool(opened, "metadata", METADATA_THREADS)
@@ -179,14 +180,24 @@ async def open_node(
         read_calls = _pool(opened, "read", READ_THREADS)
         buckets = await upload_calls.run(lambda: open_buckets(settings, create=True))
         opened.callback(buckets.close)
-        metadata = await _start_metadata(opened, settings, metadata_calls, clock, rng)
-        await metadata.execute(put_store_id(rng))
-        await upload_calls.run(lambda: claim_buckets(buckets, metadata.image))
+        client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
+        try:
+            guards = await upload_calls.run(lambda: _claim(buckets, client, rng))
+        except BaseException:
+            await metadata_calls.run(client.close)
+            raise
+        metadata = MetadataService(client, metadata_calls, clock)
+        opened.push_async_callback(metadata.close)
+        await metadata.start()
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read
         )
         opened.push_async_callback(reader.close)
-        engine = await _start_engine(settings, metadata, buckets, reader, wal_calls, upload_calls, clock, rng)
+        wal = FileWriteAheadLog(
+            settings.wal_folder, settings.engine.node_id, settings.engine.wal, wal_calls, clock
+        )
+        components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
+        engine = await _start_engine(components, settings, rng)
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader)
 
@@ -197,32 +208,14 @@ def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:
     return calls
 
 
-async def _start_metadata(
-    opened: AsyncExitStack, settings: StoreSettings, calls: BlockingCalls, clock: Clock, rng: Random
-) -> MetadataService:
-    client = await calls.run(lambda: open_metadata(settings, clock, rng, create=True))
-    service = MetadataService(client, calls, clock)
-    opened.push_async_callback(service.close)
-    await service.start()
-    return service
+def _claim(buckets: Buckets, client: MetadataClient, rng: Random) -> dict[int, BucketGuard]:
+    client.execute(put_store_id(rng))
+    return claim_buckets(buckets, client)
 
 
-async def _start_engine(
-    settings: StoreSettings,
-    metadata: MetadataService,
-    buckets: Buckets,
-    reader: CommittedReader,
-    wal_calls: BlockingCalls,
-    upload_calls: BlockingCalls,
-    clock: Clock,
-    rng: Random,
-) -> StreamEngine:
-    wal = FileWriteAheadLog(
-        settings.wal_folder, settings.engine.node_id, settings.engine.wal, wal_calls, clock
-    )
-    components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock)
+async def _start_engine(components: EngineComponents, settings: StoreSettings, rng: Random) -> StreamEngine:
     try:
         return await open_engine(components, settings.engine, rng, settings.wal_folder.as_uri())
     except BaseException:
-        await wal.close()
+        await components.wal.close()
         raise

@@ -3,12 +3,14 @@
 The server makes the components from settings (``server.components``); tests make their own. Next: ``opening``.
 """
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 import msgspec
 
 from siltstone.metadata.service import MetadataService
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
@@ -26,6 +28,13 @@ class EngineComponents(msgspec.Struct, frozen=True):
     reader: CommittedReader
     upload_calls: BlockingCalls
     clock: Clock
+    guards: Mapping[int, BucketGuard] = msgspec.field(default_factory=dict)
+    """The guards of the buckets. A bucket without one takes writes unmarked, as in tests of the engine alone."""
+
+    @property
+    def guard(self) -> BucketGuard | None:
+        """The guard of the bucket in which new objects are put."""
+        return self.guards.get(self.buckets.default_bucket_id)
 
 
 class EngineState(Enum):

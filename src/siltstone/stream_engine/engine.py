@@ -61,7 +61,7 @@ class StreamEngine:
         self._reads = StreamReads(self._cache, components.reader)
         self._pipeline = UploadPipeline(
             components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
-            node_id=self.node_id, node_epoch=node_epoch,
+            node_id=self.node_id, node_epoch=node_epoch, guard=components.guard,
             on_committed=self._block_committed, on_failure=self._fail,
         )  # fmt: skip
         self._sealing = Sealing(self._cache, settings.upload, components.clock, self._pipeline.submit)
@@ -322,6 +322,7 @@ class StreamEngine:
             await note_good_end(self._wal, self._metadata.image.version)
         except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
             log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
+        await self._pipeline.note_version()
 
     async def raise_when_failed(self) -> None:
         """Waits until the engine has failed, then raises EngineNotRunning: nothing can be stored until it is opened

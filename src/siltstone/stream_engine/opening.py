@@ -142,7 +142,7 @@ async def _upload(
 
     pipeline = UploadPipeline(
         components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
-        node_id=registration.node_id, node_epoch=registration.node_epoch,
+        node_id=registration.node_id, node_epoch=registration.node_epoch, guard=components.guard,
         on_committed=committed, on_failure=failures.append,
     )  # fmt: skip
     block.seal()

@@ -9,6 +9,7 @@ import pytest
 from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import (
     MultipartUpload,
+    ObjectAlreadyExists,
     ObjectNotFound,
     ObjectStore,
     ObjectTruncated,
@@ -106,6 +107,29 @@ def test_an_upload_travels_as_plain_values(store: ObjectStore) -> None:
     store.complete_multipart(upload, parts)
 
     assert read(store) == LAST
+
+
+def test_rule_11_completing_never_replaces_an_object(store: ObjectStore) -> None:
+    upload = store.start_multipart(KEY)
+    parts = send(store, upload, LAST)
+    store.put(KEY, [b"was there before"])
+
+    with pytest.raises(ObjectAlreadyExists, match="was not replaced"):
+        store.complete_multipart(upload, parts)
+
+    assert read(store) == b"was there before"
+    store.abort_multipart(upload)
+    assert read(store) == b"was there before"
+
+
+def test_of_two_uploads_to_a_key_one_is_completed(store: ObjectStore) -> None:
+    first, second = store.start_multipart(KEY), store.start_multipart(KEY)
+    store.complete_multipart(first, send(store, first, FIRST, LAST))
+
+    with pytest.raises(ObjectAlreadyExists):
+        store.complete_multipart(second, send(store, second, SECOND, LAST))
+
+    assert read(store) == FIRST + LAST
 
 
 def test_a_part_sent_after_completion_is_refused(store: ObjectStore) -> None:

@@ -58,6 +58,17 @@ def test_a_second_put_of_the_same_bytes(store: ObjectStore) -> None:
     assert keys_of(store) == [KEY]
 
 
+@pytest.mark.parametrize("others", [b"other", b"longer than that", b""])
+def test_rule_11_a_put_never_replaces_an_object(store: ObjectStore, others: bytes) -> None:
+    store.put(KEY, [b"fi", b"rst"])
+
+    with pytest.raises(ObjectAlreadyExists, match="was not replaced"):
+        store.put(KEY, [others])
+
+    assert store.get_range(KEY, 0, 5) == b"first"
+    assert store.head(KEY).size_bytes == 5
+
+
 def test_put_if_absent_refuses_and_leaves_what_is_there(store: ObjectStore) -> None:
     store.put_if_absent(KEY, [b"fir", b"st"])
 

@@ -40,6 +40,7 @@ from siltstone.runtime.clock import ManualClock
 from support.engine.batches import payload_of
 from support.engine.faulty_store import FaultyStore
 from support.engine.objects import read_object
+from support.engine.replacing import replace_object
 from support.metadata.faulty_log import FaultyLog
 
 Spec = Mapping[int, Sequence[tuple[int, int, int]]]
@@ -137,7 +138,7 @@ class CompactionWorld:
         """Flips one byte; counted from the end when negative."""
         raw = bytearray(self.bytes_of(object_id))
         raw[position] ^= 0xFF
-        self.store.store.put(object_key(object_id), [raw])
+        replace_object(self.store.store, object_key(object_id), [raw])
 
     def assert_sound(self) -> None:
         """Nothing wrong by the check's own judgement; what waits to be swept is no fault."""

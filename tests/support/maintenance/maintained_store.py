@@ -34,6 +34,7 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, ObjectStore, ObjectSummary, StoreDenied
 from siltstone.runtime.clock import ManualClock
 from support.engine.batches import batch, build_object
+from support.engine.replacing import replace_object
 from support.metadata.faulty_log import FaultyLog
 
 
@@ -188,7 +189,7 @@ class MaintainedStore:
         return store._object(key).content
 
     def overwrite(self, object_id: int, content: bytes) -> None:
-        self.bucket_of(object_id).put(object_key(object_id), [content])
+        replace_object(self.bucket_of(object_id), object_key(object_id), [content])
 
     def flip(self, object_id: int, position: int, mask: int = 0xFF) -> None:
         """One byte, counted from the end when negative."""

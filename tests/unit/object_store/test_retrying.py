@@ -52,7 +52,7 @@ def test_a_put_whose_answer_was_lost_is_found_and_not_made_again(world: World) -
 
     world.store.put(KEY, [b"con", b"tent"])
 
-    assert world.calls() == ["put", "head"]
+    assert world.calls() == ["put", "head", "get_range"]
     assert world.content() == b"content"
 
 
@@ -65,13 +65,26 @@ def test_a_put_that_did_not_happen_is_made_again(world: World) -> None:
     assert world.content() == b"content"
 
 
-def test_an_object_of_another_size_is_not_what_was_put(world: World) -> None:
-    world.memory.put(KEY, [b"torn"])
+@pytest.mark.parametrize("others", [b"another size", b"CONTENT"])
+def test_rule_11_a_put_whose_answer_was_lost_replaces_no_other_object(world: World, others: bytes) -> None:
+    world.memory.put(KEY, [others])
     world.faulty.fail_next(Fault.BEFORE)
 
-    world.store.put(KEY, [b"content"])
+    with pytest.raises(ObjectAlreadyExists, match="an older copy"):
+        world.store.put(KEY, [b"content"])
 
-    assert world.content() == b"content"
+    assert world.content() == others
+
+
+def test_rule_11_a_completed_upload_replaces_no_object(world: World) -> None:
+    upload = world.store.start_multipart(KEY)
+    parts = [world.store.upload_part(upload, 1, 0, [b"content"])]
+    world.memory.put(KEY, [b"another"])
+
+    with pytest.raises(ObjectAlreadyExists, match="an older copy"):
+        world.store.complete_multipart(upload, parts)
+
+    assert world.content() == b"another"
 
 
 def test_a_look_that_fails_leads_to_another_put(world: World) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
+from siltstone.maintenance.checking.repair_plan import RepairPlan
+from siltstone.maintenance.checking.repairing import repair
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import DeleteStream
 from siltstone.model.limits import GRACE_PERIOD_MS
-from siltstone.object_store.bucket_identity import MARKER_KEY, BucketOfAnotherStore
+from siltstone.object_store.bucket_identity import MARKER_KEY, BucketMissing, BucketOfAnotherStore
 from siltstone.object_store.folder.store import FolderStore
+from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import ObjectSummary, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import open_store, running_node
@@ -61,7 +65,7 @@ def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tm
     shutil.copy(copied, newest)
     for _ in range(2):
         with pytest.raises(
-            MetadataBehindLog, match=r"under node epoch 2, and the metadata is at node epoch 1: .* Restore"
+            MetadataOlderThanBucket, match=r"with version \d+ of .* at version \d+, .* Restore the newest"
         ):
             asyncio.run(append_one(settings))
     assert objects(tmp_path / "bucket") == before
@@ -89,10 +93,83 @@ def test_nor_does_one_that_was_copied_in_the_same_life(tmp_path: Path) -> None:
     copied.rename(newest)
     for _ in range(2):
         with pytest.raises(
-            MetadataBehindLog, match=r"used with version \d+ of the metadata, now at \d+: .* Restore"
+            MetadataOlderThanBucket, match=r"with version \d+ of .* at version \d+, .* Restore the newest"
         ):
             asyncio.run(append_one(settings))
     assert objects(tmp_path / "bucket") == before
+
+
+def test_the_log_s_folder_tells_an_older_copy_too_while_the_bucket_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
+    asyncio.run(append_one(settings))
+    newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
+    shutil.copy(newest, copied)
+    asyncio.run(append_one(settings))
+    before = objects(tmp_path / "bucket")
+    copied.rename(newest)
+
+    def refuse(*_: object) -> Iterator[ObjectSummary]:
+        raise StoreTransient("out of reach")
+
+    monkeypatch.setattr(FolderStore, "list", refuse)
+    with pytest.raises(
+        MetadataBehindLog, match=r"under node epoch 2, and the metadata is at node epoch 1: .* Restore"
+    ):
+        asyncio.run(append_one(settings))
+    assert objects(tmp_path / "bucket") == before
+
+
+def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tmp_path: Path) -> None:
+    """Nothing is written or deleted by anyone, and with the newest copy all is there again."""
+    settings = load_settings(tmp_path, environment={})
+    asyncio.run(append_one(settings))
+    newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
+    shutil.copy(newest, copied)
+    asyncio.run(append_one(settings))
+    newest.rename(tmp_path / "newest.sqlite")
+    copied.rename(newest)
+    (tmp_path / "wal").rename(tmp_path / "wal-before")
+    before = objects(tmp_path / "bucket")
+    with pytest.raises(MetadataOlderThanBucket):
+        asyncio.run(append_one(settings))
+    with open_store(settings) as store:
+        with pytest.raises(MetadataOlderThanBucket):
+            sweep(store.context)
+        with pytest.raises(MetadataOlderThanBucket):
+            repair(store.context, RepairPlan((), ()))
+        kinds = {finding.kind for finding in check(store.context).findings}
+        assert FindingKind.METADATA_OLDER in kinds
+    assert objects(tmp_path / "bucket") == before
+    (tmp_path / "newest.sqlite").rename(newest)
+    (tmp_path / "wal-before").rename(tmp_path / "wal")
+    asyncio.run(append_one(settings))
+
+
+def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:
+    """As when ``siltstone serve`` is started without the --bucket that the store was made with."""
+    elsewhere = {"buckets.0": (tmp_path / "elsewhere").as_uri()}
+    asyncio.run(append_one(load_settings(tmp_path / "store", environment={}, flags=elsewhere)))
+    forgotten = load_settings(tmp_path / "store", environment={})
+    for _ in range(2):
+        with pytest.raises(
+            BucketMissing, match=r"is in file:///.*/elsewhere, .* Name that bucket with --bucket"
+        ):
+            asyncio.run(append_one(forgotten))
+    with open_store(forgotten) as store, pytest.raises(BucketMissing):
+        sweep(store.context)
+    assert objects(tmp_path / "store" / "bucket") == {}
+    asyncio.run(append_one(load_settings(tmp_path / "store", environment={}, flags=elsewhere)))
+
+
+def test_a_bucket_that_was_emptied_is_refused(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path, environment={})
+    asyncio.run(append_one(settings))
+    shutil.rmtree(tmp_path / "bucket")
+    with pytest.raises(BucketMissing, match="Restore the bucket"):
+        asyncio.run(append_one(settings))
+    assert objects(tmp_path / "bucket") == {}
 
 
 def test_a_second_store_does_not_begin_in_the_bucket_of_another(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_store.bucket_identity import MARKER_KEY, marked_store_id
 from siltstone.object_store.keys import InvalidKey
+from siltstone.object_store.metadata_mark import MetadataMark, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 LOOKED_UP_MAX = 10
@@ -107,6 +108,8 @@ def _judge_objects(
     for summary in summaries:
         if summary.key == MARKER_KEY:
             yield from _judge_marker(store, bucket_id, image)
+        elif (mark := mark_of_key(summary.key)) is not None:
+            yield from _judge_mark(mark, summary.key, bucket_id, image)
         elif (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
             yield finding
 
@@ -122,6 +125,19 @@ def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> I
             bucket_id,
             f"bucket {bucket_id} belongs to store {marked}, this is store {store_id_of(image)}: "
             "the settings name the wrong bucket, or the metadata is another store's",
+        )
+
+
+def _judge_mark(mark: MetadataMark, key: str, bucket_id: int, image: MetadataImage) -> Iterator[Finding]:
+    """The image was read after the listing, so the current metadata is at the version of each listed mark, or later."""
+    if mark.version > image.version:
+        yield Finding(
+            FindingKind.METADATA_OLDER,
+            f"bucket {bucket_id} was written to with version {mark.version} of the metadata, this is version "
+            f"{image.version}: the metadata is an older copy. Restore the newest copy; until then nothing is written "
+            "or deleted",
+            key=key,
+            bucket_id=bucket_id,
         )
 
 

@@ -26,6 +26,7 @@ _METADATA = (
 )
 
 ADVICE: dict[FindingKind, str] = {
+    FindingKind.METADATA_OLDER: "stop what runs on this copy of the metadata, and restore the newest copy",
     FindingKind.OFFSETS_NOT_COVERED: f"{_METADATA}; {_GIVE_UP}",
     FindingKind.RANGES_OVERLAP: _METADATA,
     FindingKind.RANGE_OF_NO_OBJECT: _METADATA,

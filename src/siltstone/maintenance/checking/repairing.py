@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
-from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
+from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
@@ -48,7 +48,9 @@ def repair(
     context: MaintenanceContext, plan: RepairPlan, on_progress: OnProgress | None = None
 ) -> RepairReport:
     """Carries out the repairs one by one; a failure of a bucket is in the report. ``on_progress`` is called with
-    (repairs tried, repairs in all). Raises Unavailable when the metadata cannot be reached."""
+    (repairs tried, repairs in all). Raises Unavailable when the metadata cannot be reached, and what
+    ``check_metadata_is_newest`` raises."""
+    check_metadata_is_newest(context)
     results: list[Done] = []
     for each in plan.repairs:
         image = context.metadata.refresh()
@@ -63,7 +65,7 @@ def repair(
 
 
 def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) -> str:
-    refuse_bucket_of_another_store(context, each.bucket_id)
+    check_may_write(context, each.bucket_id)
     store = context.buckets.store(each.bucket_id)
     if store_id_of(image) is not None and marked_store_id(store) is None:
         return NOT_OURS

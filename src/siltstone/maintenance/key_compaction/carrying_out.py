@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from siltstone.foundation.quantity_words import count_words, counted, size_words
-from siltstone.maintenance.committing import commit
-from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.committing import commit, prepare
+from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.key_compaction.planning.binding import Binding, input_of, outputs_max, why_stale
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
 from siltstone.maintenance.key_compaction.task_input import (
@@ -66,7 +66,7 @@ class CarryingOut:
         """Carries out one wave, and yields a report for each stream. Raises as ``Kind.carry_out``."""
         self._watch.check()
         image = self._context.metadata.refresh()
-        refuse_bucket_of_another_store(self._context, self._bucket_id)
+        check_may_write(self._context, self._bucket_id)
         bound: list[_Bound] = []
         for plan in wave:
             stale = why_stale(image, plan)
@@ -96,8 +96,8 @@ class CarryingOut:
         """Prepares ids, and fixes everything on which the task's result depends."""
         count = outputs_max(plan, self._settings.object_bytes)
         time_limit_ms = self._settings.allowance_ms + COMMIT_MARGIN_MS
-        prepare = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
-        first_object_id = self._context.metadata.execute(prepare)
+        command = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
+        first_object_id = prepare(self._context, command)
         now_ms = self._context.clock.now_ms()
         binding = Binding(
             start_offset=image.streams[plan.stream_id].start_offset,

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from siltstone.foundation.quantity_words import seconds_words, size_words
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.maintenance.jobs import RunningJob, running_job
 from siltstone.maintenance.pipeline.kind import (
     NO_JOB,
@@ -124,11 +124,12 @@ def carry_out(
     watch: Watch,
     scope: Scope,
 ) -> RunReport:
-    """Carries a plan out, which may be older than this call. Raises JobRunning, and what StartJob raises; a failure
-    after the job was started is in the report."""
+    """Carries a plan out, which may be older than this call. Raises JobRunning, what StartJob raises, and what
+    ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
     if names:
+        check_metadata_is_newest(context)
         carrying.carry_out(names, start_runner)
     report = carrying.report(names, postponed)
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)

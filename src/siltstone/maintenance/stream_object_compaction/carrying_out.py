@@ -15,8 +15,8 @@ import msgspec
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.blocks.columns import LeftOut, Source
 from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.committing import commit
-from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.committing import commit, prepare
+from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
@@ -209,7 +209,7 @@ class Wave:
         troubles: dict[int, str] = {}
         for bucket_id in bucket_ids:
             try:
-                refuse_bucket_of_another_store(self._context, bucket_id)
+                check_may_write(self._context, bucket_id)
             except SiltstoneError as trouble:
                 troubles[bucket_id] = str(trouble)
         return troubles
@@ -224,7 +224,7 @@ class Wave:
             command = PrepareObjects(
                 len(members), self._settings.time_limit_ms, bucket_id, job_id=self._attempt.job_id
             )
-            first_id = self._context.metadata.execute(command)
+            first_id = prepare(self._context, command)
             store = self._context.buckets.store(bucket_id)
             mergings += [
                 Merging(each.group, each.merge, first_id + at, store) for at, each in enumerate(members)

@@ -12,8 +12,8 @@ from typing import overload
 
 import msgspec
 
-from siltstone.maintenance.committing import check_sources, commit
-from siltstone.maintenance.context import refuse_bucket_of_another_store
+from siltstone.maintenance.committing import check_sources, commit, prepare
+from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.pipeline.kind import Attempt
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
@@ -86,7 +86,7 @@ class CompactionRound:
         """Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit, CompactionOutcomeUnknown, and what
         the metadata raises. Whatever is raised, the old objects stay served."""
         context, plan = self._context, self._plan
-        refuse_bucket_of_another_store(context, self._bucket_id)
+        check_may_write(context, self._bucket_id)
         store = context.buckets.store(self._bucket_id)
         # The plan is older than the job: another driver may have been at work in between.
         check_sources(context.metadata.refresh(), plan.compacted_ids)
@@ -106,7 +106,7 @@ class CompactionRound:
             return 0
         time_limit_ms = self._plan.settings.time_limit_ms
         command = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
-        return self._context.metadata.execute(command)
+        return prepare(self._context, command)
 
     def _rewrite(self, store: ObjectStore, first_object_id: int) -> list[IterationResult]:
         upload = (

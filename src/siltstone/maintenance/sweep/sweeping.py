@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from siltstone.maintenance.context import MaintenanceContext, refuse_bucket_of_another_store
+from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
@@ -53,7 +53,9 @@ class _Deleted(msgspec.Struct):
 
 
 def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -> SweepReport:
-    """Does a whole sweep. Raises Unavailable when the metadata cannot be reached."""
+    """Does a whole sweep. Raises Unavailable when the metadata cannot be reached, and what
+    ``check_metadata_is_newest`` raises."""
+    check_metadata_is_newest(context)
     passed_over: dict[int, str] = {}
     expired = _expire(context)
     deleted = _delete_due(context, grace_period_ms, passed_over)
@@ -129,7 +131,7 @@ class _Deleting:
 
     def begin(self, objects: Sequence[ObjectMetadata]) -> None:
         try:
-            refuse_bucket_of_another_store(self._context, self._bucket_id)
+            check_may_write(self._context, self._bucket_id)
         except SiltstoneError as trouble:
             self.trouble, self.is_over = trouble, True
         self._delete(objects)
@@ -175,7 +177,7 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
             continue
         store = context.buckets.store(bucket_id)
         try:
-            refuse_bucket_of_another_store(context, bucket_id)
+            check_may_write(context, bucket_id)
             uploads = list(store.list_multipart())
         except SiltstoneError as trouble:
             _pass_over(bucket_id, trouble, passed_over)

@@ -1,10 +1,10 @@
 """Multipart uploads into a folder: the parts are written at their positions into one file, which becomes the object.
 
 The file is ``.uploads/<token>.<key, percent-encoded>``. Its name is the whole state of the upload, so any process on
-the machine can continue the upload, and completing it is one rename that moves no data. Each part is synced before
-its call returns, so the rename never publishes bytes that a power failure could lose.
+the machine can continue the upload, and completing it is one link that moves no data and replaces no object. Each part
+is synced before its call returns, so the link never publishes bytes that a power failure could lose.
 
-A late repetition of a part may still have the file open after the rename. It writes the same bytes again.
+A late repetition of a part may still have the file open after the link. It writes the same bytes again.
 """
 
 import os
@@ -21,6 +21,7 @@ from siltstone.object_store.keys import (
     SEGMENT_BYTES_MAX,
     InvalidKey,
     checked_key,
+    key_taken,
     size_of_parts,
     upload_ended,
 )
@@ -73,11 +74,22 @@ class FolderUploads:
         try:
             self._check_size(upload, size_bytes)
             self._directories.ensure(target.parent)
-            self._path(upload).rename(target)
+            os.link(self._path(upload), target)
         except FileNotFoundError:
             if not (target.is_file() and target.stat().st_size == size_bytes):
                 raise upload_ended(upload) from None
-        sync_directory(target.parent)  # another process may have renamed it and died before its sync
+        except FileExistsError:
+            if not self._is_linked(upload, target):
+                raise key_taken(upload) from None
+        sync_directory(target.parent)  # another process may have linked it and died before its sync
+        self._path(upload).unlink(missing_ok=True)
+
+    def _is_linked(self, upload: MultipartUpload, target: Path) -> bool:
+        """Whether the object is this upload's: a process linked it, and was killed or is about to remove the upload."""
+        try:
+            return self._path(upload).samefile(target)
+        except FileNotFoundError:
+            return True
 
     def abort(self, upload: MultipartUpload) -> None:
         self._path(upload).unlink(missing_ok=True)

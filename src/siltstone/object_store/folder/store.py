@@ -1,14 +1,15 @@
 """The adapter that stores objects as files of a local folder. An object is whole or absent whenever the machine stops.
 
-An object is written to ``.temporary``, synced, then renamed (put) or linked (put_if_absent: exactly one of several
-calls succeeds) to its key, and the directory is synced before the call returns. A process that is killed before the
-rename leaves a file in ``.temporary``, which ``remove_stale`` deletes; after the rename the object exists. Any number
+An object is written to ``.temporary``, synced, then linked to its key, so exactly one of several calls succeeds, and
+the directory is synced before the call returns. A process that is killed leaves a file in ``.temporary``, which
+``remove_stale`` deletes; after the link the object exists. Any number
 of processes may share the folder. Read ``folder.files`` for durability, ``folder.multipart`` for uploads.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 from stat import S_ISREG
 
@@ -30,6 +31,7 @@ from siltstone.object_store.port import (
     ObjectTruncated,
     UploadedPart,
 )
+from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import opened, sync_directory
 from siltstone.runtime.randomness import Random, random_token
@@ -54,11 +56,7 @@ class FolderStore:
         return self._root.as_uri()
 
     def put(self, key: str, buffers: Buffers) -> None:
-        target = path_of_key(self._root, key)
-        with os_errors_translated(f"put {key}"), self._written(buffers) as temporary:
-            self._directories.ensure(target.parent)
-            temporary.rename(target)
-            sync_directory(target.parent)
+        put_once(self, key, buffers)
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
         target = path_of_key(self._root, key)
@@ -67,6 +65,8 @@ class FolderStore:
             try:
                 os.link(temporary, target)
             except FileExistsError:
+                if target.is_dir():
+                    raise IsADirectoryError(EISDIR, "the key is a directory of other keys", target) from None
                 raise ObjectAlreadyExists(f"object {key} exists already in {self.url}") from None
             finally:
                 sync_directory(target.parent)  # the caller that lost may rely on the winner's object as well
@@ -141,7 +141,7 @@ class FolderStore:
 
     @contextmanager
     def _written(self, buffers: Buffers) -> Iterator[Path]:
-        """A synced temporary file with the bytes of the buffers. It is deleted afterwards unless it was renamed."""
+        """A synced temporary file with the bytes of the buffers. It is deleted afterwards."""
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from siltstone.model.buffers import Buffers, total_bytes
-from siltstone.object_store.keys import part_missing
+from siltstone.object_store.keys import key_taken, part_missing
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectNotFound,
@@ -56,8 +56,11 @@ class S3Uploads:
         try:
             tags = self._tags_by_size(upload)
             chosen = [_chosen(upload, part, tags) for part in parts]
+            self._refuse_if_taken(upload)
             with s3_errors_translated(f"complete {upload.key}"):
-                self._client.complete_multipart_upload(**self._at(upload), MultipartUpload={"Parts": chosen})
+                self._client.complete_multipart_upload(
+                    **self._at(upload), MultipartUpload={"Parts": chosen}, IfNoneMatch="*"
+                )
         except UploadNotFound:
             if not self._is_complete(upload, size_bytes):
                 raise
@@ -93,13 +96,23 @@ class S3Uploads:
                 return tags
             marker = {"PartNumberMarker": page["NextPartNumberMarker"]}
 
+    def _refuse_if_taken(self, upload: MultipartUpload) -> None:
+        """Raises ObjectAlreadyExists. Some stores ignore If-None-Match when an upload is completed."""
+        if self._size_bytes(upload.key) is not None:
+            raise key_taken(upload)
+
     def _is_complete(self, upload: MultipartUpload, size_bytes: int) -> bool:
+        return self._size_bytes(upload.key) == size_bytes
+
+    def _size_bytes(self, key: str) -> int | None:
+        """The size of the object at the key; None when there is none."""
         try:
-            with s3_errors_translated(f"head {upload.key}"):
-                answer = self._client.head_object(Bucket=self._bucket, Key=self._prefix + upload.key)
+            with s3_errors_translated(f"head {key}"):
+                answer = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)
         except ObjectNotFound:
-            return False
-        return bool(answer["ContentLength"] == size_bytes)
+            return None
+        size_bytes: int = answer["ContentLength"]
+        return size_bytes
 
     def _at(self, upload: MultipartUpload) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + upload.key, "UploadId": upload.upload_id}

@@ -27,6 +27,7 @@ from siltstone.object_store.s3.errors import refused, s3_errors_translated
 from siltstone.object_store.s3.gather_file import GatherFile
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.multipart import S3Uploads
+from siltstone.object_store.write_once import put_once
 
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
@@ -47,8 +48,7 @@ class S3Store:
         return self._location.url
 
     def put(self, key: str, buffers: Buffers) -> None:
-        with s3_errors_translated(f"put {key}"):
-            self._client.put_object(**self._at(key), Body=GatherFile(buffers))
+        put_once(self, key, buffers)
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
         with s3_errors_translated(f"put {key} if absent"):

@@ -24,6 +24,7 @@ from siltstone.object_store.port import StoreDenied, StoreTransient
 from support.engine.batches import batch
 from support.engine.engine_world import World
 from support.engine.faulty_store import FaultyStore
+from support.engine.replacing import replace_object
 from support.maintenance.maintained_store import MaintainedStore
 
 K = FindingKind
@@ -179,7 +180,7 @@ def test_an_object_in_the_wrong_bucket_is_missing_here_and_an_orphan_there() -> 
     world = small_world((0, 1))
     content = world.bytes_of(0)
     world.lose(0)
-    world.stores[1].put(object_key(0), [content])
+    replace_object(world.stores[1], object_key(0), [content])
     report = check(world.context)
     assert [(each.kind, each.object_id) for each in report.findings] == [
         (K.OBJECT_MISSING, 0),

@@ -24,6 +24,7 @@ from siltstone.object_store.bucket_identity import mark
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.batches import batch
+from support.engine.replacing import replace_object
 from support.maintenance.maintained_store import MaintainedStore
 
 DAY_MS = COMPACTION_TIME_LIMIT_MS
@@ -114,7 +115,7 @@ def test_what_changed_since_the_listing_is_left() -> None:
     first, second = forgotten(world, 2)
     world.clock.advance_ms(DAY_MS + 1)
     plan = planned(world)
-    world.store.put(object_key(first), [b"late again"])
+    replace_object(world.store, object_key(first), [b"late again"])
     world.lose_key(object_key(second))
     assert sorted(why_not(repair(world.context, plan))) == sorted([CHANGED, NO_LONGER])
     assert world.keys() >= {object_key(first)}
@@ -210,7 +211,7 @@ def test_what_was_written_again_with_the_same_size_is_left() -> None:
     (gone,) = forgotten(world)
     world.clock.advance_ms(DAY_MS + 1)
     plan = planned(world)
-    world.store.put(object_key(gone), [b"LATE"])
+    replace_object(world.store, object_key(gone), [b"LATE"])
     assert why_not(repair(world.context, plan)) == [CHANGED]
 
 

@@ -21,6 +21,7 @@ from siltstone.metadata.commands import (
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, object_key
 from siltstone.object_formats.object_layout import ranges_of_entries
+from support.engine.replacing import replace_object
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object, encode_blocks, joined_up
 
@@ -126,7 +127,7 @@ def clean(world: CompactionWorld, stream_id: int, compacted: tuple[int, ...], en
     job_id = world.metadata.execute(StartJob("key-compaction", "a test", HOUR_MS))
     object_id = world.metadata.execute(PrepareObjects(1, HOUR_MS, job_id=job_id))
     built = encode_blocks(stream_id, [(0, end, 200)])
-    world.store.store.put(object_key(object_id), built.buffers)
+    replace_object(world.store.store, object_key(object_id), built.buffers)
     new = NewObject(object_id, built.size_bytes, ranges_of_entries(built.entries, object_id))
     (topic,) = world.metadata.refresh().topics.values()
     world.metadata.execute(

@@ -13,6 +13,7 @@ from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import ObjectKind, object_key
+from support.engine.replacing import replace_object
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_sources import F1
 from support.maintenance.compaction_world import CompactionWorld, scaled
@@ -100,7 +101,7 @@ def test_gc13_a_damaged_object_is_set_aside_and_the_next_round_does_the_others(
     (unit,) = ran(filled).done
     assert unit.objects_before == 2
     assert victim in filled.ids(ObjectKind.STREAM_SET_OBJECT)
-    filled.store.store.put(object_key(victim), [content])
+    replace_object(filled.store.store, object_key(victim), [content])
     filled.clock.advance_ms(SET_ASIDE_MS_MIN)
     assert ran(filled).is_well
     assert not list(all_set_aside(filled.metadata.image))

@@ -12,6 +12,7 @@ from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, UploadNotFound
+from support.engine.replacing import replace_object
 from support.maintenance.compacting import planned_round
 from support.maintenance.compaction_sources import F1
 from support.maintenance.compaction_world import CompactionWorld, scaled
@@ -124,7 +125,7 @@ def test_a_source_that_is_gone_is_named(world: CompactionWorld) -> None:
 def test_a_source_that_is_shorter_than_its_index_says_is_named(world: CompactionWorld) -> None:
     _, given = planned(world)
     source = given.iteration.sources[0].object_id
-    world.store.store.put(object_key(source), [world.bytes_of(source)[:10]])
+    replace_object(world.store.store, object_key(source), [world.bytes_of(source)[:10]])
     result = CODEC.decode_result(run_iteration(CODEC.encode_input(given)))
     assert result.failure is not None and result.failure.object_id == source
     assert re.search(rf"object {source} cannot be read: ObjectTruncated", result.failure.reason)

@@ -52,7 +52,7 @@ def test_a_put_syncs_the_bytes_then_publishes_then_syncs_the_names(
     first, recorder.calls = recorder.calls, []
     store.put("a5/objects/2", [b"2"])
 
-    put = ["fdatasync .temporary", "rename .temporary", "fsync a5/objects"]
+    put = ["fdatasync .temporary", "link .temporary", "fsync a5/objects"]
     made = ["mkdir a5", "fsync root", "mkdir a5/objects", "fsync a5"]
     assert first == [put[0], *made, *put[1:]]
     assert recorder.calls == put  # the directories are known to be durable
@@ -67,7 +67,7 @@ def test_directories_another_process_made_are_synced_before_they_are_relied_upon
 
     store.put(KEY, [b"1"])
 
-    published = recorder.calls.index("rename .temporary")
+    published = recorder.calls.index("link .temporary")
     assert {"fsync root", "fsync a5"} <= set(recorder.calls[:published])
 
 
@@ -98,7 +98,7 @@ def test_each_part_is_synced_and_completing_moves_no_bytes(
 
     recorder.calls = []
     store.complete_multipart(upload, parts)
-    assert recorder.calls == ["rename .uploads", "fsync a5/objects"]
+    assert recorder.calls == ["link .uploads", "fsync a5/objects"]
     assert store.get_range(KEY, 0, 10) == b"firstource"
 
 

@@ -15,6 +15,7 @@ from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock
 from siltstone.stream_engine.settings import ReadSettings
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, GatedCalls, settle
+from support.engine.replacing import replace_object
 
 SETTINGS = ReadSettings(
     block_cache_bytes_max=1 << 20,
@@ -212,7 +213,7 @@ def test_a_damaged_block_fails_and_those_beside_it_do_not():
         of = Fetching()
         raw = bytearray(of.world.store.get_range(object_key(0), 0, of.world.objects[0].size_bytes))
         raw[172 + 80] ^= 1
-        of.world.store.put(object_key(0), [bytes(raw)])
+        replace_object(of.world.store, object_key(0), [bytes(raw)])
         promises = of.fetch(0, 1, 4)
         with pytest.raises(DamagedBlock, match=r"stream 1 \[1, 2\)"):
             await asyncio.shield(promises[1])

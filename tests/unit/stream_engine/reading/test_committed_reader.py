@@ -30,6 +30,7 @@ from support.engine.committed_world import (
     read_all,
     settle,
 )
+from support.engine.replacing import replace_object
 
 BATCHES = [batch(1, offset, 1, 100) for offset in range(100)]
 EVERYTHING = 1 << 40
@@ -352,7 +353,7 @@ def damage(world: CommittedWorld, object_id: int, position: int) -> None:
     key = object_key(object_id)
     raw = bytearray(world.store.get_range(key, 0, world.objects[object_id].size_bytes))
     raw[position] ^= 0x20
-    world.store.put(key, [bytes(raw)])
+    replace_object(world.store, key, [bytes(raw)])
 
 
 def test_a_damaged_block_is_named_and_never_an_empty_answer():
@@ -413,7 +414,7 @@ def test_a_damaged_trailer_is_named(position, error):
 def test_a_truncated_object_is_named():
     world = one_stream_object()
     raw = world.store.get_range(object_key(0), 0, 5000)
-    world.store.put(object_key(0), [raw])
+    replace_object(world.store, object_key(0), [raw])
     with pytest.raises(ObjectTruncated):
         asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
 

@@ -1,0 +1,166 @@
+"""The marks by which a bucket tells an older copy of the metadata (rule 11)."""
+
+import pytest
+
+from siltstone.model.objects import object_key
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.metadata_mark import (
+    ID_STEP,
+    MARKS_PREFIX,
+    BucketGuard,
+    MetadataMark,
+    MetadataOlderThanBucket,
+    key_of_mark,
+    mark_of_key,
+    marks_in,
+    newest_of,
+)
+from siltstone.object_store.port import StoreTransient
+from siltstone.runtime.clock import ManualClock
+from support.engine.faulty_store import Fault, FaultyStore
+
+STORE_ID = "ab" * 16
+
+
+class World:
+    """One bucket, and the state of the metadata that each process reads."""
+
+    def __init__(self) -> None:
+        self.bucket = MemoryStore(ManualClock())
+        self.faulty = FaultyStore(self.bucket)
+        self.now = MetadataMark(10, 5)
+        self.reads = 0
+
+    def newest(self) -> MetadataMark:
+        self.reads += 1
+        return self.now
+
+    def process(self) -> BucketGuard:
+        return BucketGuard(self.faulty, STORE_ID, self.newest)
+
+    def requests(self) -> list[str]:
+        made = [name for name, _ in self.faulty.history]
+        self.faulty.history.clear()
+        return made
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_mark_is_its_key_and_keys_are_in_the_order_of_versions() -> None:
+    mark = MetadataMark(2**63, 7)
+    assert mark_of_key(key_of_mark(mark)) == mark
+    assert key_of_mark(MetadataMark(9, 10**9)) < key_of_mark(MetadataMark(10, 0))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["siltstone-store.json", MARKS_PREFIX + "1-2", MARKS_PREFIX, "a/" + key_of_mark(MetadataMark(1, 2))],
+)
+def test_other_keys_are_no_marks(key: str) -> None:
+    assert mark_of_key(key) is None
+
+
+def test_a_bucket_that_nobody_marked_admits_all_metadata(world: World) -> None:
+    world.process().admit()
+    assert newest_of(marks_in(world.bucket)) == (0, 0)
+
+
+def test_rule_11_metadata_below_the_version_of_a_mark_is_refused(world: World) -> None:
+    world.process().note(10, 5)
+    world.now = MetadataMark(9, 5)
+    with pytest.raises(MetadataOlderThanBucket, match=r"version 10 .* at version 9, .* Restore the newest"):
+        world.process().admit()
+    world.now = MetadataMark(10, 5)
+    world.process().admit()
+
+
+@pytest.mark.parametrize("used", [5, 6, 5 + ID_STEP])
+def test_rule_11_metadata_that_lacks_an_object_within_the_mark_is_refused(world: World, used: int) -> None:
+    """The version of the mark is older than both, as after a kill."""
+    world.process().cover(5, 1, version=10)
+    world.bucket.put(object_key(used), [b"newer"])
+    world.now = MetadataMark(11, 5)
+    with pytest.raises(MetadataOlderThanBucket, match=f"holds object {used}, "):
+        world.process().admit()
+
+
+def test_objects_of_ids_that_the_metadata_has_given_out_say_nothing(world: World) -> None:
+    world.bucket.put(object_key(4), [b"ours"])
+    world.process().cover(4, 1, version=10)
+    world.process().admit()
+
+
+def test_another_process_that_writes_meanwhile_is_no_newer_metadata(world: World) -> None:
+    """Its mark and its object were there when the bucket was asked, and the metadata is read after each."""
+    world.process().cover(5, 3, version=10)
+    world.bucket.put(object_key(7), [b"just now"])
+    states = iter([MetadataMark(10, 5), MetadataMark(12, 8)])
+    BucketGuard(world.faulty, STORE_ID, lambda: next(states)).admit()
+
+
+def test_the_metadata_is_read_after_the_marks(world: World) -> None:
+    guard = world.process()
+
+    def list_and_move_on(prefix: str = "", after: str = ""):
+        yield from MemoryStore.list(world.bucket, prefix, after)
+        world.now = MetadataMark(20, 9)
+
+    world.process().note(20, 9)
+    world.bucket.list = list_and_move_on  # type: ignore[method-assign]
+    guard.admit()
+
+
+def test_the_bucket_is_asked_for_objects_once_then_each_admission_is_a_listing(world: World) -> None:
+    guard = world.process()
+    guard.cover(5, 1, version=10)
+    world.requests()
+    guard.admit()
+    assert world.requests() == ["list", *["head"] * (1 + ID_STEP)]
+    guard.admit()
+    assert world.requests() == ["list"]
+
+
+def test_metadata_that_was_exchanged_under_a_process_is_refused(world: World) -> None:
+    guard = world.process()
+    guard.admit()
+    world.now = MetadataMark(9, 5)
+    with pytest.raises(MetadataOlderThanBucket):
+        guard.admit()
+
+
+def test_ids_are_marked_in_steps_so_that_most_uploads_add_no_mark(world: World) -> None:
+    guard = world.process()
+    for first in range(5, 5 + 2 * ID_STEP):
+        guard.cover(first, 1, version=first)
+        assert newest_of(marks_in(world.bucket)).ids_end > first
+    assert world.requests().count("put") == 2
+
+
+def test_a_mark_takes_away_those_it_surpasses_and_no_other(world: World) -> None:
+    one, other = world.process(), world.process()
+    one.cover(100, 1, version=10)
+    other.note(12, 90)
+    assert newest_of(marks_in(world.bucket)) == (12, 101 + ID_STEP)
+    assert len(marks_in(world.bucket)) == 2
+    one.note(13, 200)
+    assert marks_in(world.bucket) == [MetadataMark(13, 200)]
+
+
+def test_ids_whose_mark_failed_are_marked_again(world: World) -> None:
+    guard = world.process()
+    world.faulty.fail_next(Fault.REFUSED)
+    with pytest.raises(StoreTransient):
+        guard.cover(5, 1, version=10)
+    guard.cover(5, 1, version=10)
+    assert newest_of(marks_in(world.bucket)).ids_end == 6 + ID_STEP
+
+
+def test_a_metadata_that_cannot_be_read_admits_nobody(world: World) -> None:
+    def unreadable() -> MetadataMark:
+        raise StoreTransient("away")
+
+    with pytest.raises(StoreTransient):
+        BucketGuard(world.faulty, STORE_ID, unreadable).admit()
