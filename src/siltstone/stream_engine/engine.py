@@ -36,6 +36,7 @@ from siltstone.stream_engine.stream_reads import StreamReads
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
+from siltstone.stream_engine.version_marks import VersionMarks
 from siltstone.stream_engine.wal.ownership import note_good_end
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,9 @@ class StreamEngine:
             self._wal, self._cache, settings.waiting_bytes_max,
             on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
+        self._marks = VersionMarks(
+            components.guard, components.metadata, components.upload_calls, components.clock
+        )
         self._tasks = TaskGroup("engine", self._fail)
         self._image = components.metadata.image
         self._stop_following = components.metadata.add_listener(self._follow)
@@ -76,6 +80,7 @@ class StreamEngine:
     async def start(self) -> None:
         await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail)
         self._tasks.start("seal-by-age", self._sealing.by_age())
+        self._tasks.start("mark-versions", self._marks.from_time_to_time())
         self._metadata.add_failure_listener(self._metadata_failed)
 
     def _follow(self, image: MetadataImage) -> None:
@@ -322,7 +327,7 @@ class StreamEngine:
             await note_good_end(self._wal, self._metadata.image.version)
         except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
             log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
-        await self._pipeline.note_version()
+        await self._marks.mark()
 
     async def raise_when_failed(self) -> None:
         """Waits until the engine has failed, then raises EngineNotRunning: nothing can be stored until it is opened

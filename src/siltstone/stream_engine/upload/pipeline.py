@@ -17,7 +17,7 @@ import msgspec
 
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
 from siltstone.metadata.service import MetadataService, ServiceClosed
-from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
 from siltstone.object_formats.object_layout import EncodedObject
 from siltstone.object_store.buckets import Buckets
@@ -35,9 +35,6 @@ T = TypeVar("T")
 
 RETRY_INTERVAL_MS = 1_000
 """Between attempts when the bucket or the metadata log is unavailable and their own retries have failed."""
-
-NOTE_INTERVAL_MS = 60_000
-"""Between two marks of the metadata's version in the bucket, while blocks are uploaded."""
 
 
 class Turns:
@@ -95,7 +92,6 @@ class UploadPipeline:
         self._node_id = node_id
         self._node_epoch = node_epoch
         self._guard = guard
-        self._noted_ms = clock.monotonic_ms()
         self._on_committed = on_committed
         self._tasks = TaskGroup("upload", on_failure)
         self._turns_taken = 0
@@ -149,8 +145,6 @@ class UploadPipeline:
                 self._blocks_committed += 1
                 self._objects_committed += len(new_objects)
                 await self._on_committed(block)
-                if self._clock.monotonic_ms() - self._noted_ms >= NOTE_INTERVAL_MS:
-                    await self.note_version()
 
     async def _prepare(self, plan: UploadPlan) -> int:
         return await self._metadata.execute(
@@ -167,18 +161,6 @@ class UploadPipeline:
         """Marks the ids in the bucket before they are used (rule 11); most are marked already."""
         if self._guard is not None:
             await self._calls.run(self._guard.cover, first_id, count, self._metadata.image.version)
-
-    async def note_version(self) -> None:
-        """Marks the version of the metadata in the bucket: from time to time, and at a clean stop. Nothing is lost when
-        that fails: an older copy of the metadata is then recognised by object ids alone."""
-        if self._guard is None:
-            return
-        self._noted_ms = self._clock.monotonic_ms()
-        image = self._metadata.image
-        try:
-            await self._calls.run(self._guard.note, image.version, image.next_object_id)
-        except SiltstoneError as trouble:
-            log.warning("the version of the metadata could not be marked in the bucket: %s", trouble)
 
     async def _upload(self, block: CacheBlock, plan: UploadPlan, first_id: int) -> list[NewObject]:
         groups = [plan.set_streams] if plan.set_streams else []
