@@ -13,7 +13,12 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import RepairPlan
 from siltstone.maintenance.checking.repairing import repair
+from siltstone.maintenance.kinds import KIND_NAMES, chosen_kinds
+from siltstone.maintenance.pipeline.kind import Budget, Scope
+from siltstone.maintenance.pipeline.running import run
+from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import DeleteStream
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.object_store.bucket_identity import MARKER_KEY, BucketMissing, BucketOfAnotherStore
@@ -130,13 +135,23 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
     asyncio.run(append_one(settings))
     newest.rename(tmp_path / "newest.sqlite")
     copied.rename(newest)
+    with open_store(settings) as store:
+        copied_version = store.metadata.image.version
     (tmp_path / "wal").rename(tmp_path / "wal-before")
     before = objects(tmp_path / "bucket")
     with pytest.raises(MetadataOlderThanBucket):
         asyncio.run(append_one(settings))
+    for name in KIND_NAMES:
+        with open_store(settings) as store:
+            (kind,) = chosen_kinds(store.kind_settings, [name])
+            watch = Watch(name, store.context.clock)
+            with pytest.raises(MetadataOlderThanBucket):
+                run(store.context, kind, InProcessRunner, Scope(), Budget(), watch)
     with open_store(settings) as store:
+        version = store.metadata.image.version
         with pytest.raises(MetadataOlderThanBucket):
             sweep(store.context)
+        assert store.metadata.refresh().version == version == copied_version
         with pytest.raises(MetadataOlderThanBucket):
             repair(store.context, RepairPlan((), ()))
         kinds = {finding.kind for finding in check(store.context).findings}

@@ -128,8 +128,9 @@ def carry_out(
     ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
+    if names or not context.guards:
+        check_metadata_is_newest(context)  # before the run's first entry in the metadata, too
     if names:
-        check_metadata_is_newest(context)
         carrying.carry_out(names, start_runner)
     report = carrying.report(names, postponed)
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
