@@ -164,3 +164,32 @@ def test_a_metadata_that_cannot_be_read_admits_nobody(world: World) -> None:
 
     with pytest.raises(StoreTransient):
         BucketGuard(world.faulty, STORE_ID, unreadable).admit()
+
+
+@pytest.mark.parametrize(
+    ("there", "is_left"),
+    [
+        ((12, 199), False),
+        ((13, 199), False),
+        ((12, 200), False),
+        ((14, 199), True),
+        ((12, 201), True),
+        ((14, 201), True),
+    ],
+)
+def test_a_mark_is_surpassed_when_neither_number_is_higher(
+    world: World, there: tuple[int, int], is_left: bool
+) -> None:
+    world.process().note(*there)
+    world.process().note(13, 200)
+    assert (MetadataMark(*there) in marks_in(world.bucket)) == is_left
+    assert MetadataMark(13, 200) in marks_in(world.bucket)
+
+
+def test_a_bucket_without_marks_is_asked_for_the_next_id_alone(world: World) -> None:
+    world.bucket.put(object_key(6), [b"moved here by somebody"])
+    world.process().admit()
+    assert world.requests() == ["list", "head"]
+    world.bucket.put(object_key(5), [b"newer"])
+    with pytest.raises(MetadataOlderThanBucket, match="holds object 5, "):
+        world.process().admit()
