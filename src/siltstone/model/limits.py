@@ -198,13 +198,14 @@ KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
 """A compacted stream object is closed at this size: a task holds it in memory whole. Merging makes larger ones."""
 
 KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
-"""A key compaction must commit within this time after its start. The time limits of tombstones begin that much later,
-so that every reader has the full delete.retention.ms to see them (G20)."""
+"""A pass of key compaction over a stream must be committed within this time after its start. The time limits of
+tombstones begin that much later, so that every reader has the full delete.retention.ms to see them (G20). A stream for
+which it is too short goes in several passes, or with up to 16 times the time (K33)."""
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
-"""The most source bytes and streams whose tasks run together before their results are committed: enough to keep some
-dozen executors busy for minutes, few enough that little work is lost when the driver fails."""
+"""The most source bytes and streams whose tasks run together: enough to keep some dozen executors busy for minutes. A
+stream is committed as soon as its own task has ended."""
 
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
