@@ -245,6 +245,14 @@ class RenewJob(Command[None], frozen=True):
     lease_ms: int
 
 
+class ShortenLease(Command[None], frozen=True):
+    """→ None. Of a running job whose lease ends more than LEASES_AHEAD_MAX times ``lease_ms`` from now, it ends then. A
+    driver that waits for the job executes this, because the job's driver may have died with its clock ahead."""
+
+    job_id: int
+    lease_ms: int
+
+
 class FinishJob(Command[None], frozen=True):
     """→ None. The running job becomes SUCCEEDED or FAILED. Idempotent."""
 
