@@ -200,9 +200,11 @@ class CommitKeyCompaction(Command[None], frozen=True):
 
 
 class ExpireObjects(Command[tuple[int, ...]], frozen=True):
-    """→ tuple of the ids destroyed. PREPARED objects past their deadline (at most ``count_max``) become DESTROYED."""
+    """→ tuple of the ids destroyed. PREPARED objects past their deadline (at most ``count_max``) become DESTROYED.
+    ``object_ids`` are candidates: with them, no other object is looked at. ``lookup.expired_objects`` selects them."""
 
     count_max: int
+    object_ids: tuple[int, ...] | None = None
 
 
 class ForgetObjects(Command[None], frozen=True):
