@@ -238,7 +238,8 @@ MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
 """A run in ``siltstone maintain serve`` begins no unit after this long, so that other kinds run; the next continues."""
 
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
-"""A kind's last run is stored at most this often, so a restarted service repeats the runs of this time at most."""
+"""Of a kind's runs that did nothing, the last is stored at most this often, so a restarted service repeats the runs of
+this time at most."""
 
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
 """Maintenance that cannot reach the metadata retries after a second, then after twice as long each time, up to this."""
