@@ -204,8 +204,7 @@ which it is too short goes in several passes, or with up to 16 times the time (K
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
-"""The most source bytes and streams whose tasks run together: enough to keep some dozen executors busy for minutes. A
-stream is committed as soon as its own task has ended."""
+"""The most source bytes and streams whose tasks run together: enough to keep some dozen executors busy for minutes."""
 
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
@@ -238,8 +237,7 @@ MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
 """A run in ``siltstone maintain serve`` begins no unit after this long, so that other kinds run; the next continues."""
 
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
-"""Of a kind's runs that did nothing, the last is stored at most this often, so a restarted service repeats the runs of
-this time at most."""
+"""An idle run of a kind is stored at most this often, so a restarted service repeats the runs of this time at most."""
 
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
 """Maintenance that cannot reach the metadata retries after a second, then after twice as long each time, up to this."""
