@@ -37,7 +37,7 @@ def test_a_service_works_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     said, complaint = process.communicate(timeout=20)
     assert process.returncode == 0, complaint
     assert "stopping: uncommitted work is discarded" in complaint and "Traceback" not in complaint
-    assert ": 1 run, 1 units done" in said and "sweep: 0 runs" in said
+    assert ": 1 run, 1 unit done" in said and "sweep: 0 runs" in said
     assert run("check", "--store", settings.folder).status == 0
     with open_store(settings) as store:
         assert all(job.state is not JobState.RUNNING for job in store.metadata.image.jobs.values())
@@ -48,13 +48,13 @@ def test_once_it_ends_by_itself(tmp_path: Path) -> None:
     process = started(settings.folder, "--once")
     said, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
-    assert ": 1 run, 1 units done" in said
+    assert ": 1 run, 1 unit done" in said
 
 
 def test_two_services_do_the_work_once(tmp_path: Path) -> None:
     settings = small_store(tmp_path / "store")
     both = [started(settings.folder, "--once") for _ in range(2)]
     said = [process.communicate(timeout=60) for process in both]
-    done = sum(out.count(" 1 units done") for out, _ in said)
+    done = sum(out.count(" 1 unit done") for out, _ in said)
     assert done == 1, said
     assert run("check", "--store", settings.folder).status == 0

@@ -117,3 +117,33 @@ def test_a_runner_on_a_running_spark_leaves_it_running(runner: SparkRunner, spar
 def test_a_second_spark_in_one_process_is_refused(spark: Any) -> None:
     with pytest.raises(SparkAlreadyRunning):
         start_context("local[1]")
+
+
+def test_each_result_is_known_as_soon_as_its_task_has_ended(runner: SparkRunner, tmp_path: Path) -> None:
+    held, free = folders(tmp_path, 2)
+    (Path(os.fsdecode(free)) / "gate").touch()
+    ends = runner.run_each(spark_tasks.wait_for_gate, [held, free])
+    assert next(ends) == (1, b"passed")
+    (Path(os.fsdecode(held)) / "gate").touch()
+    assert list(ends) == [(0, b"passed")]
+
+
+def test_a_task_that_always_fails_costs_the_tasks_beside_it_nothing(
+    runner: SparkRunner, tmp_path: Path
+) -> None:
+    bad = folders(tmp_path, 1)[0]
+    (bad_end,) = runner.run_each(spark_tasks.fail_always, [bad])
+    assert isinstance(bad_end[1], RunFailed) and "the block at 4096 is damaged" in str(bad_end[1])
+    units = [bytes([number]) for number in range(12)]
+    assert dict(runner.run_each(spark_tasks.double, units)) == {n: bytes([n]) * 2 for n in range(12)}
+
+
+def test_a_run_that_is_closed_early_cancels_its_jobs(runner: SparkRunner, spark: Any, tmp_path: Path) -> None:
+    held, free = folders(tmp_path, 2)
+    (Path(os.fsdecode(free)) / "gate").touch()
+    ends = runner.run_each(spark_tasks.wait_for_gate, [held, free])
+    assert next(ends) == (1, b"passed")
+    ends.close()
+    tracker = spark.sparkContext.statusTracker()
+    wait_until(lambda: list(tracker.getActiveJobsIds()) == [], "no job is active")
+    assert not (Path(os.fsdecode(held)) / "passed").exists()

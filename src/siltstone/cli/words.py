@@ -6,12 +6,11 @@ Text and bytes of records come from other programs and could hold commands for t
 """
 
 from base64 import urlsafe_b64encode
-from datetime import UTC, datetime
 from unicodedata import category
 
 from rich.text import Text
 
-from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
+from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words, time_words
 
 __all__ = [
     "cell",
@@ -29,16 +28,6 @@ __all__ = [
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner: invisible, but part of how some scripts and emoji are written."""
-
-
-def time_words(timestamp_ms: int) -> str:
-    """The time in UTC to the second; ``-`` for no timestamp, the number itself for a time that no calendar has."""
-    if timestamp_ms < 0:
-        return "-"
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"
 
 
 def ratio_words(before: float, after: float) -> str:

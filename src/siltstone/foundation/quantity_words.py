@@ -1,4 +1,6 @@
-"""Counts, sizes and durations as texts for people."""
+"""Counts, sizes, times and durations as texts for people."""
+
+from datetime import UTC, datetime
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
@@ -50,3 +52,13 @@ def duration_words(duration_ms: int) -> str:
         if count:
             words.append(counted(count, noun))
     return " ".join(words[:2])
+
+
+def time_words(timestamp_ms: int) -> str:
+    """The time in UTC to the second; ``-`` for no timestamp, the number itself for a time that no calendar has."""
+    if timestamp_ms < 0:
+        return "-"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import KindOverview, Overview, html_of, overview, table_of
@@ -110,10 +111,23 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
         return all(each.is_well for each in self.runs)
 
     def __repr__(self) -> str:
-        return table_of(REPORT_HEADER, self._rows())
+        return (
+            table_of(REPORT_HEADER, self._rows()) if self._rows() or not self._postponed else self._postponed
+        )
 
     def _repr_html_(self) -> str:
-        return html_of(REPORT_HEADER, self._rows())
+        is_shown = self._rows() or not self._postponed
+        return html_of(REPORT_HEADER, self._rows()) if is_shown else f"<p>{self._postponed}</p>"
+
+    @property
+    def _postponed(self) -> str:
+        """What is said of a report without a row, when there was work that the runs left."""
+        count = sum(len(run.postponed) for run in self.runs)
+        return (
+            f"Nothing was done; {counted(count, 'unit')} postponed: siltstone maintain status"
+            if count
+            else ""
+        )
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []

@@ -14,7 +14,8 @@ from threading import Event, Thread
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.commands import FinishJob, RenewJob, StartJob
+from siltstone.metadata.commands import FinishJob, RenewJob, ShortenLease, StartJob
+from siltstone.metadata.decisions.jobs import latest_lease_end
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.errors import SiltstoneError
@@ -45,6 +46,7 @@ def running_job(
     """Starts the job, renews its lease, and finishes it at the end: as failed when the body raises. ``on_lost`` is
     called from the thread that renews the lease, with the reason, when the job was cancelled or taken over. Raises
     JobRunning."""
+    _shorten_lease(context, kind, lease_ms)
     driver = f"{platform.node()} process {os.getpid()}"
     job = RunningJob(context.metadata.execute(StartJob(kind, driver, lease_ms, description)))
     ended = Event()
@@ -65,6 +67,16 @@ def running_job(
         ended.set()
         keeper.join()
     _finish(context.metadata, FinishJob(job.job_id, job.has_succeeded, job.report))
+
+
+def _shorten_lease(context: MaintenanceContext, kind: str, lease_ms: int) -> None:
+    """The driver that has the job of this kind may have died with its clock ahead: then its lease is shortened, so that
+    it ends a few leases from now."""
+    latest_ms = latest_lease_end(context.clock.now_ms(), lease_ms)
+    for job in context.metadata.image.jobs.values():
+        if job.kind == kind and job.state is JobState.RUNNING and job.lease_until_ms > latest_ms:
+            log.warning("the lease of %s job %d ends too far ahead, it is shortened", kind, job.job_id)
+            context.metadata.execute(ShortenLease(job.job_id, lease_ms))
 
 
 def _ignored(_reason: str) -> None:

@@ -10,7 +10,7 @@ from html import escape
 
 import msgspec
 
-from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.foundation.quantity_words import counted, size_words, time_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import plan_of, waiting
@@ -116,11 +116,38 @@ class Overview(msgspec.Struct, frozen=True):
     def unit_count(self) -> int:
         return sum(len(each.units) for each in self.kinds)
 
+    @property
+    def set_aside_words(self) -> str:
+        """How many units are set aside, and when one of them is tried again; empty when none is."""
+        waits = [each for kind in self.kinds for each in kind.waiting]
+        if not waits:
+            return ""
+        verb = "is" if len(waits) == 1 else "are"
+        next_ms = min(each.retry_at_ms for each in waits)
+        return (
+            f"{counted(len(waits), 'unit')} {verb} set aside after failures; next try at {time_words(next_ms)} UTC:"
+            " siltstone maintain status"
+        )
+
     def __repr__(self) -> str:
-        return table_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
+        rows = self._rows()
+        shown = [table_of(HEADER, rows)] if rows or not self._notes else []
+        return "\n".join([*shown, *self._notes])
 
     def _repr_html_(self) -> str:
-        return html_of(HEADER, cells((each.kind, unit) for each in self.kinds for unit in each.units))
+        rows = self._rows()
+        shown = [html_of(HEADER, rows)] if rows or not self._notes else []
+        return "".join([*shown, *(f"<p>{escape(note)}</p>" for note in self._notes)])
+
+    def _rows(self) -> list[Row]:
+        return cells((each.kind, unit) for each in self.kinds for unit in each.units)
+
+    @property
+    def _notes(self) -> list[str]:
+        troubles = [
+            f"{each.kind}: no plan could be made: {each.trouble}" for each in self.kinds if each.trouble
+        ]
+        return [*troubles, *filter(None, [self.set_aside_words])]
 
 
 def overview(

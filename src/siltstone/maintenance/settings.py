@@ -101,8 +101,8 @@ class GcSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class KeyCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of key compaction. ``map_bytes_max``, ``memory_bytes`` and ``object_bytes`` are limits of one task;
-    ``wave_*`` limit how much is given to the runner at once. A stream has to be committed within ``allowance_ms`` after
-    its ids were prepared."""
+    ``wave_*`` limit how much is given to the runner at once. A pass over a stream has to be committed within
+    ``allowance_ms`` after its ids were prepared."""
 
     map_bytes_max: int = limits.KEY_COMPACTION_MAP_BYTES
     memory_bytes: int = limits.KEY_COMPACTION_MEMORY_BYTES

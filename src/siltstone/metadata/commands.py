@@ -200,9 +200,11 @@ class CommitKeyCompaction(Command[None], frozen=True):
 
 
 class ExpireObjects(Command[tuple[int, ...]], frozen=True):
-    """→ tuple of the ids destroyed. PREPARED objects past their deadline (at most ``count_max``) become DESTROYED."""
+    """→ tuple of the ids destroyed. PREPARED objects past their deadline (at most ``count_max``) become DESTROYED.
+    ``object_ids`` are candidates: with them, no other object is looked at. ``lookup.expired_objects`` selects them."""
 
     count_max: int
+    object_ids: tuple[int, ...] | None = None
 
 
 class ForgetObjects(Command[None], frozen=True):
@@ -240,6 +242,14 @@ class StartJob(Command[int], frozen=True):
 
 class RenewJob(Command[None], frozen=True):
     """→ None. The lease of the running job lasts at least ``lease_ms`` from now."""
+
+    job_id: int
+    lease_ms: int
+
+
+class ShortenLease(Command[None], frozen=True):
+    """→ None. Of a running job whose lease ends more than LEASES_AHEAD_MAX times ``lease_ms`` from now, it ends then. A
+    driver that waits for the job executes this, because the job's driver may have died with its clock ahead."""
 
     job_id: int
     lease_ms: int

@@ -4,6 +4,7 @@ Due are PREPARED objects past their deadline and DESTROYED objects past their gr
 objects use these selections, the reader (``stream_engine.reading``) and the sweep (``maintenance.sweep``) too.
 """
 
+from collections.abc import Iterable
 from heapq import nsmallest
 
 from siltstone.metadata.entities import ObjectMetadata, StreamState
@@ -53,10 +54,16 @@ def find_ranges(
     return found
 
 
-def expired_objects(image: ImageView, now_ms: int, count_max: int) -> list[int]:
-    """Returns at most ``count_max`` ids of PREPARED objects whose deadline has passed, oldest first."""
-    due = (object_id for object_id, deadline_ms in image.prepared.items() if deadline_ms <= now_ms)
-    return nsmallest(count_max, due)
+def expired_objects(
+    image: ImageView, now_ms: int, count_max: int, object_ids: Iterable[int] | None = None
+) -> list[int]:
+    """Returns at most ``count_max`` ids of PREPARED objects whose deadline has passed, oldest first. ``object_ids`` are
+    candidates; without them all PREPARED objects are looked at."""
+    if object_ids is None:
+        due = (object_id for object_id, deadline_ms in image.prepared.items() if deadline_ms <= now_ms)
+        return nsmallest(count_max, due)
+    prepared = image.prepared
+    return sorted({each for each in object_ids if each in prepared and prepared[each] <= now_ms})[:count_max]
 
 
 def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:

@@ -198,13 +198,13 @@ KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
 """A compacted stream object is closed at this size: a task holds it in memory whole. Merging makes larger ones."""
 
 KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
-"""A key compaction must commit within this time after its start. The time limits of tombstones begin that much later,
-so that every reader has the full delete.retention.ms to see them (G20)."""
+"""A pass of key compaction over a stream must be committed within this time after its start. The time limits of
+tombstones begin that much later, so that every reader has the full delete.retention.ms to see them (G20). A stream for
+which it is too short goes in several passes, or with up to 16 times the time (K33)."""
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
-"""The most source bytes and streams whose tasks run together before their results are committed: enough to keep some
-dozen executors busy for minutes, few enough that little work is lost when the driver fails."""
+"""The most source bytes and streams whose tasks run together: enough to keep some dozen executors busy for minutes."""
 
 SET_ASIDE_MS_MIN = 1 * MINUTE_MS
 SET_ASIDE_MS_MAX = 24 * HOUR_MS
@@ -237,7 +237,7 @@ MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
 """A run in ``siltstone maintain serve`` begins no unit after this long, so that other kinds run; the next continues."""
 
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
-"""A kind's last run is stored at most this often, so a restarted service repeats the runs of this time at most."""
+"""An idle run of a kind is stored at most this often, so a restarted service repeats the runs of this time at most."""
 
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
 """Maintenance that cannot reach the metadata retries after a second, then after twice as long each time, up to this."""

@@ -2,7 +2,8 @@
 
 A user with a Spark of their own passes its context, ``SparkRunner(session.sparkContext)``; other callers use
 ``open_runner``, which starts a Spark and stops it on ``close``. Each run is one Spark job (``SparkJob``): one Spark
-task for each task input, in a job group of its own, so that the job can be watched and cancelled.
+task for each task input, in a job group of its own, so that the job can be watched and cancelled. ``run_each`` makes a
+job of each input.
 
 A job has no shuffle, so that a lost executor costs only the task inputs that it was running: no earlier stage has to be
 run again. The job is submitted from a thread of its own, so that the calling thread can report progress and handle
@@ -12,11 +13,11 @@ Ctrl-C. Read next: ``session.py`` (how Spark is started), ``task_attempt.py`` (w
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from siltstone.maintenance.tasks.runner import RunFailed, Task
+from siltstone.maintenance.tasks.runner import RunFailed, Task, TaskEnd
 from siltstone.runtime.tasks import OnProgress
 from siltstone.spark.session import active_context, jvm_has_died, start_context
 from siltstone.spark.task_attempt import attempt_of, cause_in_one_line
@@ -28,6 +29,8 @@ CANCEL_SECONDS_MAX = 10.0  # Spark answers a cancel in 0.3 s; a driver JVM that 
 
 PROGRESS_INTERVAL_SECONDS = 0.2  # each time makes three calls into the JVM, about 2 ms
 
+JOBS_AT_ONCE_MAX = 64
+"""Each job has a thread in the driver: enough for some dozen executors."""
 
 _ticket = itertools.count(1)
 
@@ -42,10 +45,9 @@ class SparkRunner:
         and is raised again."""
         if not inputs:
             return []
-        try:
-            job = SparkJob(self._context, task, inputs)
-        except OSError as gone:
-            raise RunFailed(f"Spark's JVM does not answer: {gone}") from gone
+        job = self._begun(task, inputs)
+        if isinstance(job, RunFailed):
+            raise job
         try:
             while not job.wait(PROGRESS_INTERVAL_SECONDS):
                 if on_progress is not None:
@@ -57,6 +59,50 @@ class SparkRunner:
         if on_progress is not None:
             on_progress(len(inputs), len(inputs))
         return results
+
+    def run_each(
+        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+    ) -> Generator[TaskEnd, None, None]:
+        """See Runner. Each input is a Spark job of its own, because the result of a job is known only when all its
+        tasks have ended. When the generator ends early, jobs that run are cancelled."""
+        numbered = enumerate(inputs)
+        running: dict[int, SparkJob] = {}
+        try:
+            while True:
+                taken = list(itertools.islice(numbered, self._jobs_at_once() - len(running)))
+                if not taken and not running:
+                    return
+                for at, given in taken:
+                    job = self._begun(task, [given])
+                    if isinstance(job, RunFailed):
+                        yield at, job
+                    else:
+                        running[at] = job
+                for job in list(running.values())[:1]:
+                    job.wait(PROGRESS_INTERVAL_SECONDS)
+                if on_waiting is not None:
+                    on_waiting()
+                for at in [at for at, job in running.items() if job.wait(0)]:
+                    yield at, _end_of(running.pop(at))
+        finally:
+            cancel_all(running.values())
+
+    def _begun(self, task: Task, inputs: Sequence[bytes]) -> "SparkJob | RunFailed":
+        try:
+            return SparkJob(self._context, task, inputs)
+        except OSError as gone:
+            failure = RunFailed(f"Spark's JVM does not answer: {gone}")
+            failure.__cause__ = gone
+            return failure
+
+    def _jobs_at_once(self) -> int:
+        """Twice as many as the executors can run, so that none of them is idle, and a cluster that grows with its work
+        grows; not more, because a task that waits uses up the time that its input allows it."""
+        with suppress(
+            Exception
+        ):  # py4j raises various exceptions when the JVM does not answer; then the job fails
+            return max(1, min(JOBS_AT_ONCE_MAX, 2 * int(self._context.defaultParallelism)))
+        return 1
 
     @property
     def is_lost(self) -> bool:
@@ -91,6 +137,25 @@ def _stop(context: "SparkContext") -> None:
             context.stop()
             return
         context.stop()  # the first call has dropped the JVM and raised; this one releases the rest
+
+
+def _end_of(job: "SparkJob") -> bytes | RunFailed:
+    try:
+        (result,) = job.results()
+    except RunFailed as failure:
+        return failure
+    return result
+
+
+def cancel_all(jobs: Iterable["SparkJob"]) -> None:
+    """Cancels the jobs, and waits for them together as long as for one."""
+    cancelled = list(jobs)
+    for job in cancelled:
+        job.ask_to_end()
+    seconds_left = CANCEL_SECONDS_MAX
+    for job in cancelled:
+        while not job.wait(PROGRESS_INTERVAL_SECONDS) and seconds_left > 0:
+            seconds_left -= PROGRESS_INTERVAL_SECONDS
 
 
 class SparkJob:
@@ -139,11 +204,15 @@ class SparkJob:
 
     def cancel(self) -> None:
         """Cancels the job and kills its running tasks, each of which may go on for some seconds."""
+        self.ask_to_end()
+        self._thread.join(CANCEL_SECONDS_MAX)
+
+    def ask_to_end(self) -> None:
+        """Cancels the job, and does not wait for its end."""
         from py4j.protocol import Py4JError  # noqa: PLC0415
 
         with suppress(Py4JError, OSError):
             self._context.cancelJobGroup(self._group)
-        self._thread.join(CANCEL_SECONDS_MAX)
 
     def _run(self) -> None:
         try:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap
+from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap, _shard_of, by_shard
 
 # Few keys, some sharing a shard, so that sets and deletions meet.
 INT_KEYS = st.sampled_from([0, 1, 2, SHARD_COUNT, SHARD_COUNT + 1, 5 * SHARD_COUNT, 2**62])
@@ -90,3 +90,12 @@ def test_what_changed_from_one_map_to_another() -> None:
     assert dict(before.changed_from(after)) == {7: (7,), 11: (11,)}
     assert list(after.changed_from(after)) == list(after.draft().frozen().changed_from(after)) == []
     assert dict(ShardedMap([(1, "one")]).changed_from(ShardedMap())) == {1: "one"}
+
+
+def test_keys_in_the_order_of_their_shards_touch_each_shard_once() -> None:
+    keys = list(range(5_000))
+    ordered = by_shard(keys)
+    assert sorted(ordered) == keys
+    shards = [_shard_of(key) for key in ordered]
+    assert shards == sorted(shards)
+    assert by_shard(["b", "a"]) in (["a", "b"], ["b", "a"])

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import siltstone
-from siltstone.maintenance.from_python import MaintenancePlan
+from siltstone.maintenance.from_python import MaintenancePlan, MaintenanceReport
+from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 from siltstone.server.settings.store import StoreSettings
@@ -36,6 +38,13 @@ def test_a_plan_reads_as_a_table_and_runs(settings: StoreSettings) -> None:
         again = only_sso(store)
         assert not again and repr(again) == "Nothing to do."
         assert repr(again.run()) == "Nothing to do."
+
+
+def test_a_report_of_runs_that_left_all_units_says_how_many() -> None:
+    left = nothing_done("tidy", InvalidRequest(""), 0.0)
+    report = MaintenanceReport((msgspec.structs.replace(left, trouble="", postponed=("a", "b")),))
+    assert repr(report) == "Nothing was done; 2 units postponed: siltstone maintain status"
+    assert report._repr_html_() == f"<p>{report!r}</p>"
 
 
 def test_without_names_all_kinds_are_planned(settings: StoreSettings) -> None:

@@ -9,6 +9,7 @@ from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
+from siltstone.model.limits import DAY_MS
 from support.maintenance.compaction_world import CompactionWorld
 
 
@@ -119,3 +120,20 @@ def test_a_job_that_cannot_be_finished_has_still_done_its_work(
 def _becomes(condition: Any) -> bool:
     never = Event()
     return any(condition() or never.wait(0.01) for _ in range(1000))
+
+
+def test_the_job_of_a_driver_that_died_with_its_clock_ahead_is_taken_over_after_a_few_leases(
+    world: CompactionWorld,
+) -> None:
+    world.clock.advance_ms(30 * DAY_MS)
+    dead = world.metadata.execute(StartJob("tidy", "a clock ahead", 60_000))
+    world.clock.advance_ms(-30 * DAY_MS)
+    with (
+        pytest.raises(JobRunning, match="at most 5 min 00 s if it died"),
+        running_job(world.context, "tidy", 60_000, ""),
+    ):
+        pytest.fail("the other driver may live")
+    world.clock.advance_ms(5 * 60_000)
+    with running_job(world.context, "tidy", 60_000, "") as job:
+        assert job.job_id == dead + 1
+    assert world.metadata.image.jobs[dead].state is JobState.FAILED

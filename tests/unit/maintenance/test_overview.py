@@ -1,5 +1,5 @@
-from siltstone.maintenance.overview import overview
-from siltstone.maintenance.pipeline.kind import Budget, Scope, Unplanned
+from siltstone.maintenance.overview import KindOverview, Overview, Waiting, overview
+from siltstone.maintenance.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import run
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
@@ -56,6 +56,31 @@ def test_what_another_driver_set_aside_waits_here_too(world: CompactionWorld) ->
     run(world.another_context(), kind, InProcessRunner, Scope(), Budget(), Watch("tidy", world.clock))
     (seen,) = overview(world.context, [kind], Scope()).kinds
     assert [each.name for each in seen.waiting] == ["bad"] and seen.units == ()
+
+
+def test_when_units_are_set_aside_that_is_said_and_not_that_there_is_nothing_to_do() -> None:
+    waits = [
+        Waiting(f"bad-{number}", "damaged", 1, 1_357_034_400_000 + number * 1_000) for number in range(8)
+    ]
+    kinds = (KindOverview("tidy", waiting=tuple(waits[1:])), KindOverview("mend", waiting=tuple(waits[:1])))
+    said = (
+        "8 units are set aside after failures; next try at 2013-01-01 10:00:00 UTC: siltstone maintain status"
+    )
+    assert repr(Overview(kinds)) == said
+    assert Overview(kinds)._repr_html_() == f"<p>{said}</p>"
+    unit = PlannedUnit(name="one", reason="old")
+    both = Overview((KindOverview("tidy", units=(unit,), waiting=tuple(waits[:1])),))
+    assert [line.split("  ")[0] for line in repr(both).splitlines()][1] == "tidy"
+    assert repr(both).splitlines()[2:] == [
+        "1 unit is set aside after failures; next try at 2013-01-01 10:00:00 UTC: siltstone maintain status",
+    ]
+    assert "<table>" in both._repr_html_() and "1 unit is set aside" in both._repr_html_()
+
+
+def test_a_kind_that_could_not_be_planned_is_said() -> None:
+    seen = Overview((KindOverview("tidy", trouble="the disk is <gone>"),))
+    assert repr(seen) == "tidy: no plan could be made: the disk is <gone>"
+    assert "&lt;gone&gt;" in seen._repr_html_()
 
 
 def test_more_than_one_round_is_said_to_remain(world: CompactionWorld) -> None:

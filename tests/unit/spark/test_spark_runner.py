@@ -25,6 +25,7 @@ class Context:
         self.stages_done: list[int] = []
         self.calls_fail_with: Exception | None = None
         self.stops = 0
+        self.defaultParallelism = 2
         self.stop_fails_first = False
         self.has_stopped: bool | Exception = False
         self._jsc: Any = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self._is_stopped))
@@ -209,3 +210,55 @@ def test_a_spark_that_was_started_for_the_runner_is_stopped_with_it(
     assert context.stops == 0
     runner.close()
     assert context.stops == stops
+
+
+def test_each_input_is_a_job_whose_end_is_known_while_others_run(context: Any) -> None:
+    def task(given: bytes) -> bytes:
+        if given == b"bad":
+            raise ValueError("at 4096")
+        return given if given == b"fast" or context.gate.wait(20) else b"late"
+
+    ends = SparkRunner(context).run_each(task, [b"slow", b"fast", b"bad"])
+    known = dict([next(ends), next(ends)])
+    assert known[1] == b"fast"
+    assert isinstance(known[2], RunFailed) and "at 4096" in str(known[2])
+    context.gate.set()
+    assert list(ends) == [(0, b"slow")]
+    assert context.partition_counts == [1, 1, 1] and context.cancelled == []
+
+
+def test_an_input_is_taken_when_its_job_can_begin(context: Any) -> None:
+    context.defaultParallelism = 1
+    taken: list[bytes] = []
+
+    def inputs() -> Iterator[bytes]:
+        for given in (b"a", b"b", b"c", b"d", b"e"):
+            taken.append(given)
+            yield given
+
+    for ended, _ in enumerate(SparkRunner(context).run_each(bytes.upper, inputs())):
+        assert len(taken) <= ended + 2 * context.defaultParallelism + 1
+    assert len(taken) == 5
+
+
+def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: Any) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    ends = SparkRunner(context).run_each(
+        lambda given: given if context.gate.wait(20) else b"", [b"a", b"b"], interrupt
+    )
+    with pytest.raises(KeyboardInterrupt):
+        next(ends)
+    groups = [group for group, _, _ in context.jobs]
+    assert len(groups) == 2 and sorted(context.cancelled) == sorted(groups)
+    assert not set(groups) & {thread.name for thread in threading.enumerate()}
+
+
+def test_jobs_that_cannot_begin_fail_one_by_one(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(threading.Thread, "start", gone)
+    ends = dict(SparkRunner(context).run_each(bytes.upper, [b"a", b"b"] * 9))
+    assert len(ends) == 18 and all("does not answer" in str(each) for each in ends.values())

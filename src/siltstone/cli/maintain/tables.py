@@ -8,7 +8,7 @@ from rich.table import Table
 
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
-from siltstone.maintenance.overview import KindOverview, Overview, row_of
+from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, row_of
 from siltstone.maintenance.pipeline.kind import WHOLE, PlannedUnit
 from siltstone.maintenance.pipeline.running import RunReport
 
@@ -28,7 +28,7 @@ def plan_shown(planned: Overview) -> RenderableType:
             _add_units(shown, each)
         parts += [shown, "", _totals(planned)]
     else:
-        parts.append("Nothing to do. (siltstone maintain explain shows why)")
+        parts.append(planned.set_aside_words or f"{NOTHING} (siltstone maintain explain shows why)")
     making = [unit for each in planned.kinds for unit in each.units if unit.outputs]
     if making and len(planned.kinds) == 1:
         parts += ["", _outputs_shown(making), ABBREVIATIONS]
@@ -103,7 +103,7 @@ def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:
         (
             each.name,
             "waits",
-            f"failed {each.failures} times, next try {time_words(each.retry_at_ms)}: {each.reason}",
+            f"failed {counted(each.failures, 'time')}, next try {time_words(each.retry_at_ms)}: {each.reason}",
         )
         for each in planned.waiting
     ]

@@ -119,8 +119,8 @@ class CarryingOut:
         self._attempt = attempt
 
     def carry_out(self, names: Sequence[str]) -> Iterator[UnitReport]:
-        for number, together in enumerate(self._together(names)):
-            if number and self._attempt.watch.is_over:
+        for together in self._together(names):
+            if not self._attempt.watch.may_begin():
                 return
             groups = [work for _, work in together if isinstance(work, MergeGroup)]
             if groups:

@@ -65,7 +65,7 @@ class DeadObjects:
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         for done, name in enumerate(names):
-            if done and attempt.watch.is_over:
+            if not attempt.watch.may_begin():
                 return
             attempt.watch.tell("destroy", done, len(names))
             yield _destroyed(attempt.context, attempt.job_id, name, plan.work[name])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
+from siltstone.maintenance.key_compaction.planning.allowances import Allowances
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
 from siltstone.maintenance.key_compaction.task import run_key_compaction
@@ -30,6 +31,7 @@ class KeyCompaction:
     ) -> None:
         self._settings = settings or KeyCompactionSettings()
         self._task = task
+        self._allowances = Allowances(self._settings.allowance_ms)
 
     @property
     def lease_ms(self) -> int:
@@ -48,9 +50,7 @@ class KeyCompaction:
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         """Carries the streams out wave by wave. A stream that could not be committed is unchanged; the sweep deletes
         the objects that were uploaded for it."""
-        carrying = CarryingOut(attempt, self._settings, self._task)
+        carrying = CarryingOut(attempt, self._settings, self._task, self._allowances)
         chosen = [plan.work[name] for name in names]
-        for wave in waves(chosen, self._settings.wave_bytes_max, self._settings.wave_streams_max):
-            if attempt.watch.is_over:
-                return
-            yield from carrying.carry_out(wave)
+        settings = self._settings
+        yield from carrying.carry_out(waves(chosen, settings.wave_bytes_max, settings.wave_streams_max))

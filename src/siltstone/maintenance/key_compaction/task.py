@@ -2,7 +2,8 @@
 
 What the task writes, and where, follows from its input alone, so it may run twice, or at the same time as another call
 with the same input: both put the same bytes under the same keys. Data that cannot be read become the result's
-``failure``; an error of the store is raised, and the runner retries the task.
+``failure``; an error of the store is raised, and the runner retries the task. A task that runs late ends without a
+result, for the reason in ``passes.time_limit``.
 """
 
 import msgspec
@@ -14,10 +15,14 @@ from siltstone.maintenance.key_compaction.passes.first_scan import Learned, lear
 from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
+from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
 from siltstone.maintenance.tasks.runner import TaskFailure, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.object_store.port import ObjectStore
+from siltstone.runtime.clock import Clock, SystemClock
+
+_MACHINE = SystemClock()
 
 
 def run_key_compaction(data: bytes) -> bytes:
@@ -25,22 +30,24 @@ def run_key_compaction(data: bytes) -> bytes:
     return CODEC.encode_result(compact_keys(CODEC.decode_input(data), best_kernels()))
 
 
-def compact_keys(given: KeyCompactionInput, kernels: Kernels) -> KeyCompactionResult:
+def compact_keys(given: KeyCompactionInput, kernels: Kernels, clock: Clock = _MACHINE) -> KeyCompactionResult:
     assert given.sources, "a task input without sources"
     try:
-        return _compact(given, kernels)
+        return _compact(given, kernels, TimeLimit(clock, given.pass_ms_max))
+    except RanLate as late:
+        return KeyCompactionResult(name=given.name, ran_late=True, mapped_offset=late.mapped_offset)
     except BAD_DATA as error:
         failure = TaskFailure(str(error), getattr(error, "object_id", None))
         return KeyCompactionResult(name=given.name, failure=failure)
 
 
-def _compact(given: KeyCompactionInput, kernels: Kernels) -> KeyCompactionResult:
+def _compact(given: KeyCompactionInput, kernels: Kernels, limit: TimeLimit) -> KeyCompactionResult:
     def store_of(bucket_id: int) -> ObjectStore:
         return store_at(given.bucket_urls[bucket_id])
 
     scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, store_of), kernels)
-    learned = learn(given, scanner)
-    scan = SecondScan(given, scanner, learned)
+    learned = learn(given, scanner, limit)
+    scan = SecondScan(given, scanner, learned, limit)
     output = Output(given, store_of(given.output_bucket_id))
     unchanged = scan.look()
     tally = scan.write(output) if unchanged is None else unchanged

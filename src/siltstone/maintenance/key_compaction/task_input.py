@@ -21,7 +21,9 @@ class SourceObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``sources`` are contiguous, in offset order. Records below ``start_offset`` were trimmed and are dropped;
+    """A task that has run for ``pass_ms_max`` ends without a result; 0 means no limit.
+
+    ``sources`` are contiguous, in offset order. Records below ``start_offset`` were trimmed and are dropped;
     records from ``bound`` on stay whatever their keys are. ``map_bytes_max`` limits the key map: when it is full, the
     stream is compacted up to the offset reached, and the next run continues there (G8).
 
@@ -52,6 +54,7 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
     output_bucket_id: int
     bucket_urls: dict[int, str]
     hash_key: bytes
+    pass_ms_max: int = 0
 
 
 class WrittenStreamObject(msgspec.Struct, frozen=True, array_like=True):
@@ -67,12 +70,17 @@ class KeyCompactionResult(msgspec.Struct, frozen=True, kw_only=True):
     meaning. ``cleaned_offset`` is the bound, or less when the key map was full. ``is_unchanged`` says that nothing
     could be removed and nothing was written.
 
+    When ``ran_late`` is set, the time limit had passed before the task was done, and of the other fields only
+    ``mapped_offset`` has a meaning: the offset up to which keys were mapped by then.
+
     ``null_keys`` counts records without a key that were removed (G6), ``batches_grown`` batches that became larger when
     they were compressed again (G16).
     """
 
     name: str
     failure: TaskFailure | None = None
+    ran_late: bool = False
+    mapped_offset: int = 0
     is_unchanged: bool = False
     cleaned_offset: int = 0
     objects: tuple[WrittenStreamObject, ...] = ()

@@ -137,7 +137,7 @@ def carry_out(
     if is_whole and not report.trouble:
         with suppress(SiltstoneError):  # without the note the kind only runs again earlier than it has to
             forget_gone(context, kind.name, _names(plan))
-            note_run(context, kind.name, report.in_one_line)
+            note_run(context, kind.name, report.in_one_line, was_idle=not report.units)
     return report
 
 
@@ -174,8 +174,10 @@ class _CarryingOut:
                 self._end(self._watch.why_cancelled or lost)
             except SiltstoneError as trouble:
                 self._trouble = str(trouble)
-            job.has_succeeded = not (self._is_cancelled or self._trouble)
-            job.report = self.report(names, ()).in_one_line
+            so_far = self.report(names, ())
+            all_failed = bool(so_far.failed) and not so_far.done
+            job.has_succeeded = not (self._is_cancelled or self._trouble or all_failed)
+            job.report = so_far.in_one_line
 
     def report(self, names: Sequence[str], postponed: Sequence[str]) -> RunReport:
         reported = {each.name for each in self._reports}

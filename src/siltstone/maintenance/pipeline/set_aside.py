@@ -116,12 +116,13 @@ def last_runs(image: MetadataImage) -> dict[str, LastRun]:
     return {each.kind: each for each in noted}
 
 
-def note_run(context: MaintenanceContext, kind: str, report: str) -> None:
-    """Notes that a kind has run. Of kinds that run every minute only some runs are noted, to save writes."""
+def note_run(context: MaintenanceContext, kind: str, report: str, *, was_idle: bool) -> None:
+    """Notes that a kind has run. Of kinds that run every minute only some of the idle runs are noted, to save
+    writes."""
     now_ms = context.clock.now_ms()
     noted = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
     # A run in the future was noted by a clock that was ahead.
-    if noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:
+    if not was_idle or noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:
         value = msgspec.json.encode(LastRun(kind, now_ms, report))
         context.metadata.execute(PutKey(_LAST_RUN_PREFIX + kind, value, overwrite=True))
 

@@ -43,6 +43,7 @@ class Watch:
         self._on_told = on_told
         self._cancelled = Event()
         self._reason = ""
+        self._has_begun = False
 
     def tell(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
         """Reports progress. Raises Cancelled."""
@@ -73,8 +74,16 @@ class Watch:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time limit has passed, so that no further unit should be begun."""
+        """Whether the time limit has passed."""
         return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
+
+    def may_begin(self) -> bool:
+        """Whether the run may begin a unit: its first one always, since a plan that took longer than the time limit
+        would otherwise be made again and again and never be carried out; each further one until the time limit has
+        passed. A kind that carries out several units together asks once for all of them. Raises Cancelled."""
+        self.check()
+        is_first, self._has_begun = not self._has_begun, True
+        return is_first or not self.is_over
 
 
 class RunningWatch:

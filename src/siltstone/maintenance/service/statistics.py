@@ -30,7 +30,7 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
     def in_one_line(self, now_ms: int) -> str:
         age = "never" if not self.last_success_ms else f"{_age(now_ms, self.last_success_ms)} ago"
         facts = (
-            f"{self.kind}: {counted(self.runs, 'run')}, {self.units_done} units done",
+            f"{self.kind}: {counted(self.runs, 'run')}, {counted(self.units_done, 'unit')} done",
             f"{self.units_failed} failed" if self.units_failed else "",
             f"{self.units_set_aside} set aside" if self.units_set_aside else "",
             f"{counted(self.troubles, 'trouble')}" if self.troubles else "",

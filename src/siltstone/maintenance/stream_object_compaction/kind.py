@@ -62,9 +62,8 @@ class StreamObjectCompaction:
         """Carries the merge groups out wave by wave. No further wave is begun after the time limit of the watch."""
         work: _Work = plan.work
         wave = Wave(attempt, work.settings)
-        for number, groups in enumerate(waves([work.groups[name] for name in names], work.settings)):
-            attempt.watch.check()
-            if number and attempt.watch.is_over:
+        for groups in waves([work.groups[name] for name in names], work.settings):
+            if not attempt.watch.may_begin():
                 return
             yield from wave.carry_out(groups)
 

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from siltstone.foundation.sharded_map import by_shard
 from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.lookup import deletable_objects, grace_is_over
+from siltstone.metadata.lookup import deletable_objects, expired_objects, grace_is_over
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
@@ -30,7 +31,7 @@ DENIED_OBJECTS_MAX = 20
 sweep."""
 
 EXPIRED_PER_COMMAND_MAX = 2_000
-"""Keeps a log entry of the metadata small; the sweep repeats the command until no object is due."""
+"""Keeps a log entry of the metadata small."""
 
 
 class SweepReport(msgspec.Struct, frozen=True):
@@ -72,10 +73,15 @@ def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -
 
 
 def _expire(context: MaintenanceContext) -> int:
-    expired = 0
-    while ids := context.metadata.execute(ExpireObjects(EXPIRED_PER_COMMAND_MAX)):
-        expired += len(ids)
-    return expired
+    """Gives up all objects that are due in one image, in several commands. Each command names its objects, so that
+    200,000 prepared objects are looked at once, not once for each command, and it changes few shards of the image."""
+    image = context.metadata.refresh()
+    due = by_shard(expired_objects(image, context.clock.now_ms(), len(image.prepared)))
+    return sum(
+        len(context.metadata.execute(ExpireObjects(len(ids), ids)))
+        for first in range(0, len(due), EXPIRED_PER_COMMAND_MAX)
+        if (ids := tuple(due[first : first + EXPIRED_PER_COMMAND_MAX]))
+    )
 
 
 def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
@@ -83,7 +89,8 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     changes after the image was read do no harm, and 200,000 objects are looked at once, not once for each batch."""
     deleted = _Deleted()
     image = context.metadata.refresh()
-    due = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
+    found = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
+    due = [image.objects[object_id] for object_id in by_shard(each.object_id for each in found)]
     for bucket_id, objects in _by_bucket(due).items():
         for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
             batch = objects[first : first + DELETE_BATCH_KEYS_MAX]

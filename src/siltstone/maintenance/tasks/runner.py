@@ -7,10 +7,11 @@ in ``siltstone.spark``. ``LateRunner`` starts a runner when the first unit needs
 
 import resource
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from itertools import islice
 from threading import RLock
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -71,11 +72,24 @@ class RunFailed(Unavailable):
     not exist, so the driver plans again or gives up."""
 
 
+TaskEnd: TypeAlias = tuple[int, bytes | RunFailed]
+"""How a task ended: the number of its input, counted from 0, and its result, or why it failed for good."""
+
+
 class Runner(Protocol):
     def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
         """Runs the task once for each input, and returns the results in the order of the inputs. ``on_progress`` is
         called with (tasks done, tasks in all). Raises RunFailed when a task failed for good; the other tasks may then
         have run or not."""
+        ...
+
+    def run_each(
+        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+    ) -> Generator[TaskEnd, None, None]:
+        """Runs the task once for each input, and yields how each task ended as soon as it has ended, in any order. An
+        input is taken when its task can begin, or soon can. ``on_waiting`` is called now and then while tasks run, if
+        the runner waits for them in the calling thread. What ``inputs`` or ``on_waiting`` raises ends the run and is
+        raised; it ends as well when the generator is closed."""
         ...
 
     @property
@@ -138,6 +152,27 @@ class InProcessRunner:
             return self._run_inline(task, inputs, on_progress)
         return self._run_in_threads(task, inputs, on_progress)
 
+    def run_each(
+        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+    ) -> Generator[TaskEnd, None, None]:
+        if self._threads_max == 1:
+            for at, given in enumerate(inputs):
+                yield at, _ended(task, given)
+            return
+        numbered = enumerate(inputs)
+        running: dict[Future[bytes | RunFailed], int] = {}
+        pool = ThreadPoolExecutor(self._threads_max, thread_name_prefix="maintenance")
+        try:
+            while True:
+                for at, given in islice(numbered, self._threads_max - len(running)):
+                    running[pool.submit(_ended, task, given)] = at
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
     @property
     def is_lost(self) -> bool:
         return False
@@ -172,6 +207,13 @@ class InProcessRunner:
 def _attempt_at(task: Task, inputs: Sequence[bytes], at: int) -> bytes:
     """Takes the input out of the sequence only now: a large plan encodes its task inputs one by one, to save memory."""
     return _attempt(task, inputs[at])
+
+
+def _ended(task: Task, given: bytes) -> bytes | RunFailed:
+    try:
+        return _attempt(task, given)
+    except RunFailed as failure:
+        return failure
 
 
 def _attempt(task: Task, given: bytes) -> bytes:

@@ -5,9 +5,9 @@ A byte that is copied counts once, though it is read and written. A driver that 
 holds the tokens of one second at most.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-from siltstone.maintenance.tasks.runner import Runner, Task
+from siltstone.maintenance.tasks.runner import Runner, Task, TaskEnd
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import OnProgress
 
@@ -74,6 +74,16 @@ class ThrottledRunner:
             if on_progress is not None:
                 on_progress(len(results), len(inputs))
         return results
+
+    def run_each(
+        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+    ) -> Generator[TaskEnd, None, None]:
+        return self._runner.run_each(task, self._taken(inputs), on_waiting)
+
+    def _taken(self, inputs: Iterable[bytes]) -> Iterator[bytes]:
+        for given in inputs:
+            self._throttle.take(self._bytes_of(given), self._check)
+            yield given
 
     @property
     def is_lost(self) -> bool:

@@ -1,12 +1,31 @@
-"""Maintenance jobs: at most one job of a kind runs, under a lease; a driver that takes over fences the one before."""
+"""Maintenance jobs: at most one job of a kind runs, under a lease; a driver that takes over fences the one before.
+
+The end of a lease is written by the clock of the job's driver and judged by the clocks of the drivers that wait for it.
+So clocks that differ may do two kinds of harm:
+
+* The driver dies with its clock ahead. Its lease would end when the other clocks come there, perhaps days later. So a
+  driver that waits shortens it (``ShortenLease``) to ``LEASES_AHEAD_MAX`` leases from now, by its own clock. No other
+  state is needed, and the wait goes on across restarts and in other processes.
+* A living driver loses its job. It renews its lease every third of its length, and a renewal is never shorter than the
+  end that it finds, so a lease that was shortened is whole again after a third of it. In between it ends
+  ``LEASES_AHEAD_MAX`` leases after the clock that shortened it: a third driver takes the job over only if its clock is
+  ahead of that one by more than ``LEASES_AHEAD_MAX`` - 1/3 leases (9 minutes by default). A lease that was not
+  shortened is lost when the driver's clock is behind another one by more than two thirds of it (80 seconds).
+
+Beyond these differences work is done twice and one of its commits is refused: the lease protects no data.
+"""
 
 from siltstone.foundation.quantity_words import seconds_words
-from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, StartJob
+from siltstone.metadata.commands import CancelJob, FinishJob, RenewJob, ShortenLease, StartJob
 from siltstone.metadata.decisions.fences import Decision, running_job
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import JobFinished, JobForgotten, JobRenewed, JobStarted, Record
 from siltstone.metadata.refusals import CommandMalformed, JobNotRunning, JobRunning
+
+LEASES_AHEAD_MAX = 5
+"""A lease that ends later than this many leases from now was written by a clock that is ahead, or is much longer than
+that of the driver that waits. Of a living driver with a lease up to 15 times as long it is renewed in time."""
 
 FINISHED_JOBS_MAX = 100
 """Finished jobs kept for operators to look at: a day and a half of compactions every 20 minutes."""
@@ -39,6 +58,20 @@ def decide_renew_job(view: ImageView, command: RenewJob, now_ms: int) -> Decisio
     if lease_until_ms == job.lease_until_ms:
         return Decision((), None)
     return Decision((JobRenewed(command.job_id, lease_until_ms),), None)
+
+
+def decide_shorten_lease(view: ImageView, command: ShortenLease, now_ms: int) -> Decision[None]:
+    """A job that has finished is left as it is."""
+    _check_lease(command.lease_ms)
+    job = view.jobs.get(command.job_id)
+    latest_ms = latest_lease_end(now_ms, command.lease_ms)
+    if job is None or job.state is not JobState.RUNNING or job.lease_until_ms <= latest_ms:
+        return Decision((), None)
+    return Decision((JobRenewed(command.job_id, latest_ms),), None)
+
+
+def latest_lease_end(now_ms: int, lease_ms: int) -> int:
+    return now_ms + LEASES_AHEAD_MAX * lease_ms
 
 
 def decide_finish_job(view: ImageView, command: FinishJob, now_ms: int) -> Decision[None]:

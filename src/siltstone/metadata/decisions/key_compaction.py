@@ -36,7 +36,8 @@ def decide_commit_key_compaction(
     if now_ms > command.latest_ms:
         raise CompactionTooLate(
             f"the key compaction of stream {command.stream_id} commits {now_ms - command.latest_ms} ms too late: the "
-            "delete horizons of its tombstones were computed for an earlier commit; compact again"
+            "delete horizons of its tombstones were computed for an earlier commit; compact again, with a longer "
+            "maintenance.key_compaction.allowance_ms if it is too late again"
         )
     if command.cleaned_offset > stream.end_offset:
         raise CommandMalformed(

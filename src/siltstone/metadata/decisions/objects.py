@@ -36,7 +36,7 @@ def _check_requester(view: ImageView, command: PrepareObjects) -> None:
 
 
 def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) -> Decision[tuple[int, ...]]:
-    expired = tuple(expired_objects(view, now_ms, command.count_max))
+    expired = tuple(expired_objects(view, now_ms, command.count_max, command.object_ids))
     return Decision(destruction(view, expired, now_ms), expired)
 
 

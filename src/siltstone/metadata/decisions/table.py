@@ -33,6 +33,7 @@ from siltstone.metadata.commands import (
     RemoveKey,
     RenewJob,
     RollSegments,
+    ShortenLease,
     StartJob,
     TakeNumbers,
     TrimStream,
@@ -44,6 +45,7 @@ from siltstone.metadata.decisions.jobs import (
     decide_cancel_job,
     decide_finish_job,
     decide_renew_job,
+    decide_shorten_lease,
     decide_start_job,
 )
 from siltstone.metadata.decisions.key_compaction import decide_commit_key_compaction
@@ -111,6 +113,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     RemoveKey: decide_remove_key,
     StartJob: decide_start_job,
     RenewJob: decide_renew_job,
+    ShortenLease: decide_shorten_lease,
     FinishJob: decide_finish_job,
     CancelJob: decide_cancel_job,
     CreateTopic: decide_create_topic,

@@ -13,7 +13,7 @@ def test_everything_has_a_reason(store: StoreSettings, tidy: FakeKind) -> None:
     run("maintain", "run", *HERE, "--store", store.folder)
     words = run("maintain", "explain", "--store", store.folder).words
     assert "tidy good will be done a test wants it" in words
-    assert "tidy bad waits failed 1 times, next try" in words and "object 3 is damaged" in words
+    assert "tidy bad waits failed 1 time, next try" in words and "object 3 is damaged" in words
     assert "tidy flights-0 stays group billing has not read beyond offset 17" in words
 
 

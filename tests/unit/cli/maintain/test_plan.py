@@ -103,6 +103,9 @@ def test_what_is_set_aside_is_told_and_force_plans_it(store: StoreSettings, tidy
     run("maintain", "run", "--runner", "in-process", "--store", store.folder)
     words = run("maintain", "plan", "--store", store.folder).words
     assert "tidy: 1 unit set aside after failures (siltstone maintain status shows why" in words
+    assert "Nothing to do" not in words
+    assert "1 unit is set aside after failures; next try at 20" in words
+    assert " UTC: siltstone maintain status" in words
     assert "tidy bad" in run("maintain", "plan", "--force", "--store", store.folder).words
 
 

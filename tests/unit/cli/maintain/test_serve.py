@@ -26,7 +26,7 @@ def test_once_it_does_everything_and_reports(store: StoreSettings) -> None:
     outcome = run(*ONCE, "--store", store.folder)
     assert outcome.status == 0, outcome
     assert f"Maintenance is running (store {store.folder}, tasks run in this process)" in outcome.out
-    assert ": 1 run, 1 units done" in outcome.out and "sweep: 0 runs" in outcome.out
+    assert ": 1 run, 1 unit done" in outcome.out and "sweep: 0 runs" in outcome.out
     assert ": 1 of 1 done; " in outcome.err, "a line in the log for what was done"
     assert run("check", "--store", store.folder).status == 0
 

@@ -6,11 +6,12 @@ from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _shown
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.set_aside import put_aside
 from siltstone.maintenance.pressure import Space
-from siltstone.metadata.commands import FinishJob, StartJob
+from siltstone.metadata.commands import FinishJob, PrepareObjects, StartJob
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
+from support.maintenance.fake_kind import FakeKind
 from support.processes.cli import run
 
 
@@ -128,3 +129,23 @@ def test_of_many_jobs_the_newest_are_shown_and_the_others_counted(more: int, tol
 )
 def test_what_waits_for_space_is_told(used: int, words: str) -> None:
     assert lines_of([], Space("the disk", used, 100))[-1] == words
+
+
+def test_a_run_that_did_work_is_shown_right_after_an_idle_one(store: StoreSettings) -> None:
+    def sweep() -> str:
+        run("maintain", "run", "--kind", "sweep", "--runner", "in-process", "--store", store.folder)
+        return run("maintain", "status", "--store", store.folder).words
+
+    assert "nothing to do" in sweep()
+    with open_store(store) as opened:
+        job_id = opened.metadata.execute(StartJob("minor-gc", "test", 60_000))
+        opened.metadata.execute(PrepareObjects(2, 1, job_id=job_id))
+        opened.context.clock.block_ms(2)
+    words = sweep()
+    assert "nothing to do" not in words and "1 of 1 done" in words
+
+
+def test_a_job_all_of_whose_units_failed_is_shown_as_failed(store: StoreSettings, tidy: FakeKind) -> None:
+    tidy.units = {"bad": lambda _: "damaged"}
+    run("maintain", "run", "--runner", "in-process", "--store", store.folder)
+    assert "failed 0 of 1 done; 1 failed" in run("maintain", "status", "--store", store.folder).words

@@ -1,6 +1,7 @@
 """One kind carried out: its job, its budget, what fails, what stops it."""
 
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -175,10 +176,28 @@ def test_only_whole_runs_are_noted(world: CompactionWorld) -> None:
     first = last_runs(world.metadata.image)["tidy"]
     world.clock.advance_ms(60_000)
     ran(world, kind)
-    assert last_runs(world.metadata.image)["tidy"] == first, "noted now and then"
+    busy = last_runs(world.metadata.image)["tidy"]
+    assert busy.ended_ms == first.ended_ms + 60_000, "a run that did work is noted at once"
+    idle = FakeKind(units={})
+    world.clock.advance_ms(60_000)
+    ran(world, idle)
+    assert last_runs(world.metadata.image)["tidy"] == busy, "idle runs are noted now and then"
     world.clock.advance_ms(600_000)
-    ran(world, kind)
+    ran(world, idle)
     assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms()
+
+
+@pytest.mark.parametrize(
+    ("units", "state"),
+    [
+        ({"bad": lambda _: "damaged"}, JobState.FAILED),
+        ({"bad": lambda _: "damaged", "good": nothing}, JobState.SUCCEEDED),
+        ({"good": nothing}, JobState.SUCCEEDED),
+    ],
+)
+def test_a_job_whose_units_all_failed_has_failed(world: CompactionWorld, units: Any, state: JobState) -> None:
+    ran(world, FakeKind(units=units))
+    assert only_job(world)[0] is state
 
 
 def test_a_run_noted_by_a_clock_that_was_ahead_is_noted_anew(world: CompactionWorld) -> None:

@@ -116,8 +116,8 @@ def noted(world: CompactionWorld, kind: str = "tidy") -> tuple[str, int]:
 def test_a_run_is_noted_for_every_driver_to_see(world: CompactionWorld) -> None:
     put_aside(world.context, "tidy", UNIT, "no run")
     assert last_runs(world.metadata.image) == {}
-    note_run(world.context, "tidy", "1 unit done")
-    note_run(world.context, "mend", "nothing to do")
+    note_run(world.context, "tidy", "1 unit done", was_idle=True)
+    note_run(world.context, "mend", "nothing to do", was_idle=True)
     assert set(last_runs(world.another_context().metadata.image)) == {"tidy", "mend"}
     assert noted(world) == ("1 unit done", world.clock.now_ms())
     assert noted(world, "mend") == ("nothing to do", world.clock.now_ms())
@@ -125,18 +125,27 @@ def test_a_run_is_noted_for_every_driver_to_see(world: CompactionWorld) -> None:
 
 def test_of_runs_in_quick_succession_the_first_is_noted(world: CompactionWorld) -> None:
     began_ms = world.clock.now_ms()
-    note_run(world.context, "tidy", "first")
-    note_run(world.context, "tidy", "at once")
+    note_run(world.context, "tidy", "first", was_idle=True)
+    note_run(world.context, "tidy", "at once", was_idle=True)
     world.clock.advance_ms(LAST_RUN_NOTED_MS - 1)
-    note_run(world.context, "tidy", "too early")
+    note_run(world.context, "tidy", "too early", was_idle=True)
     assert noted(world) == ("first", began_ms)
     world.clock.advance_ms(1)
-    note_run(world.context, "tidy", "in time")
+    note_run(world.context, "tidy", "in time", was_idle=True)
     assert noted(world) == ("in time", began_ms + LAST_RUN_NOTED_MS)
 
 
 def test_a_run_noted_by_a_clock_that_was_ahead_is_replaced(world: CompactionWorld) -> None:
-    note_run(world.context, "tidy", "in the future")
+    note_run(world.context, "tidy", "in the future", was_idle=True)
     world.clock.advance_ms(-1)
-    note_run(world.context, "tidy", "now")
+    note_run(world.context, "tidy", "now", was_idle=True)
     assert noted(world) == ("now", world.clock.now_ms())
+
+
+def test_a_run_that_did_work_is_noted_at_once(world: CompactionWorld) -> None:
+    note_run(world.context, "tidy", "nothing to do", was_idle=True)
+    world.clock.advance_ms(1)
+    note_run(world.context, "tidy", "2 of 2 done", was_idle=False)
+    world.clock.advance_ms(1)
+    note_run(world.context, "tidy", "nothing to do", was_idle=True)
+    assert noted(world) == ("2 of 2 done", world.clock.now_ms() - 1)

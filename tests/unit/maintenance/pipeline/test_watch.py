@@ -32,3 +32,20 @@ def test_its_time_passes_by_the_clock() -> None:
     assert not watch.is_over
     clock.advance_ms(1)
     assert watch.is_over and not endless.is_over
+
+
+def test_the_first_unit_is_begun_even_when_the_plan_took_all_the_time() -> None:
+    clock = ManualClock()
+    watch, short = Watch("tidy", clock, seconds_max=1), Watch("tidy", clock, seconds_max=0.5)
+    clock.advance_ms(600)
+    assert [watch.may_begin(), short.may_begin()] == [True, True]
+    assert [watch.may_begin(), short.may_begin()] == [True, False]
+    clock.advance_ms(400)
+    assert not watch.may_begin()
+
+
+def test_a_cancelled_run_begins_nothing() -> None:
+    watch = Watch("tidy", ManualClock())
+    watch.cancel("Ctrl-C")
+    with pytest.raises(Cancelled):
+        watch.may_begin()

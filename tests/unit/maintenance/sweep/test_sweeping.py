@@ -1,12 +1,14 @@
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Barrier, Thread
 
 import msgspec
 import pytest
 
-from siltstone.foundation.sharded_map import ShardedMap
+from siltstone.foundation import sharded_map
+from siltstone.foundation.sharded_map import ShardedMap, ShardedMapDraft
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.sweep import sweeping
 from siltstone.maintenance.sweep.sweeping import DENIED_OBJECTS_MAX, SweepReport, sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CommitUpload, ForgetObjects
@@ -83,7 +85,7 @@ def test_t27_1700_expire_together_and_are_deleted_by_two_calls() -> None:
     assert sweep(world.context) == SweepReport(0, 1_700, 0, 2, 0, 0, ())
     calls = world.store.details("delete")
     assert [len(keys) for keys in calls] == [1_000, 700]
-    assert [key for keys in calls for key in keys] == [object_key(object_id) for object_id in ids]
+    assert {key for keys in calls for key in keys} == {object_key(object_id) for object_id in ids}
     assert not world.image.objects and world.keys() == set()
 
 
@@ -229,6 +231,45 @@ def test_rule_6_the_metadata_decides_not_the_listing() -> None:
     world.store.before = refuse
     assert sweep(world.context).objects_deleted == 1
     assert world.keys() == world.committed_keys()
+
+
+class Counted:
+    """Counts the entries of maps that are iterated over, and those that are copied with their shards."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entries = 0
+        iterate, own_shard = ShardedMap.__iter__, ShardedMapDraft._own_shard
+
+        def counted_iterate(entries: ShardedMap[int, object]) -> Iterator[int]:
+            for key in iterate(entries):
+                self.entries += 1
+                yield key
+
+        def counted_own_shard(draft: ShardedMapDraft[int, object], number: int) -> dict[int, object]:
+            if number not in draft._own:
+                self.entries += len(draft._shards[number])
+            return own_shard(draft, number)
+
+        monkeypatch.setattr(sharded_map._Shards, "__iter__", counted_iterate)
+        monkeypatch.setattr(ShardedMapDraft, "_own_shard", counted_own_shard)
+
+
+def test_the_work_of_a_sweep_grows_with_the_objects_and_not_with_their_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeping, "EXPIRED_PER_COMMAND_MAX", 100)
+    monkeypatch.setattr(sweeping, "DELETE_BATCH_KEYS_MAX", 100)
+    spent = []
+    for count in (2_000, 8_000):
+        world = MaintainedStore()
+        world.destroyed(count)
+        with monkeypatch.context() as patched:
+            counted = Counted(patched)
+            assert sweep(world.context).objects_expired == count
+            world.clock.advance_ms(GRACE_PERIOD_MS)
+            assert sweep(world.context).objects_deleted == count
+        spent.append(counted.entries / count)
+    assert spent[1] < 1.2 * spent[0] < 30, "visits and copies of each entry"
 
 
 def test_rule_6_a_commit_beats_the_sweep_that_wanted_to_expire_it() -> None:

@@ -79,3 +79,11 @@ def test_what_was_cancelled_before_copies_nothing() -> None:
     watch.cancel("enough")
     with pytest.raises(Cancelled, match="enough"):
         Throttle(0, clock).take(1, watch.check)
+
+
+def test_each_input_of_a_run_is_taken_when_the_throttle_allows_it() -> None:
+    clock = ManualClock()
+    runner = ThrottledRunner(InProcessRunner(), Throttle(MIB, clock), lambda given: MIB, nothing)
+    began_ms = clock.monotonic_ms()
+    ended = [clock.monotonic_ms() - began_ms for _ in runner.run_each(bytes, [b"a", b"b", b"c"])]
+    assert ended == [1000, 2000, 3000]

@@ -105,3 +105,12 @@ def test_who_may_prepare(world, asked, expected) -> None:
     world.start_job()
     world.do(FinishJob(0, True))
     assert world.outcome(asked) == (expected, 0)
+
+
+def test_of_the_candidates_those_expire_that_are_due(world) -> None:
+    world.prepare(3)
+    world.now_ms += HOUR_MS
+    world.prepare(1)
+    assert world.do(ExpireObjects(9, (3, 2, 1, 1, 99))) == (1, 2), "the last was prepared just now"
+    assert world.do(ExpireObjects(9, (1, 2))) == ()
+    assert world.do(ExpireObjects(9)) == (0,)

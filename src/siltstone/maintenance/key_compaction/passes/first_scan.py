@@ -25,6 +25,7 @@ from siltstone.maintenance.key_compaction.passes.batches import BAD_BATCH, Batch
 from siltstone.maintenance.key_compaction.passes.chunking import chunks, unreadable
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
+from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
 from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 
@@ -87,15 +88,17 @@ class Learned(msgspec.Struct, frozen=True):
     last_batch: int
 
 
-def learn(given: KeyCompactionInput, scanner: Scanner) -> Learned:
-    """Does the first scan. Raises DamagedBlock, DamagedFrame, StreamNotCompactable, and what the stores raise."""
-    return _FirstScan(given, scanner).run()
+def learn(given: KeyCompactionInput, scanner: Scanner, limit: TimeLimit) -> Learned:
+    """Does the first scan. Raises DamagedBlock, DamagedFrame, StreamNotCompactable, RanLate, and what the stores
+    raise."""
+    return _FirstScan(given, scanner, limit).run()
 
 
 class _FirstScan:
-    def __init__(self, given: KeyCompactionInput, scanner: Scanner) -> None:
+    def __init__(self, given: KeyCompactionInput, scanner: Scanner, limit: TimeLimit) -> None:
         self._given = given
         self._scanner = scanner
+        self._limit = limit
         self._dirty_offset = max(given.dirty_offset, given.start_offset)
         self._outcomes = Outcomes()
         self._producers = Producers(given.now_ms, given.producer_expiration_ms)
@@ -104,9 +107,11 @@ class _FirstScan:
         self._full_at: int | None = None
         self._halted_at: int | None = None
         self._last_base_offset = -1
+        self._mapped_offset = self._dirty_offset
 
     def run(self) -> Learned:
         for batches in self._scanner.scan():
+            self._limit.check_first_scan(self._mapped_offset)
             self._learn_batches(batches)
             self._map_until_transaction(batches)
         bound = self._decided_bound()
@@ -208,3 +213,5 @@ class _FirstScan:
             if first_without_room is not None:
                 self._full_at = int(records.offsets[first_without_room])
                 return
+            self._mapped_offset = max(self._mapped_offset, int(batches.end_offsets[chunk.end - 1]))
+            self._limit.check_first_scan(self._mapped_offset)

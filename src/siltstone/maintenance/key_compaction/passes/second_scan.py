@@ -17,6 +17,7 @@ from siltstone.maintenance.key_compaction.passes.judging import Action, Judge, K
 from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.rebuilding import Rebuilding, rebuilt_batches
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
+from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 
 
@@ -45,10 +46,13 @@ class _JudgedChunk(msgspec.Struct, frozen=True):
 
 
 class SecondScan:
-    """The second scan of one stream; each of its methods scans all sources."""
+    """The second scan of one stream; each of its methods scans all sources, and raises RanLate."""
 
-    def __init__(self, given: KeyCompactionInput, scanner: Scanner, learned: Learned) -> None:
+    def __init__(
+        self, given: KeyCompactionInput, scanner: Scanner, learned: Learned, limit: TimeLimit
+    ) -> None:
         self._given = given
+        self._limit = limit
         self._scanner = scanner
         self._learned = learned
         self._mapped = learned.newest.newest_in(learned.dirty_offset, learned.mapped_bound)
@@ -79,6 +83,7 @@ class SecondScan:
                 are_newest = self._are_newest(chunk.records)
                 kept = judge.judge_records(batches, chunk.records, are_newest, verdict)
                 actions = judge.actions(batches, verdict)[chunk.first : chunk.end]
+                self._limit.check_second_scan(self._learned.mapped_bound)
                 yield _JudgedChunk(batches, chunk, kept, verdict, actions)
 
     def _are_newest(self, records: Records) -> Flags:

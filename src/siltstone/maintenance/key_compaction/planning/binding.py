@@ -18,12 +18,13 @@ HORIZON_MS_MAX = 2**63 - 1
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is fixed when a plan is carried out. ``start_offset`` is the stream's present start offset. The commit is
-    accepted until ``latest_ms``."""
+    """What is fixed when a plan is carried out. ``start_offset`` is the stream's present start offset. The task may
+    take ``pass_ms_max``, and the commit is accepted until ``latest_ms``."""
 
     start_offset: int
     now_ms: int
     latest_ms: int
+    pass_ms_max: int
     first_object_id: int
     object_count_max: int
     output_bucket_id: int
@@ -58,6 +59,7 @@ def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings
         output_bucket_id=binding.output_bucket_id,
         bucket_urls={bucket_id: binding.bucket_urls[bucket_id] for bucket_id in used},
         hash_key=binding.hash_key,
+        pass_ms_max=binding.pass_ms_max,
     )
 
 

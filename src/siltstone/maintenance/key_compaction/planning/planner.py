@@ -258,6 +258,6 @@ def _why(
 
 
 def waves(plans: Sequence[StreamPlan], bytes_max: int, streams_max: int) -> Iterator[tuple[StreamPlan, ...]]:
-    """The plans in waves, in their order. The streams of a wave are compacted in one run of tasks and committed when it
-    ends. A wave has at least one stream, however large."""
+    """The plans in waves, in their order. The tasks of a wave run together. A wave has at least one stream, however
+    large."""
     return portions(plans, streams_max, lambda plan: (plan.bytes_read,), (bytes_max,))

@@ -5,13 +5,15 @@ import pytest
 from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
+from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
+from siltstone.runtime.clock import ManualClock
 from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys
 
 
 def learned(stream: CompactedStream) -> Learned:
     unit = stream.unit()
     blocks = SourceBlocks(unit, lambda _: stream.store)
-    return learn(unit, Scanner(unit.stream_id, unit.hash_key, blocks, plain))
+    return learn(unit, Scanner(unit.stream_id, unit.hash_key, blocks, plain), TimeLimit(ManualClock(), 0))
 
 
 @pytest.mark.parametrize("batches", [1, 2, 50], ids=["one batch", "one block", "many blocks"])

@@ -9,6 +9,7 @@ from support.maintenance.keyed_metadata import KeyedMetadata
 
 SETTINGS = KeyCompactionSettings(map_bytes_max=1, memory_bytes=2, object_bytes=3, block_bytes=4)
 BINDING = Binding(
+    pass_ms_max=70,
     start_offset=0,
     now_ms=1_000,
     latest_ms=1_500,
