@@ -15,6 +15,8 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -224,5 +226,39 @@ def test_api_versions_is_asked_in_every_version():
             request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
             response = await world.client().ask(request, version)
             assert {row.api_key for row in response.api_keys} == set(ANNOUNCED)
+
+    in_broker_world(scenario)
+
+
+def test_after_closing_nothing_of_the_broker_runs_any_more():
+    async def scenario(world):
+        await world.topic()
+        await world.client().ask(OffsetFetchRequest(group_id="g", topics=[]), 7)
+        await world.stop()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await world.start()
+
+    in_broker_world(scenario)
+
+
+def test_the_host_of_a_client_is_told_to_those_who_describe_its_group():
+    async def scenario(world):
+        protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+        joining = world.client().send(
+            JoinGroupRequest(
+                group_id="g",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                protocol_type="consumer",
+                protocols=protocols,
+            ),
+            3,
+        )
+        await settled(200)
+        (group,) = (await world.client().ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
+        assert [(member.client_host, member.client_id) for member in group.members] == [
+            ("/client.example", "a client")
+        ]
+        joining.cancel()
 
     in_broker_world(scenario)

@@ -129,3 +129,39 @@ def test_executors_import_the_package_from_its_folder_unless_it_is_installed(
     monkeypatch.setattr(session.sysconfig, "get_path", lambda _: str(folder))
     assert session.source_folder() is None
     assert "spark.executorEnv.PYTHONPATH" not in session.settings_for("yarn", "a", {})
+
+
+@pytest.mark.parametrize("jvm_runs", [None, True, False], ids=["the first", "again", "after the JVM died"])
+def test_a_context_has_the_settings_and_the_jvm_that_runs_or_a_new_one(
+    jvm_runs: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old: Any = (
+        None if jvm_runs is None else SimpleNamespace(proc=SimpleNamespace(poll=lambda: jvm_runs or -9))
+    )
+    if jvm_runs:
+        old.proc.poll = lambda: None
+    launched: list[Any] = []
+
+    class FakeConf:
+        def __init__(self, loadDefaults: bool) -> None:  # noqa: N803 -- pyspark's name
+            assert not loadDefaults, "settings of the machine have no part in it"
+            self.settings: dict[str, str] = {}
+            self.set = self.settings.__setitem__
+
+    class FakeContext:
+        _gateway, _jvm = old, old
+
+        def __init__(self, gateway: Any, conf: Any) -> None:
+            self.gateway, self.settings = gateway, conf.settings
+
+    def launch(*_: object) -> str:
+        launched.append((FakeContext._gateway, FakeContext._jvm))
+        return "a new gateway"
+
+    monkeypatch.setattr("pyspark.SparkConf", FakeConf)
+    monkeypatch.setattr("pyspark.SparkContext", FakeContext)
+    monkeypatch.setattr(session, "_launch_jvm", launch)
+    context: Any = session._start({"spark.master": "local[1]", "spark.mine": "1"})
+    assert context.settings == {"spark.master": "local[1]", "spark.mine": "1"}
+    assert context.gateway == (old if jvm_runs else "a new gateway")
+    assert launched == ([] if jvm_runs else [(None, None)])

@@ -139,3 +139,39 @@ def test_groups_of_all_partitions_share_one_limit_and_one_heap() -> None:
         assert await committed(world, "group-7") == {("flights", 0): 7}
 
     told(story)
+
+
+def test_the_number_of_partitions_is_asked_for_once_and_not_after_the_end() -> None:
+    """Asking creates ``__consumer_offsets``, which a broker that closes must not do."""
+
+    async def story(world: GroupsWorld) -> None:
+        logs, asked = world.groups._logs, []
+        real_count = logs.partition_count
+
+        async def partition_count() -> int:
+            asked.append(True)
+            return await real_count()
+
+        logs.partition_count = partition_count
+        for number in range(3):
+            await world.ask(commit_request(number), 8)
+        assert len(asked) == 1
+        await world.groups.close()
+        response = await world.ask(commit_request(4), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert len(asked) == 1
+
+    run(story)
+
+
+def test_groups_that_end_before_they_were_asked_anything_create_no_topic() -> None:
+    async def story(world: GroupsWorld) -> None:
+        async def partition_count() -> int:
+            raise AssertionError("the topic would be created")
+
+        world.groups._logs.partition_count = partition_count
+        world.groups.end_waits()
+        response = await world.ask(commit_request(1), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+    run(story)

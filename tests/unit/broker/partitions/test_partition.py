@@ -258,3 +258,32 @@ def test_the_time_index_forgets_what_is_trimmed():
         assert partition.times.state.entries == ()
 
     in_broker_world(scenario, BrokerSettings(partition_snapshot_bytes=10**9))
+
+
+BATCH_BYTES = len(batch_of())
+
+
+@pytest.mark.parametrize("snapshot_bytes", [3 * BATCH_BYTES, 2 * BATCH_BYTES + 1])
+def test_a_snapshot_is_due_each_time_when_so_many_bytes_were_appended(snapshot_bytes):
+    async def scenario(world):
+        partition = await world.partition(await world.topic())
+        due = []
+        world.parts.partitions.snapshot_due = lambda partition: due.append(partition.next_offset)
+        for _ in range(10):
+            await partition.append(batch_of(), PLAIN, NEWEST).durable
+        assert due == [3, 6, 9]
+
+    in_broker_world(scenario, BrokerSettings(partition_snapshot_bytes=snapshot_bytes))
+
+
+def test_the_listener_is_told_of_each_segment_when_it_is_closed():
+    async def scenario(world):
+        topic = await world.topic(siltstone_segment_batches_max="2", siltstone_segment_min_ms="0")
+        partition = await world.partition(topic)
+        closed = []
+        world.parts.partitions.segment_closed = lambda partition: closed.append(partition.next_offset)
+        for _ in range(5):
+            await partition.append(batch_of(), topic.config, NEWEST).durable
+        assert closed == [3, 5]
+
+    in_broker_world(scenario)

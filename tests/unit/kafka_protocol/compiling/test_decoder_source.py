@@ -4,11 +4,13 @@
 
 import pytest
 
+from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.compiling.decoder_source import decoder_source
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, FieldGroup, Layout, layout_of
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
-from siltstone.kafka_protocol.notation import Structure
+from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Message, Structure
 
 
 def text_of(version: int, in_place: bool = False) -> str:
@@ -61,3 +63,32 @@ def test_elements_without_a_size_cannot_be_counted() -> None:
     nothings = Field("nothings", ArrayOf(FieldGroup(Nothing, (), ())), False)
     with pytest.raises(AssertionError, match="elements of no size"):
         decoder_source(Layout(FieldGroup(Holder, (nothings,), ()), flexible=False), in_place=False)
+
+
+def decoded(message_type: type[Message], version: int, message: Message) -> Message:
+    """What the decoder makes of the bytes that the codec's encoder writes."""
+    text, constants = decoder_source(layout_of(message_type, version, flexible=True), in_place=False)
+    exec(compile(text, "<test>", "exec"), constants)
+    read: Message = constants["decode"](encode(message, version))
+    return read
+
+
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 16_383, 16_384, TEXT_BYTES_MAX])
+def test_a_compact_length_of_any_size_is_read(size: int) -> None:
+    beat = HeartbeatRequest(group_id="g" * size, generation_id=7, member_id="m", group_instance_id="i" * size)
+    assert decoded(HeartbeatRequest, 4, beat) == beat
+
+
+def test_only_texts_are_refused_for_their_length() -> None:
+    """No older version has room for a longer text; bytes have a length of 32 bits in every version."""
+    assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(2 * TEXT_BYTES_MAX))
+    sync = decoded(SyncGroupRequest, 5, SyncGroupRequest(group_id="g", assignments=[assignment]))
+    assert isinstance(sync, SyncGroupRequest)
+    assert len(sync.assignments[0].assignment) == 2 * TEXT_BYTES_MAX
+    text, constants = decoder_source(layout_of(HeartbeatRequest, 4, flexible=True), in_place=False)
+    exec(compile(text, "<test>", "exec"), constants)
+    length = TEXT_BYTES_MAX + 2  # one more than the number of bytes, in seven bits a byte
+    varint = bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14])
+    body = varint + b"g" * (length - 1) + bytes(4) + b"\x02m\x00\x00"
+    with pytest.raises(ValueError, match="group_id has length 32768"):
+        constants["decode"](body)
