@@ -27,7 +27,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, O
 from siltstone.kafka_protocol.notation import Message
 from support.broker.broker_world import NODE_ID, SMALL_TAIL, WRITE, in_broker_world
 from support.engine.engine_world import settled
-from support.kafka.kafka_requests import batch_of, produce_request
+from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of
 
 
 def frame(key: int, version: int, body: bytes = b"") -> memoryview:
@@ -113,11 +113,10 @@ def test_a_frame_without_a_whole_header_closes_the_connection(raw):
     in_broker_world(scenario)
 
 
-def test_a_body_that_is_none_closes_the_connection():
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.FETCH])
+def test_a_body_that_is_none_closes_the_connection(key):
     async def scenario(world):
-        handled = world.broker.handle(
-            world.client().connection, frame(ApiKey.METADATA, 4, b"\x7f\xff\xff\xff")
-        )
+        handled = world.broker.handle(world.client().connection, frame(key, 4, b"\x7f\xff\xff\xff"))
         with pytest.raises(CloseConnection):
             await handled
 
@@ -243,22 +242,61 @@ def test_after_closing_nothing_of_the_broker_runs_any_more():
 
 def test_the_host_of_a_client_is_told_to_those_who_describe_its_group():
     async def scenario(world):
-        protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
-        joining = world.client().send(
-            JoinGroupRequest(
-                group_id="g",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=10_000,
-                protocol_type="consumer",
-                protocols=protocols,
-            ),
-            3,
-        )
+        waiting = joining(world)
         await settled(200)
         (group,) = (await world.client().ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
         assert [(member.client_host, member.client_id) for member in group.members] == [
             ("/client.example", "a client")
         ]
-        joining.cancel()
+        waiting.cancel()
+
+    in_broker_world(scenario)
+
+
+def joining(world) -> "asyncio.Task":
+    """A member that waits for the initial delay of its group."""
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    return world.client().send(join, 3)
+
+
+@pytest.mark.parametrize("ended_by", ["end_waits", "close"])
+def test_who_waits_is_answered_when_the_broker_ends(ended_by):
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        join = joining(world)
+        fetch = world.client().send(fetch_request(topic, {0: 0}, wait_ms=60_000))
+        await settled(200)
+        assert not join.done() and not fetch.done()
+        if ended_by == "end_waits":
+            world.broker.end_waits()
+            await settled()
+            assert (await fetch).error_code == ErrorCode.NONE
+        else:
+            await world.broker.close()
+            await settled()
+            fetch.cancel()
+        assert join.done() and join.result().error_code == ErrorCode.NOT_COORDINATOR
+
+    in_broker_world(scenario)
+
+
+def test_a_produce_request_is_answered_after_its_time_limit():
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        world.calls.hold(WRITE)
+        asked = world.client().send(produce_request(topic, batch_of(), timeout_ms=1_500))
+        await world.pass_ms(1_000)
+        assert not asked.done()
+        await world.pass_ms(1_000)
+        assert row_of(asked.result()).error_code == ErrorCode.REQUEST_TIMED_OUT
+        world.calls.release(WRITE)
 
     in_broker_world(scenario)

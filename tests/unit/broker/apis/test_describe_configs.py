@@ -130,6 +130,7 @@ def test_item_22_this_broker_by_its_number():
         assert values["offsets.topic.replication.factor"] == ("1", STATIC_BROKER_CONFIG)
         assert configs["auto.create.topics.enable"].config_type == 1
         assert configs["num.partitions"].config_type == 3
+        assert configs["advertised.listeners"].config_type == 2
         assert configs["producer.id.expiration.ms"].config_type == 5
 
     settings = BrokerSettings(
