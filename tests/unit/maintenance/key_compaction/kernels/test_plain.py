@@ -59,14 +59,14 @@ def test_keys_of_every_length_are_hashed_as_the_machine_code_does(length: int) -
 
 
 def test_keys_that_hash_alike_fill_the_map_to_its_last_free_slot() -> None:
-    """All begin at slot 1: they go on to the end, and then from the beginning."""
+    """All begin at slot 3: they go on to the end, and then from the beginning."""
     slots = np.zeros((5, 3), dtype=np.uint64)
-    high = (1 << 64) // 5 + (1 << 33)
+    high = 3 * (1 << 64) // 5 + (1 << 33)
     hashes = np.array([(high, low) for low in range(6)], dtype=np.uint64)
     all_wanted = np.ones(6, dtype=np.bool_)
     offsets = numbers(10, 11, 12, 13, 14, 15)
     assert plain.put_newest(slots, 4, hashes, offsets, all_wanted) == (4, 0)
-    assert slots[:, 2].tolist() == [14, 11, 12, 13, 0]
+    assert slots[:, 2].tolist() == [13, 14, 0, 11, 12]
     slots[:] = 0
     assert plain.put_newest(slots, 3, hashes[[0, 1, 0, 2]], offsets[[3, 1, 0, 2]], all_wanted[:4]) == (4, 0)
     assert plain.newest(slots, hashes, all_wanted).tolist() == [13, 11, 12, -1, -1, -1]
