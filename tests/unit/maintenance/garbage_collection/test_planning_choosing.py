@@ -63,6 +63,14 @@ def test_stream_objects_are_not_small() -> None:
     assert found is not None and found.is_sparse
 
 
+def test_a_low_ratio_by_a_large_index_makes_no_candidate() -> None:
+    """All blocks are live, so rewriting would free nothing; the index is three quarters of the object."""
+    for size_bytes, is_candidate in ((100, False), (99, True)):
+        found = judged(made(1, size_bytes), LiveBytes(25, 25), 0.8, 100)
+        assert (found is not None) is is_candidate, "a small one may be merged with others"
+        assert judged(made(1, size_bytes, SO), LiveBytes(25, 25), 0.8, 100) is None
+
+
 def test_small_ones_are_worth_a_round_together_and_sparse_ones_alone() -> None:
     small = judged(made(1, 100), LiveBytes(100, 100), 0.2, TARGET)
     other = judged(made(2, 100), LiveBytes(100, 100), 0.2, TARGET)
