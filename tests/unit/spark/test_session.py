@@ -1,6 +1,7 @@
 """Starting Spark when it does not start. That it does is shown by tests/spark."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,13 @@ import pytest
 from pyspark import SparkContext
 
 from siltstone.spark import session
-from siltstone.spark.session import SparkAlreadyRunning, active_context, jvm_has_died, start_context
+from siltstone.spark.session import (
+    SparkAlreadyRunning,
+    SparkNotStarted,
+    active_context,
+    jvm_has_died,
+    start_context,
+)
 
 PROGRAM = """
 import os
@@ -51,6 +58,19 @@ def test_a_jvm_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None
     assert line.startswith("Spark did not start: ")
     assert "last line of its log: no room for a heap" in line
     assert list(tmp_path.glob("siltstone-spark-*.log")) == []
+
+
+def test_a_master_that_nobody_answers_for_is_refused_before_spark_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark itself would try for a minute."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(session, "_start", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr(session, "find_java", lambda: SimpleNamespace(home=""))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(SparkNotStarted, match=str(port)):
+        start_context(f"spark://127.0.0.1:{port}")
 
 
 def test_a_spark_that_runs_already_is_found_and_no_other_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
