@@ -2,15 +2,29 @@
 
 # ruff: noqa: RUF012 -- msgspec makes a fresh list of an empty default
 
+import struct
+from collections.abc import Iterator
+
+import msgspec
 import pytest
 
-from siltstone.kafka_protocol.codec import encode
+from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.compiling.decoder_source import decoder_source
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, FieldGroup, Layout, layout_of
+from siltstone.kafka_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
-from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
+from siltstone.kafka_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from siltstone.kafka_protocol.messages.metadata import MetadataResponse
+from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Message, Structure
+from siltstone.model.limits import REQUEST_ELEMENTS_MAX
+from support.kafka.message_strategies import full_message
 
 
 def text_of(version: int, in_place: bool = False) -> str:
@@ -92,3 +106,77 @@ def test_only_texts_are_refused_for_their_length() -> None:
     body = varint + b"g" * (length - 1) + bytes(4) + b"\x02m\x00\x00"
     with pytest.raises(ValueError, match="group_id has length 32768"):
         constants["decode"](body)
+
+
+RICH = [
+    (message, version)
+    for message in (
+        FetchRequest,
+        FetchResponse,
+        MetadataResponse,
+        ProduceRequest,
+        DescribeTopicPartitionsResponse,
+    )
+    for version in {*message.versions, message.flexible_since or 0}
+    if version >= message.versions[0]
+]
+"""Messages with nested structures that may be null, tagged fields of each type, uuids, pieces and lists of numbers."""
+
+
+def samples(message: type[Message], version: int) -> list[Message]:
+    """One in which nothing is empty, one in which all that may be is empty or null, and one with long texts."""
+    full, empty = full_message(message, version), message()
+    return [full, empty, *_lengthened(full)]
+
+
+def _lengthened(full: Message) -> Iterator[Message]:
+    for name in full.__struct_fields__:
+        value = getattr(full, name)
+        if isinstance(value, str):
+            yield msgspec.structs.replace(full, **{name: "é" * 100})
+        elif isinstance(value, list) and value:
+            yield msgspec.structs.replace(full, **{name: value * 200})
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("message", "version"), RICH)
+def test_a_decoder_reads_what_the_encoder_wrote(message: type[Message], version: int, in_place: bool) -> None:
+    flexible = message.flexible_since is not None and version >= message.flexible_since
+    text, constants = decoder_source(layout_of(message, version, flexible), in_place)
+    exec(compile(text, "<test>", "exec"), constants)
+    for sample in samples(message, version):
+        body = encode(sample, version)
+        read = constants["decode"](memoryview(body) if in_place else body)
+        assert encode(read, version) == body
+        assert read == decode(message, version, body)
+        for end in range(0, len(body), max(1, len(body) // 50)):
+            with pytest.raises((ValueError, IndexError, struct.error)):
+                constants["decode"](memoryview(body)[:end] if in_place else body[:end])
+
+
+def test_a_tagged_field_ends_where_its_size_says_and_unknown_ones_are_skipped() -> None:
+    text, constants = decoder_source(layout_of(FetchRequest, 18, flexible=True), in_place=False)
+    exec(compile(text, "<test>", "exec"), constants)
+    body = encode(FetchRequest(), 18)
+    assert body[-1] == 0, "the number of tagged fields"
+    unknown = body[:-1] + b"\x01\x63\x03abc"
+    assert constants["decode"](unknown) == constants["decode"](body)
+    cluster_id = body[:-1] + b"\x01\x00\x03\x02a"
+    with pytest.raises((ValueError, IndexError, struct.error)):
+        constants["decode"](cluster_id + b"x")
+    read = constants["decode"](body[:-1] + b"\x02\x00\x02\x02a\x63\x01b")
+    assert read.cluster_id == "a"
+
+
+def test_arrays_have_so_many_elements_in_all() -> None:
+    text, constants = decoder_source(layout_of(ListOffsetsRequest, 5, flexible=False), in_place=False)
+    limited = text.replace(str(REQUEST_ELEMENTS_MAX), "3")
+    exec(compile(limited, "<test>", "exec"), constants)
+    for partitions in (2, 3):
+        topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition()] * partitions)
+        body = encode(ListOffsetsRequest(topics=[topic]), 5)
+        if 1 + partitions <= 3:
+            assert len(constants["decode"](body).topics[0].partitions) == partitions
+        else:
+            with pytest.raises(ValueError, match="more than"):
+                constants["decode"](body)
