@@ -7,12 +7,14 @@ from siltstone.maintenance.garbage_collection.planning import (
     Estimate,
     LiveBytes,
     expected_ratio,
+    in_scope,
     is_worth_a_look,
     is_worth_a_round,
     judged,
     ordered,
     rounds,
 )
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
 from support.maintenance.compaction_sources import NOW_MS, source
@@ -121,3 +123,13 @@ def test_expected_ratio() -> None:
     metadata = made(1, 100).metadata
     assert expected_ratio(metadata, Estimate(100, 10, 5), 1) == 0.15
     assert expected_ratio(metadata, Estimate(100, 10, 5), 1000) == 0.015
+
+
+def test_a_run_that_is_limited_to_topics_looks_at_objects_with_data_of_theirs() -> None:
+    both = source(1, {0: [(0, 10, 5)], 1: [(0, 10, 5)]}).metadata
+    other = source(2, {1: [(0, 10, 5)]}).metadata
+    unknown = source(3, {9: [(0, 10, 5)]}).metadata
+    topics = {0: "flights", 1: "planes"}
+    flights = Scope(topics=frozenset({"flights"}))
+    assert [in_scope(each, topics, flights) for each in (both, other, unknown)] == [True, False, False]
+    assert [in_scope(each, {}, Scope()) for each in (both, other, unknown)] == [True] * 3
