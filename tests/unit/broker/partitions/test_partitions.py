@@ -383,3 +383,23 @@ def test_of_a_topic_that_is_gone_no_segment_is_looked_at(caplog):
         assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     in_broker_world(scenario)
+
+
+def test_segments_that_were_closed_before_a_crash_are_written_after_it():
+    async def scenario(world):
+        topic = await world.topic(siltstone_segment_batches_max="1")
+        partition = await world.partition(topic)
+        world.parts.partitions.segment_closed = lambda _: None  # the crash comes first
+        for _ in range(3):
+            await partition.append(batch_of(), topic.config, 13).durable
+
+        def segments():
+            return world.parts.metadata.image.streams[partition.stream_id].segments
+
+        assert segments() == ()
+        await world.crash()
+        await world.partition(topic)
+        await settled(100)
+        assert [segment.end_offset for segment in segments()] == [1, 2]
+
+    in_broker_world(scenario)
