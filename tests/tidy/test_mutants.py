@@ -93,6 +93,13 @@ def mutated_lines(tool: Any, text: str) -> list[str]:
         ("a -= b", ["a += b"]),
         ("a = 7", ["a = 8", "a = 6"]),
         ("a = True", ["a = False"]),
+        ("SECOND_MS = 1000", ["SECOND_MS = 1001", "SECOND_MS = 999"]),
+        (
+            "LEASE_MS = 2 * MINUTE_MS",
+            ["LEASE_MS = (2 // MINUTE_MS)", "LEASE_MS = 3 * MINUTE_MS", "LEASE_MS = 1 * MINUTE_MS"],
+        ),
+        ("f(A_MS, 5)", ["pass", "f(A_MS, 6)", "f(A_MS, 4)"]),
+        ("deadline_ms = 5", ["deadline_ms = 6", "deadline_ms = 4"]),
         ("a if b else c", ["a if (not b) else c"]),
         ("raise a", ["pass"]),
         ("f(a)", ["pass"]),
@@ -117,6 +124,8 @@ def test_one_change_a_mutant(tool: Any, text: str, mutants: list[str]) -> None:
         "class A(B, frozen=True): ...",
         "def __repr__(self):\n    return a + b",
         "LIMIT_BYTES_MAX = 3",
+        "CONNECT_TIME_LIMIT_MS = 5_000",
+        "LOOK_AGAIN_SECONDS = 5",
     ],
 )
 def test_what_no_test_can_notice_is_left_alone(tool: Any, text: str) -> None:

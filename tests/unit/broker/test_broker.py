@@ -15,6 +15,8 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,7 +27,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, O
 from siltstone.kafka_protocol.notation import Message
 from support.broker.broker_world import NODE_ID, SMALL_TAIL, WRITE, in_broker_world
 from support.engine.engine_world import settled
-from support.kafka.kafka_requests import batch_of, produce_request
+from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of
 
 
 def frame(key: int, version: int, body: bytes = b"") -> memoryview:
@@ -111,11 +113,10 @@ def test_a_frame_without_a_whole_header_closes_the_connection(raw):
     in_broker_world(scenario)
 
 
-def test_a_body_that_is_none_closes_the_connection():
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.FETCH])
+def test_a_body_that_is_none_closes_the_connection(key):
     async def scenario(world):
-        handled = world.broker.handle(
-            world.client().connection, frame(ApiKey.METADATA, 4, b"\x7f\xff\xff\xff")
-        )
+        handled = world.broker.handle(world.client().connection, frame(key, 4, b"\x7f\xff\xff\xff"))
         with pytest.raises(CloseConnection):
             await handled
 
@@ -224,5 +225,78 @@ def test_api_versions_is_asked_in_every_version():
             request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
             response = await world.client().ask(request, version)
             assert {row.api_key for row in response.api_keys} == set(ANNOUNCED)
+
+    in_broker_world(scenario)
+
+
+def test_after_closing_nothing_of_the_broker_runs_any_more():
+    async def scenario(world):
+        await world.topic()
+        await world.client().ask(OffsetFetchRequest(group_id="g", topics=[]), 7)
+        await world.stop()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await world.start()
+
+    in_broker_world(scenario)
+
+
+def test_the_host_of_a_client_is_told_to_those_who_describe_its_group():
+    async def scenario(world):
+        waiting = joining(world)
+        await settled(200)
+        (group,) = (await world.client().ask(DescribeGroupsRequest(groups=["g"]), 5)).groups
+        assert [(member.client_host, member.client_id) for member in group.members] == [
+            ("/client.example", "a client")
+        ]
+        waiting.cancel()
+
+    in_broker_world(scenario)
+
+
+def joining(world) -> "asyncio.Task":
+    """A member that waits for the initial delay of its group."""
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    return world.client().send(join, 3)
+
+
+@pytest.mark.parametrize("ended_by", ["end_waits", "close"])
+def test_who_waits_is_answered_when_the_broker_ends(ended_by):
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        join = joining(world)
+        fetch = world.client().send(fetch_request(topic, {0: 0}, wait_ms=60_000))
+        await settled(200)
+        assert not join.done() and not fetch.done()
+        if ended_by == "end_waits":
+            world.broker.end_waits()
+            await settled()
+            assert (await fetch).error_code == ErrorCode.NONE
+        else:
+            await world.broker.close()
+            await settled()
+            fetch.cancel()
+        assert join.done() and join.result().error_code == ErrorCode.NOT_COORDINATOR
+
+    in_broker_world(scenario)
+
+
+def test_a_produce_request_is_answered_after_its_time_limit():
+    async def scenario(world):
+        topic = await world.topic()
+        await world.partition(topic)
+        world.calls.hold(WRITE)
+        asked = world.client().send(produce_request(topic, batch_of(), timeout_ms=1_500))
+        await world.pass_ms(1_000)
+        assert not asked.done()
+        await world.pass_ms(1_000)
+        assert row_of(asked.result()).error_code == ErrorCode.REQUEST_TIMED_OUT
+        world.calls.release(WRITE)
 
     in_broker_world(scenario)

@@ -1,14 +1,20 @@
 """What ``serve`` makes of its options, without serving."""
 
+import asyncio
+import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from siltstone.cli import serve as module
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.stream_engine.errors import EngineNotRunning
 from support.processes.cli import assert_one_line, run
 
 
@@ -106,3 +112,105 @@ def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     assert done.stdout == "[]\n"
+
+
+class PlayedNode:
+    """Takes the place of a node: notes its life, and ends when ``closing`` lets it."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool = False, ends: bool = True
+    ) -> None:
+        self.life: list[str] = []
+        self.is_failing = is_failing
+        self.ready = asyncio.Event()
+        self.closing = asyncio.Event()
+        if ends:
+            self.closing.set()
+        self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed)
+        listener = SimpleNamespace(name="PLAINTEXT", advertised_host="here", advertised_port=9)
+        default = SimpleNamespace(name="INSIDE", advertised_host="127.0.0.1", advertised_port=9092)
+        self.listeners = SimpleNamespace(listeners=[listener, default])
+        self.node = SimpleNamespace(engine=self.engine)
+        monkeypatch.setattr(module, "running_kafka_node", self.running)
+
+    async def raise_when_failed(self) -> None:
+        self.ready.set()
+        if self.is_failing:
+            raise EngineNotRunning("the disk is full")
+        await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def running(self, *_: object) -> AsyncIterator["PlayedNode"]:
+        self.life.append("running")
+        try:
+            yield self
+        finally:
+            self.life.append("closing")
+            await self.closing.wait()
+            self.life.append("closed")
+
+    def serve(self, folder: Path, *signals: int) -> None:
+        async def main() -> None:
+            settings = load_settings(folder, environment={})
+            serving = asyncio.ensure_future(module._serve(settings, ()))
+            await asyncio.wait(
+                (serving, asyncio.ensure_future(self.ready.wait())), return_when="FIRST_COMPLETED"
+            )
+            for number in signals:
+                signal.raise_signal(number)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            await serving
+
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_node_in_peace(
+    number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = PlayedNode(monkeypatch)
+    node.serve(tmp_path, number)
+    assert node.life == ["running", "closing", "closed"]
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"Siltstone is ready at here:9 (PLAINTEXT, store {tmp_path})",
+        f"Siltstone is ready at 127.0.0.1:9092 (INSIDE, store {tmp_path})",
+    ]
+    assert err.splitlines() == [
+        f"created a new store at {tmp_path}",
+        "stopping: all data is uploaded and committed first; press again to exit now",
+    ]
+
+
+def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    node = PlayedNode(monkeypatch, ends=False)
+    node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
+    assert node.life == ["running", "closing"]
+
+
+def test_a_node_that_cannot_store_data_any_more_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    node = PlayedNode(monkeypatch, is_failing=True)
+    with pytest.raises(EngineNotRunning, match="the disk is full"):
+        node.serve(tmp_path)
+    assert node.life == ["running", "closing", "closed"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_to_type_next_is_told_at_a_terminal(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = PlayedNode(monkeypatch)
+    monkeypatch.setattr(module, "log_exists", lambda _: True)
+    monkeypatch.setattr(module.sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    node.serve(tmp_path, signal.SIGINT)
+    err = capsys.readouterr().err
+    assert "created a new store" not in err
+    assert ("siltstone topics --bootstrap here:9; then produce" in err) is is_terminal
+    node.listeners.listeners.reverse()
+    node.ready, node.closing = asyncio.Event(), asyncio.Event()
+    node.closing.set()
+    node.serve(tmp_path, signal.SIGINT)
+    assert ("siltstone topics; then produce" in capsys.readouterr().err) is is_terminal

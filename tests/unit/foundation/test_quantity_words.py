@@ -20,7 +20,19 @@ def test_sizes(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0123, "12 ms"), (1, "1.0 s"), (59.94, "59.9 s"), (100.2, "1 min 40 s"), (3_725, "1 h 02 min")],
+    [
+        (0.0123, "12 ms"),
+        (1, "1.0 s"),
+        (59.94, "59.9 s"),
+        (100.2, "1 min 40 s"),
+        (3_725, "1 h 02 min"),
+        (99.9, "99.9 s"),
+        (0.9, "900 ms"),
+        (119.6, "2 min 00 s"),
+        (3_599, "59 min 59 s"),
+        (3_600, "1 h 00 min"),
+        (90_060, "25 h 01 min"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert seconds_words(seconds) == text

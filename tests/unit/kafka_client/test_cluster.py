@@ -6,11 +6,12 @@ import pytest
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import parse_bootstrap
-from siltstone.kafka_client.failures import BrokerNotThere, KafkaNotReady, KafkaRefusal, NotKafka
+from siltstone.kafka_client.failures import BrokerGone, BrokerNotThere, KafkaNotReady, KafkaRefusal, NotKafka
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from siltstone.kafka_protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -144,3 +145,41 @@ def test_a_refused_group_is_named() -> None:
         pytest.raises(KafkaRefusal, match="group a: "),
     ):
         found.coordinators_of(["a", "b"])
+
+
+def test_a_broker_has_one_connection_until_the_cluster_is_left() -> None:
+    asked: list[Message] = []
+    answers: dict[ApiKey, list[Message]] = {}
+    with scripted_broker(telling(answers, asked)) as bootstrap, scripted_broker(telling({})) as address:
+        answers[ApiKey.METADATA] = [metadata(address)]
+        with cluster(bootstrap) as found:
+            assert found.broker_ids == [] and found.address_of(1) == "?"
+            broker = found.broker(1)
+            assert [request.topics for request in asked] == [[]], "it asks for brokers, not for topics"
+            assert found.broker(1) is broker and len(asked) == 1
+            assert found.broker_ids == [1] and found.address_of(1) == address
+            entrance = found.entrance()
+            assert entrance is found.entrance() is not broker
+            found.reconnect()
+            assert found.broker(1) is not broker and found.entrance() is not entrance
+            for closed in (broker, entrance):
+                with pytest.raises(BrokerGone):
+                    closed.call(MetadataRequest(topics=[]), MetadataResponse)
+
+
+def test_a_broker_that_the_cluster_does_not_list() -> None:
+    with cluster_of({ApiKey.METADATA: [metadata("h:1")]}) as found:
+        with pytest.raises(KafkaNotReady, match="does not list broker 7 now"):
+            found.broker(7)
+        assert found.broker_ids == [1]
+
+
+def test_a_broker_of_bootstrap_that_has_gone_is_not_said_to_be_advertised_wrongly() -> None:
+    gone = nobody()
+    with (
+        scripted_broker(telling({ApiKey.METADATA: [metadata(gone)]})) as address,
+        cluster(f"{gone},{address}") as found,
+    ):
+        with pytest.raises(BrokerNotThere) as missing:
+            found.broker(1)
+        assert "advertise" not in str(missing.value)

@@ -43,7 +43,10 @@ def test_a_host_that_nobody_knows() -> None:
     ("greeting", "told"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
+        (b"\x14\x03\x03\x00\x01\x01", "speaks TLS"),
         (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS"),
+        (b"\x16\x03\x03\x00\x7a", "speaks TLS"),
+        (b"\x15\x02\x01\x00\x02", "begins with"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "begins with b'SSH-'"),
         (b"\x00\x00\x00\x03abc", "begins with"),
         (b"\x00\x00\x00\x06\x00\x00\x00\x09\x00\x00", "it answered request 9"),

@@ -28,7 +28,14 @@ def test_no_prefix_is_taken_for_an_assignment_of_partitions_it_does_not_have() -
 
 @pytest.mark.parametrize(
     "data",
-    [pack(">hi", 0, 2**31 - 1), pack(">hihi", 0, 1, -1, 0), pack(">hihi", 0, 1, 0, 2**30), b"\xff" * 40],
+    [
+        pack(">hi", 0, 2**31 - 1),
+        pack(">hihi", 0, 1, -1, 0),
+        pack(">hihi", 0, 1, 0, 2**30),
+        b"\xff" * 40,
+        pack(">hihi", 0, 1, -1, 0) + bytes(8),
+        pack(">hihi", 0, 1, -4, 1) + bytes(20),
+    ],
 )
 def test_bytes_that_are_something_else(data: bytes) -> None:
     assert assigned_partitions(data) == ()

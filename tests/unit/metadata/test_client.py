@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +20,7 @@ from siltstone.metadata.lookup import deletable_objects
 from siltstone.metadata.records import KeySet, StreamClosed
 from siltstone.metadata.refusals import GracePeriodRunning, NodeEpochExpired, ObjectNotExist, Refusal
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.metadata.store.port import LogEndsTooEarly, LogTruncated, LogUnavailable
+from siltstone.metadata.store.port import LogEndsTooEarly, LogTruncated, LogUnavailable, Snapshot
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import GRACE_PERIOD_MS
@@ -297,3 +298,23 @@ def test_a_start_replays_the_log(memory) -> None:
     for number in range(ENTRIES_PER_READ + 50):
         client.execute(put(f"k{number % 100}", b"%d" % number))
     assert client_of(memory, 2).image == client.image
+
+
+def test_a_snapshot_that_is_replaced_again_and_again_is_given_up() -> None:
+    class Restless(MemoryLog):
+        """Each snapshot is replaced while it is read."""
+
+        loads = 0
+
+        def load_snapshot(self) -> Snapshot:
+            self.loads += 1
+            return Snapshot(self.loads, self.chunks())
+
+        def chunks(self) -> Iterator[bytes]:
+            raise LogTruncated("a newer snapshot")
+            yield b""
+
+    log = Restless()
+    with pytest.raises(LogUnavailable, match=f"replaced {APPEND_ATTEMPTS_MAX} times"):
+        MetadataClient(log, ManualClock(), seeded_randomness(1))
+    assert log.loads == APPEND_ATTEMPTS_MAX

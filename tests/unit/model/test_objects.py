@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from siltstone.model.objects import ObjectKind, object_id_of_key, object_key
+from siltstone.model.objects import ObjectKind, ObjectState, object_id_of_key, object_key
 
 
 @pytest.mark.parametrize("object_id", [0, 1, 9, 10, 2**31, 2**32 + 1, 2**63, 2**64 - 1])
@@ -58,3 +58,15 @@ def test_gc22_keys_are_spread_whatever_the_ids_have_in_common(step):
     prefixes = Counter(object_key(object_id)[0] for object_id in range(0, count * step, step))
     assert len(prefixes) == 16
     assert all(abs(held - count / 16) <= 0.2 * count / 16 for held in prefixes.values())
+
+
+def test_states_and_kinds_are_stored_as_these_numbers():
+    assert {state.name: state.value for state in ObjectState} == {
+        "PREPARED": 1,
+        "COMMITTED": 2,
+        "DESTROYED": 3,
+    }
+    assert [(kind.name, kind.label) for kind in ObjectKind] == [
+        ("STREAM_SET_OBJECT", "SSO"),
+        ("STREAM_OBJECT", "SO"),
+    ]

@@ -161,3 +161,9 @@ def test_skipping_over_what_is_no_frame_is_named(position):
     damaged[102 + position] ^= 0x10
     with pytest.raises(DamagedFrame, match="no whole batch frame at 102"):
         position_of_offset(memoryview(damaged), 2**62)
+
+
+def test_a_frame_without_payload_may_be_the_last():
+    data = memoryview(frames([batch(1, 10, 5, 30), batch(1, 15, 1, 0)]))
+    assert position_of_offset(data, 15) == 102
+    assert position_of_offset(data, 16) == len(data) == 174

@@ -49,6 +49,7 @@ def test_no_attempt_begins_after_the_deadline() -> None:
             assert clock.now_ms() - began_ms <= 30_000
 
     assert attempts.failures > 30
+    assert clock.now_ms() - began_ms > 29_000, "the next wait, of at most a second, would have been too long"
 
 
 def test_one_uncertain_attempt_makes_the_outcome_uncertain() -> None:

@@ -1,6 +1,7 @@
 """Timers that ring, or do not, on both clocks."""
 
 import asyncio
+import time
 
 from siltstone.runtime.clock import ManualClock, SystemClock
 
@@ -38,3 +39,21 @@ def test_the_machines_clock_rings_too():
         await asyncio.wait_for(rung.wait(), 10)
 
     asyncio.run(ring())
+
+
+def test_the_machines_clock_is_the_machines():
+    clock = SystemClock()
+    before_ms = time.time() * 1000
+    assert before_ms - 1 <= clock.now_ms() <= time.time() * 1000 + 1
+    before_ms = time.monotonic() * 1000
+    assert before_ms - 1 <= clock.monotonic_ms() <= time.monotonic() * 1000 + 1
+
+
+def test_on_the_machines_clock_waiting_takes_as_long_as_said():
+    clock = SystemClock()
+    began_ms = time.monotonic() * 1000
+    clock.block_ms(5)
+    blocked_ms = time.monotonic() * 1000 - began_ms
+    asyncio.run(clock.sleep_ms(5))
+    slept_ms = time.monotonic() * 1000 - began_ms - blocked_ms
+    assert 5 <= blocked_ms < 4_000 and 5 <= slept_ms < 4_000

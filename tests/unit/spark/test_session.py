@@ -1,6 +1,7 @@
 """Starting Spark when it does not start. That it does is shown by tests/spark."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,13 @@ import pytest
 from pyspark import SparkContext
 
 from siltstone.spark import session
-from siltstone.spark.session import SparkAlreadyRunning, active_context, jvm_has_died, start_context
+from siltstone.spark.session import (
+    SparkAlreadyRunning,
+    SparkNotStarted,
+    active_context,
+    jvm_has_died,
+    start_context,
+)
 
 PROGRAM = """
 import os
@@ -51,6 +58,19 @@ def test_a_jvm_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None
     assert line.startswith("Spark did not start: ")
     assert "last line of its log: no room for a heap" in line
     assert list(tmp_path.glob("siltstone-spark-*.log")) == []
+
+
+def test_a_master_that_nobody_answers_for_is_refused_before_spark_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark itself would try for a minute."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(session, "_start", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr(session, "find_java", lambda: SimpleNamespace(home=""))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(SparkNotStarted, match=str(port)):
+        start_context(f"spark://127.0.0.1:{port}")
 
 
 def test_a_spark_that_runs_already_is_found_and_no_other_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +149,39 @@ def test_executors_import_the_package_from_its_folder_unless_it_is_installed(
     monkeypatch.setattr(session.sysconfig, "get_path", lambda _: str(folder))
     assert session.source_folder() is None
     assert "spark.executorEnv.PYTHONPATH" not in session.settings_for("yarn", "a", {})
+
+
+@pytest.mark.parametrize("jvm_runs", [None, True, False], ids=["the first", "again", "after the JVM died"])
+def test_a_context_has_the_settings_and_the_jvm_that_runs_or_a_new_one(
+    jvm_runs: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old: Any = (
+        None if jvm_runs is None else SimpleNamespace(proc=SimpleNamespace(poll=lambda: jvm_runs or -9))
+    )
+    if jvm_runs:
+        old.proc.poll = lambda: None
+    launched: list[Any] = []
+
+    class FakeConf:
+        def __init__(self, loadDefaults: bool) -> None:  # noqa: N803 -- pyspark's name
+            assert not loadDefaults, "settings of the machine have no part in it"
+            self.settings: dict[str, str] = {}
+            self.set = self.settings.__setitem__
+
+    class FakeContext:
+        _gateway, _jvm = old, old
+
+        def __init__(self, gateway: Any, conf: Any) -> None:
+            self.gateway, self.settings = gateway, conf.settings
+
+    def launch(*_: object) -> str:
+        launched.append((FakeContext._gateway, FakeContext._jvm))
+        return "a new gateway"
+
+    monkeypatch.setattr("pyspark.SparkConf", FakeConf)
+    monkeypatch.setattr("pyspark.SparkContext", FakeContext)
+    monkeypatch.setattr(session, "_launch_jvm", launch)
+    context: Any = session._start({"spark.master": "local[1]", "spark.mine": "1"})
+    assert context.settings == {"spark.master": "local[1]", "spark.mine": "1"}
+    assert context.gateway == (old if jvm_runs else "a new gateway")
+    assert launched == ([] if jvm_runs else [(None, None)])

@@ -56,6 +56,7 @@ def test_who_waits_for_room_of_an_engine_that_fails_is_let_go(tmp_path):
         await settled()
         node.engine._fail(RuntimeError("a reason"))
         await waiter
+        assert not node.engine.has_waiting_appends and node.engine.bytes_waiting == 0
         await node.engine.wait_for_room()
 
     run(tmp_path, scenario)

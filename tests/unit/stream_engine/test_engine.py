@@ -627,3 +627,18 @@ def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes_after
             assert await node.append(again, b"after") == 1
 
     asyncio.run(main())
+
+
+def test_the_bytes_that_can_be_read_without_objects(tmp_path):
+    async def scenario(world, node):
+        stream = await node.new_stream()
+        for size in (10, 20, 30):
+            await node.append(stream, bytes(size))
+        cached = [node.engine.cached_bytes(stream, offset) for offset in range(4)]
+        assert cached == [60, 50, 30, 0]
+        assert len(node.engine.read_cached(stream, 1, 4096)) == 2
+        await forget_tail(node, world)
+        assert node.engine.cached_bytes(stream, 0) is None
+        assert node.engine.read_cached(stream, 0, 4096) is None
+
+    run(tmp_path, scenario)

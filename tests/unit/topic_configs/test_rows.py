@@ -148,3 +148,51 @@ def test_throttled_replicas_are_pairs_or_all(text: str) -> None:
 def test_a_ratio_is_a_finite_decimal_where_kafka_takes_any_java_double(text: str) -> None:
     with pytest.raises(InvalidTopicConfig):
         TABLE["min.cleanable.dirty.ratio"].parse(text)
+
+
+SMALLEST = """\
+compression.gzip.level 1
+compression.lz4.level 1
+compression.zstd.level -131072
+delete.retention.ms 0
+file.delete.delay.ms 0
+flush.messages 1
+flush.ms 0
+index.interval.bytes 0
+local.retention.bytes -2
+local.retention.ms -2
+max.compaction.lag.ms 1
+max.message.bytes 0
+message.timestamp.after.max.ms 0
+message.timestamp.before.max.ms 0
+min.cleanable.dirty.ratio 0
+min.compaction.lag.ms 0
+min.insync.replicas 1
+retention.ms -1
+segment.bytes 1048576
+segment.index.bytes 4
+segment.jitter.ms 0
+segment.ms 1
+siltstone.backlog.quota.bytes -1
+siltstone.message.ttl.ms -1
+siltstone.segment.batches.max 0
+siltstone.segment.min.ms 0
+"""
+LARGEST = """\
+compression.gzip.level 9
+compression.lz4.level 17
+compression.zstd.level 22
+min.cleanable.dirty.ratio 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [*((line, -1) for line in SMALLEST.splitlines()), *((line, 1) for line in LARGEST.splitlines())],
+)
+def test_a_number_goes_as_far_as_in_kafka(line: str, step: int) -> None:
+    """Kafka's ConfigDef of LogConfig; ours for our own."""
+    name, bound = line.split()
+    assert TABLE[name].parse(bound) == float(bound)
+    with pytest.raises(InvalidTopicConfig):
+        TABLE[name].parse(str(int(bound) + step))

@@ -1,6 +1,19 @@
 import pytest
 
-from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, parse, written
+from siltstone.topic_configs.values import (
+    ConfigType,
+    InvalidTopicConfig,
+    Rule,
+    Value,
+    at_least,
+    between,
+    between_or,
+    nothing_empty,
+    one_of,
+    parse,
+    throttled_replicas,
+    written,
+)
 
 
 def test_a_megabyte_sent_by_mistake_does_not_come_back() -> None:
@@ -21,3 +34,29 @@ def test_a_long_is_not_an_int() -> None:
     with pytest.raises(InvalidTopicConfig, match="type INT"):
         parse("x", ConfigType.INT, str(2**31))
     assert parse("x", ConfigType.INT, str(-(2**31))) == -(2**31)
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed", "refused"),
+    [
+        (at_least(3), [3, 4, 10**9], [2, -1]),
+        (between(3, 5), [3, 4, 5], [2, 6]),
+        (between_or(3, 5, -1), [3, 4, 5, -1], [2, 6, 0, -2]),
+        (nothing_empty, [(), ("a",), ("a", "b")], [("",), ("a", "")]),
+        (one_of("a", "b"), ["a", "b", (), ("a",), ("b", "a")], ["c", "", ("a", "c"), ("a", "")]),
+        (throttled_replicas, [(), ("*",), ("0:1", "12:34")], [("*", "0:1"), ("0",), ("0:1", "")]),
+    ],
+)
+def test_a_rule_allows_what_is_within_its_bounds_and_nothing_else(
+    rule: Rule, allowed: list[Value], refused: list[Value]
+) -> None:
+    for value in allowed:
+        rule("x", value)
+    for value in refused:
+        with pytest.raises(InvalidTopicConfig):
+            rule("x", value)
+
+
+def test_of_an_empty_item_a_list_says_so_before_anything_else() -> None:
+    with pytest.raises(InvalidTopicConfig, match="'x' values must not be empty"):
+        one_of("a")("x", ("c", ""))

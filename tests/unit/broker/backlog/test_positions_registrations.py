@@ -1,7 +1,9 @@
-from siltstone.broker.backlog.positions import Registrations
+from siltstone.broker.backlog.positions import Registrations, position_at_once, position_of
 from siltstone.broker.settings import BrokerSettings
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.metadata.commands import AlterTopicConfigs
-from support.broker.backlog_world import GROUPS, registered_topic
+from support.broker.backlog_world import GROUPS, commit, registered_topic
 from support.broker.broker_world import in_broker_world
 
 
@@ -32,3 +34,28 @@ def test_a_default_of_topics_registers_groups_but_not_with_the_brokers_own_topic
         assert Registrations(world.parts.topics).by_group() == {"g": (topic,)}
 
     in_broker_world(scenario, BrokerSettings(topic_defaults={GROUPS: "g"}))
+
+
+def test_a_member_that_has_not_joined_yet_is_one_and_offsets_from_before_the_topic_are_none():
+    async def scenario(world):
+        topic = await registered_topic(world, "g", partitions=2)
+        groups = world.parts.groups
+        unknown = await position_of(groups, "g", (topic,))
+        assert (unknown.is_known, unknown.has_members) == (False, False)
+        await commit(world, "g", 5)
+        position = await position_of(groups, "g", (topic,))
+        assert (position.is_known, position.has_members) == (True, False)
+        assert [position.offset(topic, index) for index in range(2)] == [5, -1]
+        at_once = position_at_once(groups, "g", (topic,))
+        assert await at_once == position
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        assert (await world.client().ask(join, 9)).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert (await position_of(groups, "g", (topic,))).has_members, "it was given its id and will join"
+
+    in_broker_world(scenario)

@@ -1,5 +1,7 @@
 """Backlog quotas as producers and groups see them: R12, R13, and policy by policy."""
 
+import logging
+
 import pytest
 
 from siltstone.broker.request import CloseConnection
@@ -247,5 +249,25 @@ def test_what_was_decided_stands_while_groups_cannot_be_asked():
         await pass_long(world, 2 * QUOTA_MS)
         row = row_of(await world.client().ask(produce_request(topic, batch_of(1))))
         assert row.error_code == ErrorCode.POLICY_VIOLATION
+
+    in_broker_world(scenario)
+
+
+def test_operators_are_told_once_when_records_are_refused_and_once_when_they_are_taken_again(caplog):
+    async def scenario(world):
+        topic, _ = await over_quota(world, REFUSE)
+        with caplog.at_level(logging.INFO, "siltstone.broker.backlog"):
+            for _ in range(3):
+                await pass_long(world, QUOTA_MS)
+            assert messages() == [
+                "t-0 takes no records (refuse): 12.9 KiB wait for group g, the quota is 10.0 KiB"
+            ]
+            await commit(world, "g", world.opened(topic).high_watermark)
+            for _ in range(2):
+                await pass_long(world, QUOTA_MS)
+            assert messages()[1:] == ["t-0 takes records again: group g has caught up"]
+
+    def messages():
+        return [record.getMessage() for record in caplog.records if "takes" in record.getMessage()]
 
     in_broker_world(scenario)

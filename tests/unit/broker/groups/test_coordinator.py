@@ -9,13 +9,22 @@ import msgspec
 import pytest
 
 from siltstone.broker.groups import log_writer
-from siltstone.broker.groups.offsets_log.record import GroupRecord, decode_record
+from siltstone.broker.groups.coordinator import write_checkpoint
+from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetKey,
+    OffsetRecord,
+    decode_record,
+)
 from siltstone.broker.groups.rules import deciding
 from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.model.errors import CorruptData, Fenced, Unavailable
+from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_client import (
     GROUP,
     GroupClient,
@@ -26,6 +35,7 @@ from support.groups.group_client import (
     join_request,
     stable_group,
 )
+from support.groups.group_logs import MemoryGroupLog
 from support.groups.groups_world import FakeTopic, GroupsWorld, run, turns
 
 SMALL = GroupSettings(group_initial_rebalance_delay_ms=0, checkpoint_records_min=10, checkpoint_live_factor=2)
@@ -631,3 +641,51 @@ def test_rule_9_while_the_log_takes_nothing_only_so_much_waits_for_it(
         assert await member.commit(6) == ErrorCode.NONE
 
     run(story)
+
+
+# -- a checkpoint by itself ------------------------------------------------------------------------------
+
+
+class LiveGroup:
+    """A group with no members that has committed the offsets 0, 1, ... in as many partitions."""
+
+    def __init__(self, partition_count: int) -> None:
+        self.offsets = {("flights", partition): partition for partition in range(partition_count)}
+
+    def record_of_group(self) -> None:
+        return None
+
+    def record_of_offset(self, key: tuple[str, int]) -> OffsetRecord:
+        return OffsetRecord(OffsetKey(GROUP, *key), CommittedOffset(self.offsets[key], -1, "", 1))
+
+
+@pytest.mark.parametrize("failing_step", [1, 2, 3, None])
+def test_a_checkpoint_writes_all_in_steps_and_trims_only_what_it_has_written_again(
+    failing_step: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.broker.groups.coordinator.RECORDS_PER_STEP", 2)
+
+    async def story() -> None:
+        log, failures = MemoryGroupLog(), list[Exception]()
+        tasks = TaskGroup("test", lambda failure: pytest.fail(str(failure)))
+        writer = LogWriter(log, tasks, failures.append)
+        writer.add([(b"old", b"")])
+        await writer.flushed()
+        log.held = True
+        groups: Any = {GROUP: LiveGroup(5)}
+        checkpoint = asyncio.ensure_future(write_checkpoint(groups, writer, log))
+        step = 0
+        while not checkpoint.done():
+            await turns()
+            step += 1
+            log.fail() if step == failing_step else log.release()
+            await turns()
+        assert checkpoint.result() is (failing_step is None) is not bool(failures)
+        if failing_step is None:
+            assert [len(batch) for batch in log.batches] == [1, 2, 2, 1]
+            read = [decode_record(entry) for _, entry in log.records]
+            assert read == [LiveGroup(5).record_of_offset(("flights", number)) for number in range(5)]
+        assert log.start_offset == (1 if failing_step is None else 0)
+        await tasks.cancel()
+
+    asyncio.run(story())

@@ -2,11 +2,17 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from siltstone.broker.groups.groups import partition_of_group
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.rules.requests import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from siltstone.model.errors import Unavailable
@@ -137,5 +143,148 @@ def test_groups_of_all_partitions_share_one_limit_and_one_heap() -> None:
         assert world.groups.statistics.timers == len(coordinators) > 1
         assert world.groups.statistics.bytes_used > 20_000
         assert await committed(world, "group-7") == {("flights", 0): 7}
+
+    told(story)
+
+
+def test_the_number_of_partitions_is_asked_for_once_and_not_after_the_end() -> None:
+    """Asking creates ``__consumer_offsets``, which a broker that closes must not do."""
+
+    async def story(world: GroupsWorld) -> None:
+        logs, asked = world.groups._logs, []
+        real_count = logs.partition_count
+
+        async def partition_count() -> int:
+            asked.append(True)
+            return await real_count()
+
+        logs.partition_count = partition_count
+        for number in range(3):
+            await world.ask(commit_request(number), 8)
+        assert len(asked) == 1
+        await world.groups.close()
+        response = await world.ask(commit_request(4), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert len(asked) == 1
+
+    run(story)
+
+
+def test_groups_that_end_before_they_were_asked_anything_create_no_topic() -> None:
+    async def story(world: GroupsWorld) -> None:
+        async def partition_count() -> int:
+            raise AssertionError("the topic would be created")
+
+        world.groups._logs.partition_count = partition_count
+        world.groups.end_waits()
+        response = await world.ask(commit_request(1), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+    run(story)
+
+
+# -- what retention counts on ----------------------------------------------------------------------------
+
+
+class FakeProgress:
+    """The progress that retention knows; ``trouble`` is raised when a group's offsets become others."""
+
+    def __init__(self, *, has_counted: bool = True, trouble: Exception | None = None) -> None:
+        self.acts: list[Any] = []
+        self._has_counted = has_counted
+        self._trouble = trouble
+
+    @asynccontextmanager
+    async def holding_back(self, group: str, offsets: Mapping[TopicPartition, int]) -> AsyncIterator[None]:
+        if self._trouble is not None:
+            raise self._trouble
+        self.acts.append((group, dict(offsets)))
+        yield
+        self.acts.append("held")
+
+    def has_counted(self, group: str) -> bool:
+        return self._has_counted
+
+    async def let_go(self, group: str) -> None:
+        self.acts.append(group)
+
+
+@pytest.mark.parametrize("trouble", [None, Unavailable("the metadata log is away")])
+def test_offsets_move_while_retention_holds_back_or_not_at_all(
+    trouble: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: GroupsWorld) -> None:
+        progress = FakeProgress(trouble=trouble)
+        world.groups._progress = progress
+        response = await world.ask(commit_request(5), 8)
+        code = response.topics[0].partitions[0].error_code
+        if trouble is None:
+            assert code == ErrorCode.NONE
+            assert progress.acts == [("readers", {("flights", 0): 5}), "held"]
+            assert await committed(world) == {("flights", 0): 5}
+        else:
+            assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert await committed(world) == {} and "the metadata log is away" in caplog.text
+
+    run(story)
+
+
+@pytest.mark.parametrize("has_counted", [True, False])
+@pytest.mark.parametrize("group", ["there", "gone", "damaged"])
+def test_a_deleted_group_is_let_go_once_it_is_certain_that_it_is_gone(group: str, has_counted: bool) -> None:
+    async def story(world: GroupsWorld) -> None:
+        if group == "there":
+            await world.ask(commit_request(5, group=group), 8)
+        if group == "damaged":
+            world.log.records.append((0, (b"\x00\x01\x00", None)))
+        progress = FakeProgress(has_counted=has_counted)
+        world.groups._progress = progress
+        (deleted,) = (await world.ask(DeleteGroupsRequest(groups_names=[group]), 2)).results
+        expected = {"there": ErrorCode.NONE, "gone": ErrorCode.GROUP_ID_NOT_FOUND}
+        assert deleted.error_code == expected.get(group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        is_let_go = group == "there" or (group == "gone" and has_counted)
+        assert progress.acts == ([group] if is_let_go else [])
+
+    run(story)
+
+
+def test_who_does_not_wait_sees_what_is_loaded_and_nothing_before() -> None:
+    async def story(world: GroupsWorld) -> None:
+        def offset(known: KnownGroup | None) -> int:
+            return -1 if known is None else known.offsets["flights", 0].offset
+
+        assert world.groups.look_at_once("readers", offset) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await world.ask(commit_request(5), 8)
+        seen = world.groups.look_at_once("readers", offset)
+        assert not isinstance(seen, ErrorCode) and await seen == 5
+        nobody = world.groups.look_at_once("nobody", offset)
+        assert not isinstance(nobody, ErrorCode) and await nobody == -1
+        assert await world.groups.look("readers", offset) == 5
+        world.groups.end_waits()
+        assert await world.groups.look("readers", offset) is ErrorCode.NOT_COORDINATOR
+
+    run(story)
+
+
+def test_all_are_looked_at_or_an_error_is_the_answer() -> None:
+    async def story(world: GroupsWorld) -> None:
+        for number in range(5):
+            await world.ask(commit_request(number, group=f"group-{number}"), 8)
+        names = await world.groups.look_at_all(lambda known: known.group.group_id)
+        assert not isinstance(names, ErrorCode) and sorted(names) == [
+            f"group-{number}" for number in range(5)
+        ]
+        world.groups.end_waits()
+        assert await world.groups.look_at_all(lambda known: known) is ErrorCode.NOT_COORDINATOR
+
+    told(story)
+
+
+def test_the_offsets_of_a_deleted_topic_go_from_the_groups_of_all_partitions() -> None:
+    async def story(world: GroupsWorld) -> None:
+        for number in range(5):
+            await world.ask(commit_request(number, group=f"group-{number}"), 8)
+        await world.groups.forget_topic("flights")
+        assert [await committed(world, f"group-{number}") for number in range(5)] == [{}] * 5
 
     told(story)

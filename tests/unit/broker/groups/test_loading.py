@@ -81,6 +81,7 @@ def test_members_without_a_protocol_are_members() -> None:
     member = MemberMetadata("m", None, "c", "h", 5, 6, subscription("flights"), b"a")
     group = group_of("g", GroupMetadata("", 1, None, "m", 1, (member,)))
     assert group.state is GroupState.STABLE and group.members["m"].session_timeout_ms == 6
+    assert group.protocol_type is None
 
 
 def test_unknown_kinds_are_skipped_and_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -151,3 +151,15 @@ def test_cancelled_under_way_it_leaves_nobody_waiting() -> None:
         assert waiting.result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     told(story)
+
+
+def test_after_a_failure_nobody_waits_for_records_that_are_never_appended() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        await turns()
+        world.log.fail()
+        await turns()
+        assert world.writer.flushed().done()
+        assert world.give("one", ErrorCode.COORDINATOR_NOT_AVAILABLE).done()
+
+    told(story)

@@ -258,3 +258,92 @@ def test_the_time_index_forgets_what_is_trimmed():
         assert partition.times.state.entries == ()
 
     in_broker_world(scenario, BrokerSettings(partition_snapshot_bytes=10**9))
+
+
+BATCH_BYTES = len(batch_of())
+
+
+@pytest.mark.parametrize("snapshot_bytes", [3 * BATCH_BYTES, 2 * BATCH_BYTES + 1])
+def test_a_snapshot_is_due_each_time_when_so_many_bytes_were_appended(snapshot_bytes):
+    async def scenario(world):
+        partition = await world.partition(await world.topic())
+        due = []
+        world.parts.partitions.snapshot_due = lambda partition: due.append(partition.next_offset)
+        for _ in range(10):
+            await partition.append(batch_of(), PLAIN, NEWEST).durable
+        assert due == [3, 6, 9]
+
+    in_broker_world(scenario, BrokerSettings(partition_snapshot_bytes=snapshot_bytes))
+
+
+def test_the_listener_is_told_of_each_segment_when_it_is_closed():
+    async def scenario(world):
+        topic = await world.topic(siltstone_segment_batches_max="2", siltstone_segment_min_ms="0")
+        partition = await world.partition(topic)
+        closed = []
+        world.parts.partitions.segment_closed = lambda partition: closed.append(partition.next_offset)
+        for _ in range(5):
+            await partition.append(batch_of(), topic.config, NEWEST).durable
+        assert closed == [3, 5]
+
+    in_broker_world(scenario)
+
+
+def test_a_snapshot_is_written_before_a_trim_would_lose_what_producers_sent():
+    async def scenario(world):
+        partition = await world.partition(await world.topic())
+        await partition.append(batch_of(3), PLAIN, NEWEST).durable
+        meta = partition.streams.meta
+        await partition.trim(1)
+        assert meta.next_offset == 0, "no producer, so there is nothing to be lost"
+        await partition.append(sequenced(1, 0, 3), PLAIN, NEWEST).durable
+        await partition.trim(2)
+        assert (meta.next_offset, partition.log_start_offset) == (1, 2)
+        await partition.trim(4)
+        assert meta.next_offset == 1, "the snapshot reaches as far as offset 6"
+        assert not partition.needs_snapshot
+        await partition.append(sequenced(1, 3), PLAIN, NEWEST).durable
+        assert partition.needs_snapshot
+        await partition.write_down_producers(6)
+        assert meta.next_offset == 1
+        await partition.write_down_producers(7)
+        assert (meta.next_offset, meta.start_offset) == (2, 1), "of two snapshots the newer one is kept"
+        partition.expire_producers(world.clock.now_ms() + 1)
+        assert len(partition.producers) == 0
+        await partition.append(batch_of(), PLAIN, NEWEST).durable
+        await partition.write_down_producers(8)
+        assert meta.next_offset == 2
+
+    in_broker_world(scenario)
+
+
+def test_the_end_of_an_epoch_is_asked_of_the_partition():
+    async def scenario(world):
+        topic = await world.topic()
+        await (await world.partition(topic)).append(batch_of(3), PLAIN, NEWEST).durable
+        await world.restart()
+        partition = await world.partition(topic)
+        await partition.append(batch_of(2), PLAIN, NEWEST).durable
+        ends = [partition.epoch_end(epoch) for epoch in (0, 1)]
+        assert [(end.leader_epoch, end.end_offset) for end in ends] == [(0, 3), (1, 5)]
+        assert partition.leader_epoch == 1
+
+    in_broker_world(scenario)
+
+
+def test_a_segment_is_closed_by_age_when_it_is_looked_at():
+    async def scenario(world):
+        topic = await world.topic(segment_ms="60000")
+        partition = await world.partition(topic)
+        closed = []
+        world.parts.partitions.segment_closed = closed.append
+        await partition.append(batch_of(), topic.config, NEWEST).durable
+        partition.check_segment(topic.config, 0)
+        assert closed == []
+        world.clock.advance_ms(60_000)
+        partition.check_segment(topic.config, 0)
+        assert closed == [partition]
+        partition.check_segment(topic.config, 0)
+        assert closed == [partition], "an empty segment is not closed"
+
+    in_broker_world(scenario)

@@ -340,3 +340,66 @@ def test_an_opening_that_fails_fails_for_all_and_is_tried_again_by_the_next():
         assert (await world.partition(topic)).next_offset == 1
 
     in_broker_world(scenario)
+
+
+def test_the_leader_epoch_is_that_of_the_open_partition_or_the_next_one():
+    async def scenario(world):
+        topic = await world.topic()
+        partitions = world.parts.partitions
+        assert partitions.leader_epoch(topic, 0) == 0
+        await world.partition(topic)
+        assert partitions.leader_epoch(topic, 0) == 0
+        await world.restart()
+        partitions = world.parts.partitions
+        assert partitions.leader_epoch(topic, 0) == 1, "under which it would be opened"
+        partition = await world.partition(topic)
+        assert partitions.leader_epoch(topic, 0) == partition.leader_epoch == 1
+
+    in_broker_world(scenario)
+
+
+def test_a_segment_is_closed_by_its_age_though_nothing_is_appended():
+    async def scenario(world):
+        topic = await world.topic(segment_ms="5000")
+        partition = await world.partition(topic)
+        await partition.append(batch_of(), topic.config, 13).durable
+        await world.pass_ms(4_000)
+        assert partition.segments.active.start_offset == 0
+        await world.pass_ms(2_000)
+        assert partition.segments.active.start_offset == 1
+
+    in_broker_world(scenario)
+
+
+def test_of_a_topic_that_is_gone_no_segment_is_looked_at(caplog):
+    async def scenario(world):
+        topic = await world.topic(segment_ms="5000")
+        partition = await world.partition(topic)
+        await partition.append(batch_of(), topic.config, 13).durable
+        await world.parts.metadata.execute(DeleteTopic(7, world.parts.node_epoch, topic.id))
+        for _ in range(8):
+            await world.pass_ms(1_000)
+        assert partition.segments.active.start_offset == 0
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+    in_broker_world(scenario)
+
+
+def test_segments_that_were_closed_before_a_crash_are_written_after_it():
+    async def scenario(world):
+        topic = await world.topic(siltstone_segment_batches_max="1")
+        partition = await world.partition(topic)
+        world.parts.partitions.segment_closed = lambda _: None  # the crash comes first
+        for _ in range(3):
+            await partition.append(batch_of(), topic.config, 13).durable
+
+        def segments():
+            return world.parts.metadata.image.streams[partition.stream_id].segments
+
+        assert segments() == ()
+        await world.crash()
+        await world.partition(topic)
+        await settled(100)
+        assert [segment.end_offset for segment in segments()] == [1, 2]
+
+    in_broker_world(scenario)

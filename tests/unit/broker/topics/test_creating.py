@@ -11,6 +11,7 @@ from siltstone.broker.topics.names import (
     InvalidReplicationFactor,
 )
 from siltstone.broker.topics.registry import Topics
+from siltstone.metadata.commands import DeleteTopic
 from siltstone.metadata.refusals import (
     InvalidTopicName,
     TooManyPartitions,
@@ -19,7 +20,7 @@ from siltstone.metadata.refusals import (
 )
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.topic_configs.values import InvalidTopicConfig
-from support.broker.topic_world import in_topic_world
+from support.broker.topic_world import NODE_ID, in_topic_world
 
 
 def test_what_was_asked_for_stands():
@@ -187,3 +188,32 @@ def test_the_only_replica_that_can_be_assigned_by_hand_is_this_broker():
     ):
         with pytest.raises(InvalidReplicaAssignment, match=fault):
             check_replicas(7, broker_ids)
+
+
+def test_a_topic_that_is_deleted_at_once_was_created_all_the_same():
+    async def scenario(world):
+        execute = world.metadata.execute
+
+        async def then_deleted(command):
+            made = await execute(command)
+            await execute(DeleteTopic(NODE_ID, world.node_epoch, made.topic_id))
+            return made
+
+        world.metadata.execute = then_deleted
+        topic = await world.creation.create(NewTopic(name="t", partition_count=3))
+        assert (topic.name, topic.partition_count) == ("t", 3)
+        assert world.topics.by_name("t") is None
+
+    in_topic_world(scenario)
+
+
+def test_item_14_another_process_was_faster_and_has_deleted_the_topic_since():
+    async def scenario(world):
+        async def refused(_command):
+            raise TopicAlreadyExists("Topic 't' already exists.")
+
+        world.metadata.execute = refused
+        with pytest.raises(TopicAlreadyExists):
+            await world.creation.create_if_missing("t")
+
+    in_topic_world(scenario)

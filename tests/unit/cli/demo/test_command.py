@@ -57,3 +57,26 @@ def test_a_compaction_that_fails_in_part_is_told_and_is_the_end_of_the_demo(
 def test_paths_are_shown_as_a_shell_takes_them(path: str) -> None:
     (word,) = shlex.split(shown_path(Path(path)))
     assert Path(word) == Path(path) and not word.startswith("-")
+
+
+@pytest.mark.parametrize("runner", ["spark", "in-process"])
+def test_where_the_compaction_runs_is_told_and_that_nothing_was_to_do(
+    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "maintain", lambda *_: ([], True))
+    written, clock = StringIO(), ManualClock()
+
+    def start() -> InProcessRunner:
+        clock.advance_ms(4_000)
+        return InProcessRunner()
+
+    stage = Stage(
+        settings=load_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
+        clock=clock, broker=None, producer=None, flights=[], start_runner=start,
+    )  # fmt: skip
+    assert command._compact(stage, runner, "local[2]")
+    text = written.getvalue()
+    assert ("starting Spark (local[2])" in text) is ("Spark is up after 4" in text) is (runner == "spark")
+    assert ("Compact on Spark" in text) is (runner == "spark")
+    assert ("in threads of this process" in text) is (runner == "in-process")
+    assert "nothing to compact" in text and " became " not in text

@@ -1,12 +1,21 @@
 """The text of encoders: what is one write. What it does is tested with the codec."""
 
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.compiling.encoder_source import encoder_source
 from siltstone.kafka_protocol.compiling.layout import layout_of
-from siltstone.kafka_protocol.messages.fetch import FetchResponse
+from siltstone.kafka_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
+from siltstone.kafka_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.notation import Message
+from support.kafka.message_strategies import full_message
 
 
 def text_of(message: type[Message], version: int, flexible: bool) -> str:
@@ -43,3 +52,64 @@ def test_constants_are_all_that_the_text_needs() -> None:
     exec(compile(text, "<test>", "exec"), constants)
     written = constants["encode"](HeartbeatRequest(group_id="g", generation_id=7, member_id="m"))
     assert written == [b"\x02g\x00\x00\x00\x07\x02m\x00\x00"]
+
+
+RICH = [
+    (message, version)
+    for message in (
+        FetchRequest,
+        FetchResponse,
+        MetadataResponse,
+        ProduceRequest,
+        DescribeTopicPartitionsResponse,
+    )
+    for version in {*message.versions, message.flexible_since or 0}
+    if version >= message.versions[0]
+]
+"""Messages with nested structures that may be null, tagged fields of each type, uuids, pieces and lists of numbers."""
+
+
+def samples(message: type[Message], version: int) -> list[Message]:
+    """One in which nothing is empty, one in which all that may be is empty or null, and one with long texts."""
+    full, empty = full_message(message, version), message()
+    return [full, empty, *_lengthened(full)]
+
+
+def _lengthened(full: Message) -> Iterator[Message]:
+    for name in full.__struct_fields__:
+        value = getattr(full, name)
+        if isinstance(value, str):
+            yield msgspec.structs.replace(full, **{name: "é" * 100})
+        elif isinstance(value, list) and value:
+            yield msgspec.structs.replace(full, **{name: value * 200})
+
+
+@pytest.mark.parametrize(("message", "version"), RICH)
+def test_what_an_encoder_writes_is_read_as_the_same_message(message: type[Message], version: int) -> None:
+    flexible = message.flexible_since is not None and version >= message.flexible_since
+    text, constants = encoder_source(layout_of(message, version, flexible))
+    exec(compile(text, "<test>", "exec"), constants)
+    read: list[Message] = []
+    for sample in samples(message, version):
+        pieces = constants["encode"](sample)
+        read.append(decode(message, version, b"".join(pieces)))
+    full, empty, *_ = samples(message, version)
+    assert read[:2] == [full, empty] or version < message.versions[1], "fields that a version lacks are lost"
+    assert [decode(message, version, encode(each, version)) for each in read] == read
+
+
+def test_only_tagged_fields_that_are_not_as_by_default_are_written() -> None:
+    text, constants = encoder_source(layout_of(FetchRequest, 18, flexible=True))
+    exec(compile(text, "<test>", "exec"), constants)
+    (plain,) = constants["encode"](FetchRequest())
+    (tagged,) = constants["encode"](FetchRequest(cluster_id="a"))
+    assert plain[-1] == 0
+    assert tagged == plain[:-1] + b"\x01\x00\x02\x02a"
+
+
+def test_a_uuid_of_another_size_is_refused() -> None:
+    text, constants = encoder_source(layout_of(MetadataResponse, 12, flexible=True))
+    exec(compile(text, "<test>", "exec"), constants)
+    topic = MetadataResponseTopic(name="t", topic_id=bytes(15))
+    with pytest.raises(ValueError, match="a uuid has 16 bytes, not 15"):
+        constants["encode"](MetadataResponse(topics=[topic]))

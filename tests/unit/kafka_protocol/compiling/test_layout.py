@@ -146,6 +146,8 @@ def test_tagged_fields_are_apart_and_in_order() -> None:
 def test_defaults() -> None:
     assert default_of(group(1), fields(1)["always"]) == -1
     assert default_of(group(1), fields(1)["inner"]) == Inner()
+    (first,) = group(4).tagged
+    assert first.field.type == Number("16s", len(default_of(group(4), first.field)))
 
 
 @pytest.mark.parametrize(

@@ -22,3 +22,7 @@ def test_severity_and_whether_the_store_is_clean(kind: FindingKind) -> None:
 
 def test_nothing_found_is_clean() -> None:
     assert CheckReport((), 1, 1, 1, 1).is_clean
+
+
+def test_no_two_kinds_are_the_same() -> None:
+    assert [*FindingKind] == [*range(1, len(FindingKind.__members__) + 1)]

@@ -7,12 +7,14 @@ from siltstone.maintenance.garbage_collection.planning import (
     Estimate,
     LiveBytes,
     expected_ratio,
+    in_scope,
     is_worth_a_look,
     is_worth_a_round,
     judged,
     ordered,
     rounds,
 )
+from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
 from support.maintenance.compaction_sources import NOW_MS, source
@@ -61,6 +63,14 @@ def test_stream_objects_are_not_small() -> None:
     assert judged(made(1, MIB, SO), LiveBytes(MIB, int(0.9 * MIB)), 0.8, TARGET) is None
     found = judged(made(1, MIB, SO), LiveBytes(MIB, int(0.7 * MIB)), 0.8, TARGET)
     assert found is not None and found.is_sparse
+
+
+def test_a_low_ratio_by_a_large_index_makes_no_candidate() -> None:
+    """All blocks are live, so rewriting would free nothing; the index is three quarters of the object."""
+    for size_bytes, is_candidate in ((100, False), (99, True)):
+        found = judged(made(1, size_bytes), LiveBytes(25, 25), 0.8, 100)
+        assert (found is not None) is is_candidate, "a small one may be merged with others"
+        assert judged(made(1, size_bytes, SO), LiveBytes(25, 25), 0.8, 100) is None
 
 
 def test_small_ones_are_worth_a_round_together_and_sparse_ones_alone() -> None:
@@ -113,3 +123,13 @@ def test_expected_ratio() -> None:
     metadata = made(1, 100).metadata
     assert expected_ratio(metadata, Estimate(100, 10, 5), 1) == 0.15
     assert expected_ratio(metadata, Estimate(100, 10, 5), 1000) == 0.015
+
+
+def test_a_run_that_is_limited_to_topics_looks_at_objects_with_data_of_theirs() -> None:
+    both = source(1, {0: [(0, 10, 5)], 1: [(0, 10, 5)]}).metadata
+    other = source(2, {1: [(0, 10, 5)]}).metadata
+    unknown = source(3, {9: [(0, 10, 5)]}).metadata
+    topics = {0: "flights", 1: "planes"}
+    flights = Scope(topics=frozenset({"flights"}))
+    assert [in_scope(each, topics, flights) for each in (both, other, unknown)] == [True, False, False]
+    assert [in_scope(each, {}, Scope()) for each in (both, other, unknown)] == [True] * 3

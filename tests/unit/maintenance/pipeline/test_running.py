@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from siltstone.maintenance import jobs
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope, UnitReport
 from siltstone.maintenance.pipeline.running import RunReport, run, waiting
 from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.maintenance.pipeline.watch import Watch
@@ -207,3 +207,26 @@ def test_a_run_noted_by_a_clock_that_was_ahead_is_noted_anew(world: CompactionWo
     world.clock.advance_ms(-30_000)
     ran(world, kind)
     assert last_runs(world.metadata.image)["tidy"].ended_ms == world.clock.now_ms() < ahead_ms
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "freed", "told"),
+    [
+        (2_048, 0, 0, "2.0 KiB read, 0 B written"),
+        (0, 2_048, 0, "0 B read, 2.0 KiB written"),
+        (0, 0, 2_048, "2.0 KiB freed"),
+        (0, 0, 0, ""),
+    ],
+)
+def test_a_run_in_one_line_has_what_it_moved(read: int, written: int, freed: int, told: str) -> None:
+    done = UnitReport(
+        name="one", outcome=Outcome.DONE, text="", bytes_read=read, bytes_written=written, bytes_freed=freed
+    )
+    failed = UnitReport(name="two", outcome=Outcome.FAILED, text="", bytes_read=5, bytes_freed=5)
+    report = RunReport(
+        kind="tidy", job_id=1, units=(done, failed), postponed=("three",), has_remaining=False,
+        is_cancelled=True, trouble="the bucket is away", seconds=1.0,
+    )  # fmt: skip
+    facts = ["1 of 2 done", "1 failed", "1 postponed", told, "cancelled", "the bucket is away", "1.0 s"]
+    assert report.in_one_line == "; ".join(filter(None, facts))
+    assert not report.is_well

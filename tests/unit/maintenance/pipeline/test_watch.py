@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Cancelled, Told, Watch
+from siltstone.maintenance.pipeline.watch import Cancelled, RunningWatch, Told, Watch
 from siltstone.runtime.clock import ManualClock
 
 
@@ -49,3 +49,23 @@ def test_a_cancelled_run_begins_nothing() -> None:
     watch.cancel("Ctrl-C")
     with pytest.raises(Cancelled):
         watch.may_begin()
+
+
+def test_who_cancels_what_runs_cancels_what_would_follow() -> None:
+    running = RunningWatch()
+    first = Watch("tidy", ManualClock())
+    assert running.replace(first) is first
+    assert not running.is_cancelled
+    running.replace(first).check()
+    running.cancel("Ctrl-C")
+    running.cancel("again")
+    assert running.is_cancelled and first.why_cancelled == "Ctrl-C"
+    following = running.replace(Watch("mend", ManualClock()))
+    with pytest.raises(Cancelled, match="Ctrl-C"):
+        following.check()
+
+
+def test_one_that_is_cancelled_before_anything_runs() -> None:
+    running = RunningWatch()
+    running.cancel("SIGTERM")
+    assert running.replace(Watch("tidy", ManualClock())).why_cancelled == "SIGTERM"

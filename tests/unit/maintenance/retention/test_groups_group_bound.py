@@ -1,12 +1,21 @@
 """The first gate: R1, R6, R7, and what there is to say of the group that holds retention up."""
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.maintenance.pipeline.kind import Scope
-from siltstone.maintenance.retention.groups import GroupProgress, bound_of, group_bound
+from siltstone.maintenance.retention.groups import (
+    GroupProgress,
+    bound_of,
+    encode_progress,
+    group_bound,
+    key_of,
+)
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.maintenance.topic_streams import topic_streams
+from siltstone.metadata.image import ImageDraft
 from siltstone.model.limits import HOUR_MS, MIB
+from siltstone.model.objects import ObjectRange
 from support.broker.acked_topics import META, RECORDS, TOPIC_ID, acked_image, at, data_stream, registered
 
 LATER_MS = 100 * HOUR_MS
@@ -95,3 +104,25 @@ def test_a_group_that_was_deleted_is_waited_for_no_more():
 def test_a_group_that_is_before_the_beginning_is_at_the_beginning():
     image = acked_image(registered("g"), {"g": at(3)}, start_offset=120)
     assert group_bound(image, data_stream(image)).offset == 120
+
+
+def test_what_stands_in_the_active_segment_waits_as_well():
+    """Nine closed segments of 1 MiB and, in the tenth, objects of 600 and 400 KiB that follow them."""
+    image = acked_image(registered("g"), {"g": at(8 * RECORDS)}, sizes=(MIB,) * 9)
+    draft = ImageDraft(image)
+    end = 9 * RECORDS
+    ranges = (
+        ObjectRange(1, 7, end, end + 60, 600 * 1024, 1),
+        ObjectRange(1, 8, end + 60, end + 100, 400 * 1024, 1),
+    )
+    draft.streams[1] = replace(image.streams[1], end_offset=end + 100, ranges=ranges)
+    for offset, blocked_bytes in (
+        (8 * RECORDS, MIB + 1_000 * 1024),
+        (end, 1_000 * 1024),
+        (end + 30, 700 * 1024),
+        (end + 100, 0),
+    ):
+        draft.keys[key_of("g")] = encode_progress(at(offset))
+        bound = group_bound(draft.frozen(2), data_stream(image))
+        assert bound.blocked_bytes == blocked_bytes
+        draft = ImageDraft(draft.frozen(3))

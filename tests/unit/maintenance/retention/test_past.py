@@ -60,3 +60,9 @@ def test_a_stream_that_is_trimmed_within_an_object():
     trimmed = replace(stream, start_offset=5)
     assert past((trimmed, objects)).active == ActiveSegment(5, 20, 45, 2, NOW_MS - 2, NOW_MS - 3)
     assert past((trimmed, objects), end=12).active == ActiveSegment(5, 12, 21, 2, NOW_MS - 2, NOW_MS - 3)
+
+
+def test_a_segment_is_cut_with_the_object_that_fills_it():
+    found = past(segmented((), [(60, 9), (39, 8), (1, 7), (99, 6), (1, 5)]))
+    assert [(one.end_offset, one.size_bytes) for one in found.closed] == [(30, 100), (50, 100)]
+    assert found.active == ActiveSegment(50, 50)

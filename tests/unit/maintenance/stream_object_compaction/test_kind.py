@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Plan, Scope
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
+from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.maintenance.tasks.runner import InProcessRunner, Task
@@ -174,3 +174,18 @@ def test_a_wave_holds_no_more_than_the_largest_group_may(
     report = joined_up(world, settings(**changes), runner=Counting())
     assert [each.outcome for each in report.units] == [Outcome.DONE] * 5
     assert runs == waves
+
+
+def test_a_run_that_was_cancelled_begins_no_wave(world: CompactionWorld) -> None:
+    for at in range(3):
+        add_stream_object(world, 0, (at, at + 1, 600))
+    kind = StreamObjectCompaction(SMALL)
+    watch = Watch(kind.name, world.clock)
+    plan = kind.plan(world.context, Scope(), watch)
+    job_id = world.metadata.execute(StartJob("stream-object-compaction", "test", HOUR_MS))
+    watch.cancel("Ctrl-C")
+    attempt = Attempt(world.context, InProcessRunner, job_id, watch)
+    version = world.metadata.image.version
+    with pytest.raises(Cancelled, match="Ctrl-C"):
+        list(kind.carry_out(plan, [unit.name for unit in plan.units], attempt))
+    assert world.metadata.image.version == version

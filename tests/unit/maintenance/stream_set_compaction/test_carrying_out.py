@@ -3,9 +3,11 @@
 import pytest
 
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
+from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable, TaskInputs
+from siltstone.maintenance.stream_set_compaction.task_input import IterationInput
+from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, TaskFailure
 from siltstone.metadata.store_id import put_store_id
-from siltstone.model.objects import ObjectState, object_key
+from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import Fault
@@ -48,3 +50,36 @@ def test_a_round_neither_prepares_nor_uploads_into_a_bucket_of_another_store(wor
         compact(world.context, InProcessRunner(), SETTINGS)
     assert world.bucket_keys() == keys
     assert {each.state for each in world.metadata.image.objects.values()} == {ObjectState.COMMITTED}
+
+
+def test_inputs_are_encoded_when_they_are_read() -> None:
+    made: list[int] = []
+
+    def make(number: int) -> IterationInput:
+        made.append(number)
+        raise LookupError(number)
+
+    inputs = TaskInputs(3, make)
+    assert len(inputs) == 3 and made == []
+    for at, number in ((0, 0), (2, 2), (-1, 2)):
+        with pytest.raises(LookupError):
+            inputs[at]
+        assert made.pop() == number
+    with pytest.raises(LookupError):
+        inputs[1:]
+    assert made == [1]
+    with pytest.raises(IndexError):
+        inputs[3]
+
+
+def test_sources_that_could_not_be_read_are_named_once_unless_they_are_gone(world: CompactionWorld) -> None:
+    world.upload({0: [(0, 10, 100)]})
+    (there,) = world.ids(ObjectKind.STREAM_SET_OBJECT)
+    of_there, again, of_gone, of_none = (
+        TaskFailure(reason=reason, object_id=object_id)
+        for reason, object_id in (("cut", there), ("cut", there), ("gone", there + 7), ("no memory", None))
+    )
+    unusable = SourcesUnusable([of_there, again, of_gone, of_none])
+    assert str(unusable) == "cut; cut; gone; no memory"
+    assert unusable.failures == (again, of_gone, of_none)
+    assert unusable.still_committed(world.metadata.image) == [again, of_none]

@@ -1,9 +1,11 @@
 """The planning rows of T01 to T07 (docs/scenarios.md) on indexes alone, with the tables' own block sizes."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from siltstone.maintenance.blocks.columns import (
+    ENTRY,
     MemoryLimitTooSmall,
     OverlappingSources,
     Read,
@@ -14,6 +16,7 @@ from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import (
     BEYOND_STREAM_OBJECTS,
     NO_PARTNER,
+    Sharing,
     plan_compaction,
 )
 from siltstone.model.objects import ObjectRange
@@ -411,3 +414,22 @@ def test_same_sources_give_the_same_plan() -> None:
     first, second = (plan_of(ARTICLE, settings(split_size_bytes=60, memory_bytes=150)) for _ in range(2))
     assert [first.iteration(at) for at in range(2)] == [second.iteration(at) for at in range(2)]
     assert first.new_objects(9) == second.new_objects(9)
+
+
+def test_streams_are_shared_by_sources_and_not_by_one_alone() -> None:
+    def table(*pairs: tuple[int, int]) -> np.ndarray:
+        made = np.zeros(len(pairs), dtype=ENTRY)
+        made["stream_id"], made["source"] = zip(*pairs, strict=True)
+        return made
+
+    def sharing(found: Sharing, *active: bool) -> list[bool]:
+        return [bool(shared) for shared in found.sharing(np.array(active))]
+
+    alone = Sharing(table((3, 0), (5, 0), (5, 0)), 1)
+    assert sharing(alone, True) == [False]
+    assert alone.streams_of_sources().tolist() == [2]
+    three = Sharing(table((3, 0), (5, 1), (5, 2), (9, 2)), 3)
+    assert sharing(three, True, True, True) == [False, True, True]
+    assert sharing(three, True, False, True) == [False, False, False]
+    assert sharing(three, False, False, False) == [False, False, False]
+    assert three.streams_of_sources().tolist() == [1, 1, 2]

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from siltstone.maintenance.blocks.columns import Read
-from siltstone.maintenance.tasks.source_bytes import SourceBytes
+from siltstone.maintenance.tasks.source_bytes import SourceBytes, store_at
 from siltstone.model.errors import Unavailable
 
 SOURCES = [bytes(range(100)), bytes(range(100, 200))]
@@ -52,3 +52,10 @@ def test_reads_are_begun_in_the_order_in_which_the_outputs_need_them() -> None:
     with ThreadPoolExecutor(1) as pool:
         SourceBytes(READS, wanted, fetch_in_turn, pool)
     assert begun == [READS[3], READS[2], READS[0], READS[1]]
+
+
+def test_a_process_opens_a_store_once() -> None:
+    one, other = store_at("memory:one-of-two"), store_at("memory:another-of-two")
+    assert store_at("memory:one-of-two") is one is not other
+    one.put("k", [b"v"])
+    assert store_at("memory:one-of-two").get_range("k", 0, 1) == b"v"

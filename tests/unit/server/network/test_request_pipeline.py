@@ -305,3 +305,22 @@ def test_a_failure_that_nobody_waits_for_is_logged_unless_it_only_closes(
     logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(logged) == 1
     assert "a bug" in logged[0]
+
+
+def test_what_is_dropped_is_charged_no_more() -> None:
+    async def run() -> None:
+        scripted = Scripted(slow=(pending := future()))
+        scripted.receive("slow")
+        scripted.may_begin = False
+        scripted.receive("dropped", "too")
+        assert scripted.pipeline.held_bytes == len("slowdroppedtoo") + 3 * REQUEST_OVERHEAD_BYTES
+        scripted.pipeline.finish()
+        assert scripted.pipeline.held_bytes == len("slow") + REQUEST_OVERHEAD_BYTES
+        assert scripted.pipeline.unanswered_count == 1
+        scripted.receive("late")
+        assert scripted.pipeline.unanswered_count == 1
+        pending.set_result([b"slow"])
+        await turns()
+        assert scripted.pipeline.held_bytes == 0 and scripted.begun == ["slow"]
+
+    asyncio.run(run())

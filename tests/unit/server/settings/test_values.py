@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.server.settings.values import Setting, SettingRefused, format_setting, parse_setting
+from siltstone.server.settings.values import (
+    Setting,
+    SettingRefused,
+    format_setting,
+    parse_setting,
+    topic_config_text,
+)
 from siltstone.stream_engine.settings import WalSync
 
 SIZE = Setting("engine.append_bytes_max", int, 1)
@@ -148,3 +154,19 @@ def test_a_share_reads(raw: object, value: float) -> None:
 def test_what_is_no_share_is_refused(raw: object) -> None:
     with pytest.raises(SettingRefused, match="a share above 0 and up to 1"):
         parsed(SHARE, raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written"),
+    [
+        ("retention.ms", "1d", "86400000"),
+        ("retention.ms", "-1", "-1"),
+        ("segment.bytes", "16MiB", "16777216"),
+        ("segment.bytes", "5", "5"),
+        ("segment.bytes", "much", "much"),
+        ("cleanup.policy", "compact", "compact"),
+    ],
+)
+def test_a_topic_configuration_may_be_written_with_its_unit(name: str, text: str, written: str) -> None:
+    """What is no quantity is left to the broker to refuse."""
+    assert topic_config_text(name, text) == written

@@ -14,6 +14,7 @@ def test_topics_are_read_whatever_comes_after_them() -> None:
     assert topics_of(WHOLE) == {"flights", "plänes"}
     assert topics_of(b"\x00\x03" + WHOLE[2:] + b"rack") == {"flights", "plänes"}
     assert topics_of(subscription()) == frozenset()
+    assert topics_of(subscription("", "flights")) == {"", "flights"}
 
 
 @pytest.mark.parametrize("end", range(6 + 9 + 9))

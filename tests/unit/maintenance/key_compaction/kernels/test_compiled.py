@@ -179,3 +179,49 @@ def test_records_are_copied_and_shifted_alike(found: list[Record], deltas: list[
 def test_arrays_of_another_type_are_refused_and_not_compiled_for() -> None:
     with pytest.raises(TypeError):
         machine_code.gather(np.zeros(3, dtype=np.int16), numbers(0), numbers(1), np.zeros(1, dtype=np.uint8))
+
+
+BORDERS = [sign * 2**bits + nudge for bits in range(63) for sign in (1, -1) for nudge in (-1, 0, 1)]
+
+
+def test_times_at_the_borders_of_a_byte_more_are_shifted_alike() -> None:
+    record = Record(timestamp_ms=0, key=b"k", value=b"v")
+    data = read_only(bytes(build_batch([record] * len(BORDERS))[61:]))
+    columns = plain.decode_records(data, numbers(0), numbers(len(data)), numbers(len(BORDERS)))
+    starts, ends = np.ascontiguousarray(columns[1]), np.ascontiguousarray(columns[2])
+    expected, lengths = plain.gather_shifted(data, starts, ends, numbers(*BORDERS))
+    shifted, same_lengths = compiled.gather_shifted(data, starts, ends, numbers(*BORDERS))
+    assert (shifted.tobytes(), same_lengths.tolist()) == (expected.tobytes(), lengths.tolist())
+    again = compiled.decode_records(
+        read_only(shifted.tobytes()), numbers(0), numbers(len(shifted)), numbers(len(BORDERS))
+    )
+    assert again[4].tolist() == BORDERS
+
+
+@pytest.mark.parametrize("length", [*range(26), 126, 127, 128, 255, 256, 257])
+def test_keys_of_every_length_are_hashed_alike(length: int) -> None:
+    data, hash_key = read_only(bytes(number * 7 & 0xFF for number in range(300))), bytes(range(16))
+    where = numbers(3), numbers(length)
+    assert (
+        compiled.hash_keys(data, *where, hash_key).tolist()
+        == plain.hash_keys(data, *where, hash_key).tolist()
+    )
+
+
+@pytest.mark.parametrize("field", range(9))
+@pytest.mark.parametrize("value", [-2, -1, 0, 1, 2, 5, 6, 1_000, 2**40])
+def test_a_frame_that_is_impossible_is_refused_alike(field: int, value: int) -> None:
+    """One of the frame's eight-byte fields is another number."""
+    frame = bytearray(block_of([[Record(key=b"a", value=b"b")] * 3]))
+    frame[8 * field : 8 * field + 8] = value.to_bytes(8, "little", signed=True)
+    data = read_only(bytes(frame))
+    rows = np.empty((2, BATCH_COLUMNS), dtype=np.int64)
+    count = machine_code.scan_batches(data, 5, rows)
+    try:
+        expected = plain.scan_batches(data, 5)
+    except SiltstoneError as refusal:
+        assert count == -1
+        with pytest.raises(type(refusal)):
+            compiled.scan_batches(data, 5)
+    else:
+        assert rows[:count].tolist() == expected.tolist()

@@ -16,6 +16,10 @@ def block_of(codecs: list[Codec]) -> Batches:
     stream = CompactedStream(block_bytes=1 << 20)
     for codec in codecs:
         in_batches(stream, numbered_keys(3, 3), 3, codec)
+    return block_of_stream(stream)
+
+
+def block_of_stream(stream: CompactedStream) -> Batches:
     (data,) = stream.object_bytes()
     (entry,) = index_of(data)
     block = read_only(data[: entry.size_bytes])
@@ -63,3 +67,12 @@ def test_a_stream_that_decompresses_to_too_much(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(StreamNotCompactable, match="decompress to more than 20 bytes") as caught:
         opened(block_of([Codec.ZSTD]), [0])
     assert caught.value.object_id == 5
+
+
+def test_an_empty_key_is_a_key_and_an_empty_value_a_value() -> None:
+    stream = CompactedStream(block_bytes=1 << 20)
+    stream.add(("", None), (None, ""), ("k", "v"))
+    batches = block_of_stream(stream)
+    (chunk,) = opened(batches, [0])
+    assert chunk.records.have_key.tolist() == [True, False, True]
+    assert chunk.records.have_value.tolist() == [False, True, True]

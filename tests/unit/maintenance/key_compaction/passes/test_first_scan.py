@@ -2,6 +2,7 @@
 
 import pytest
 
+from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
@@ -23,3 +24,23 @@ def test_g17_the_last_batch_is_that_of_the_last_block_of_the_last_object(batches
     stream.close_object()
     in_batches(stream, numbered_keys(3 * batches, 2), 3)
     assert learned(stream).last_batch == stream.end_offset - 3
+
+
+def test_a_marker_that_is_all_that_is_left_of_its_producer_stays() -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"))
+    marker = stream.end_transaction(4, Outcome.COMMIT)
+    assert learned(stream).batches_that_stay == {marker}
+
+
+def test_of_each_producer_the_last_batch_of_a_transaction_or_of_none_stays() -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"), producer_id=1, producer_epoch=0, base_sequence=0)
+    last_of_1 = stream.add(("a", "2"), producer_id=1, producer_epoch=0, base_sequence=1)
+    stream.add_transactional(2, ("b", "1"))
+    last_of_2 = stream.add_transactional(2, ("b", "2"))
+    stream.end_transaction(2, Outcome.ABORT)
+    open_since = stream.add_transactional(3, ("c", "1"))
+    found = learned(stream)
+    assert found.batches_that_stay == {last_of_1, last_of_2, open_since}
+    assert (found.mapped_bound, found.map_was_full) == (open_since, False)

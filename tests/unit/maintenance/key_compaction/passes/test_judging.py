@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.maintenance.key_compaction.kernels import columns, plain
 from siltstone.maintenance.key_compaction.passes.batches import Batches, BlockPlace
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.judging import Action, Judge, Verdict
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
 from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
+from support.maintenance.compacted_stream import DAY_MS, CompactedStream
 
 RECORDS = 3
 """Of each batch: the batches begin at 0, 3, 6 …"""
@@ -74,3 +76,60 @@ def test_an_emptied_batch_is_copied_as_long_as_it_is_the_last_and_dropped_later(
 @pytest.mark.parametrize(("mapped_bound", "action"), [(2, Action.COPY), (3, Action.COPY), (4, Action.DROP)])
 def test_an_empty_batch_from_the_mapped_bound_on_stays(mapped_bound: int, action: Action) -> None:
     assert actions([3, 0], counts=[3, 0], mapped_bound=mapped_bound) == [Action.COPY, action]
+
+
+# -- what becomes of records and markers, judged in a whole pass --------------------------------------------------
+
+
+def horizons(stream: CompactedStream) -> list[bool]:
+    return [header.has_delete_horizon for header in stream.headers()]
+
+
+def test_transactions_and_tombstones_go_step_by_step() -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"), ("b", "1"))
+    stream.add_transactional(4, ("c", "9"))
+    stream.end_transaction(4, Outcome.ABORT)
+    stream.add_transactional(5, ("a", "2"))
+    stream.end_transaction(5, Outcome.COMMIT)
+    for pairs in ([("a", None)], [(None, "x"), ("d", "1")], [("z", "1")]):
+        stream.add(*pairs)
+    result = stream.compact()
+    emptied = ["1:b=1", "2-2:empty", "3:ABORT", "4-4:empty", "5:COMMIT", "6:a=T", "8:d=1", "9:z=1"]
+    assert stream.said() == emptied, "the last batches of producers that are active stay, emptied"
+    assert horizons(stream) == [said == "6:a=T" for said in emptied]
+    assert (result.tombstones_kept, result.null_keys) == (1, 1)
+    result = stream.compact(DAY_MS)
+    assert stream.said() == ["1:b=1", "3:ABORT", "5:COMMIT", "8:d=1", "9:z=1"], "the tombstone's time is over"
+    assert (result.tombstones_kept, result.null_keys, any(horizons(stream))) == (0, 0, False)
+    stream.add(("y", "1"))
+    stream.compact(3 * DAY_MS)
+    assert stream.said() == ["1:b=1", "3:ABORT", "5:COMMIT", "8:d=1", "9:z=1", "10:y=1"]
+    assert horizons(stream) == [False, True, True, False, False, False], (
+        "of their transactions no batch is left"
+    )
+    stream.compact(4 * DAY_MS - 1)
+    assert "3:ABORT" in stream.said()
+    stream.compact(4 * DAY_MS)
+    assert stream.said() == ["1:b=1", "8:d=1", "9:z=1", "10:y=1"]
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "bound", "said", "null_keys", "has_horizon"),
+    [
+        (1, 5, ["2:a=2", "3:b=T", "5:a=3", "6:a=4"], 1, True),
+        (0, 3, ["1:b=1", "2:a=2", "3:b=T", "4:-=n", "5:a=3", "6:a=4"], 0, False),
+        (5, 7, ["6:a=4"], 0, False),
+    ],
+)
+def test_records_below_the_start_go_and_those_from_the_bound_on_stay(
+    start_offset: int, bound: int, said: list[str], null_keys: int, has_horizon: bool
+) -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"), ("b", "1"), ("a", "2"), ("b", None))
+    stream.add((None, "n"), ("a", "3"))
+    stream.add(("a", "4"))
+    stream.start_offset = start_offset
+    result = stream.compact(bound=bound)
+    assert [one for one in stream.said() if "empty" not in one] == said
+    assert (result.null_keys, horizons(stream)[0]) == (null_keys, has_horizon)

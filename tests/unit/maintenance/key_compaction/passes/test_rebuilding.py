@@ -66,3 +66,31 @@ def test_others_read_an_emptied_batch(codec: Codec, library: str) -> None:
         -1,
         10,
     )
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD], ids=lambda codec: codec.name)
+def test_batches_that_are_rebuilt_together_each_have_their_own_header(codec: Codec) -> None:
+    stream = CompactedStream(block_bytes=1 << 16)
+    stream.add_batch(build_batch(RECORDS[:2], compression=codec))
+    stream.add(("gone", "2"), ("untimed", "x"), at_ms=-1, compression=codec)
+    stream.add(("gone", "3"), ("later", "y"), ("latest", "z"), at_ms=50, compression=codec)
+    stream.add(("gone", "4"), at_ms=60)
+    stream.compact()
+    read = [[one.offset for one in read_by("aiokafka", bytes(frame.payload))] for frame in stream.frames()]
+    assert read == [[1], [3], [5, 6], [7]], "their checksums are right"
+    assert [frame.record_count for frame in stream.frames()] == [1, 1, 2, 1]
+    assert [(frame.smallest_timestamp_ms, frame.largest_timestamp_ms) for frame in stream.frames()] == [
+        (1_700_000_000_500, 1_700_000_000_500), (0, 0), (51, 52), (60, 60),
+    ]  # fmt: skip
+
+
+def test_a_batch_whose_records_have_no_times_has_none() -> None:
+    stream = CompactedStream(block_bytes=1 << 16)
+    stream.add_batch(build_batch([Record(timestamp_ms=-1, key=key, value=b"") for key in (b"gone", b"kept")]))
+    mixed = [Record(timestamp_ms=at, key=b"%d" % at, value=b"") for at in (7, -1, 9)]
+    stream.add_batch(build_batch([*mixed, Record(timestamp_ms=8, key=b"gone", value=b"")]))
+    stream.add(("gone", "2"))
+    stream.compact()
+    first, second, _ = stream.frames()
+    assert (first.smallest_timestamp_ms, first.largest_timestamp_ms) == (-1, -1)
+    assert (second.smallest_timestamp_ms, second.largest_timestamp_ms) == (7, 9)

@@ -35,7 +35,10 @@ def test_a_marker_without_a_transaction_changes_nothing() -> None:
     outcomes.marker(1, 5, Outcome.ABORT)
     outcomes.batch(1, 6)
     assert not outcomes.is_aborted(1, 6)
-    assert outcomes.first_undecided == 6
+    outcomes.marker(1, 7, Outcome.ABORT)
+    assert outcomes.is_aborted(1, 6)
+    outcomes.batch(1, 8)
+    assert outcomes.first_undecided == 8
 
 
 def test_a_marker_is_alone_when_no_batch_came_before_it() -> None:
