@@ -15,7 +15,12 @@ from struct import pack
 
 import pytest
 
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import encode
+from siltstone.kafka_protocol.compiling.primitives import varint
+from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.model.limits import REQUEST_ELEMENTS_MAX
 from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frames
 from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
@@ -30,6 +35,10 @@ LINGERING = 25
 """Connections left open behind the newest: long polls and members of groups wait on them."""
 
 LONG_S = 600
+LARGE_FRAMES = {
+    "network.socket_request_max_bytes": str(100 * MEBIBYTE),
+    "network.queued_max_request_bytes": str(128 * MEBIBYTE),
+}
 
 
 def numbers_of_this_run(default: Iterable[int]) -> Iterable[int]:
@@ -136,6 +145,28 @@ def sent_one_by_one(
                     connection.receive_frame()
                 except ConnectionClosed:
                     pytest.fail(f"no answer to {name}")
+        siege.assert_unharmed()
+
+
+def test_frames_of_nothing_but_tagged_fields(tmp_path: Path) -> None:
+    """Thirty million of them would hold up everybody for seconds; a frame may have 100 MiB by default."""
+    header = encode_request_header(RequestHeader(ApiKey.HEARTBEAT, 4, 1, "tags"))[:-1]
+    body = encode(HeartbeatRequest(), 4)[:-1]
+    tagged = varint(30_000_000) + b"\x63\x00" * 30_000_000
+    element = bytes(16) + b"\x02t" + varint(999) + b"\x63\x00" * 999
+    topics = (
+        encode_request_header(RequestHeader(ApiKey.METADATA, 12, 1, "tags"))
+        + varint(30_001)
+        + element * 30_000
+    )
+    with Siege(tmp_path, resident_bytes_max=1_000 * MEBIBYTE, settings=LARGE_FRAMES) as siege:
+        for note, frame in (("header", header + tagged), ("body", header + b"\x00" + body + tagged),
+                            ("elements", topics + b"\x00\x00\x00")):  # fmt: skip
+            siege.note = f"tagged fields in the {note}"
+            with siege.connect(timeout_s=60) as connection:
+                connection.send_frame(frame)
+                with pytest.raises(ConnectionClosed):
+                    connection.receive_frame()
         siege.assert_unharmed()
 
 

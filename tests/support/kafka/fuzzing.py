@@ -8,10 +8,11 @@ whatever it likes through ``RawConnection`` and ends with ``Siege.assert_unharme
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.records.building import build_batch
@@ -52,10 +53,16 @@ def seed_of_this_run(default: int) -> int:
 class Siege:
     """In a ``with``. ``note`` says what is being sent: it is named when something is found to be wrong."""
 
-    def __init__(self, folder: Path, *, resident_bytes_max: int = RESIDENT_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        resident_bytes_max: int = RESIDENT_BYTES_MAX,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._folder = folder / "store"
         self._resident_bytes_max = resident_bytes_max
-        self._broker = BrokerProcess(self._folder, SETTINGS)
+        self._broker = BrokerProcess(self._folder, {**SETTINGS, **settings})
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._acknowledged: dict[int, bytes] = {}
