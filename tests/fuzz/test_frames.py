@@ -2,7 +2,7 @@
 second, keeps within its memory, and what it acknowledged to others is there at the end.
 
 A failure names bursts. Those of another seed, or only some, are sent again by
-``SILTSTONE_FUZZ_SEED=7 SILTSTONE_FUZZ_BURSTS=120-135 pytest tests/fuzz/test_frames.py -k short``.
+``FUZZ_SEED=7 FUZZ_BURSTS=120-135 pytest tests/fuzz/test_frames.py -k short``.
 """
 
 import os
@@ -42,7 +42,7 @@ LARGE_FRAMES = {
 
 
 def numbers_of_this_run(default: Iterable[int]) -> Iterable[int]:
-    chosen = os.environ.get("SILTSTONE_FUZZ_BURSTS", "")
+    chosen = os.environ.get("FUZZ_BURSTS", "")
     if not chosen:
         return default
     first, _, last = chosen.partition("-")
@@ -98,7 +98,7 @@ class Besieger:
 
 
 def besieged(folder: Path, seed: int, numbers: Iterable[int], resident_bytes_max: int) -> Siege:
-    print(f"SILTSTONE_FUZZ_SEED={seed}")
+    print(f"FUZZ_SEED={seed}")
     with Siege(folder, resident_bytes_max=resident_bytes_max) as siege:
         besieger = Besieger(siege, seed)
         for number in numbers:

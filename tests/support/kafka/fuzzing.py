@@ -46,8 +46,9 @@ GOOD = "good"
 
 
 def seed_of_this_run(default: int) -> int:
-    """``SILTSTONE_FUZZ_SEED`` replays another one."""
-    return int(os.environ.get("SILTSTONE_FUZZ_SEED", default))
+    """``FUZZ_SEED`` replays another one. It has no prefix SILTSTONE_: the broker that the test starts would refuse it as
+    an unknown setting."""
+    return int(os.environ.get("FUZZ_SEED", default))
 
 
 class Siege:
@@ -73,6 +74,7 @@ class Siege:
         self.note = "nothing yet"
 
     def __enter__(self) -> "Siege":
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
         self._broker.start()
         with self.connect() as connection:
             self._good = create_topic(connection, GOOD)
