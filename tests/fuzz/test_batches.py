@@ -22,6 +22,7 @@ from support.kafka.raw_calls import (
     records_in,
 )
 from support.kafka.raw_kafka import RawConnection
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 
@@ -132,6 +133,9 @@ def send_bombs(folder: Path, seed: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("seed", range(20))
-def test_mutated_batches_of_many_seeds(tmp_path: Path, seed: int) -> None:
+def test_mutated_batches_of_many_seeds(tmp_path: Path, seed: int, record_tried: RecordTried) -> None:
+    record_tried("seeds", 1)
     send_mutated_batches(tmp_path / "mutated", seed)
+    record_tried("mutated batches", BATCHES * len(KINDS))
     send_bombs(tmp_path / "bombs", seed)
+    record_tried("bombs", BOMBS * len(KINDS))

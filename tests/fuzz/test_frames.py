@@ -26,6 +26,7 @@ from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frame
 from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
 from support.kafka.raw_calls import create_topic
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection, framed
+from support.processes.tried import RecordTried, unrecorded
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 
@@ -97,7 +98,13 @@ class Besieger:
             connection.close()
 
 
-def besieged(folder: Path, seed: int, numbers: Iterable[int], resident_bytes_max: int) -> Siege:
+def besieged(
+    folder: Path,
+    seed: int,
+    numbers: Iterable[int],
+    resident_bytes_max: int,
+    record_tried: RecordTried = unrecorded,
+) -> Siege:
     print(f"FUZZ_SEED={seed}")
     with Siege(folder, resident_bytes_max=resident_bytes_max) as siege:
         besieger = Besieger(siege, seed)
@@ -105,6 +112,7 @@ def besieged(folder: Path, seed: int, numbers: Iterable[int], resident_bytes_max
             if not siege.is_unharmed_so_far:
                 break
             besieger.send(number)
+            record_tried("bursts of frames", 1)
         besieger.end()
         siege.assert_unharmed()
         return siege
@@ -116,10 +124,10 @@ def test_mutated_frames_short(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(LONG_S + 300)
-def test_mutated_frames_long(tmp_path: Path) -> None:
+def test_mutated_frames_long(tmp_path: Path, record_tried: RecordTried) -> None:
     """Another seed each night, printed."""
     seed = seed_of_this_run(int.from_bytes(os.urandom(4), "big"))
-    besieged(tmp_path, seed, until_time_is_up(LONG_S), 1_500 * MEBIBYTE)
+    besieged(tmp_path, seed, until_time_is_up(LONG_S), 1_500 * MEBIBYTE, record_tried)
 
 
 def until_time_is_up(seconds: float) -> Iterable[int]:
@@ -131,7 +139,13 @@ def until_time_is_up(seconds: float) -> Iterable[int]:
 
 
 def sent_one_by_one(
-    folder: Path, chosen: Container[str], bytes_max: int, elements_max: int, *, apart: bool
+    folder: Path,
+    chosen: Container[str],
+    bytes_max: int,
+    elements_max: int,
+    *,
+    apart: bool,
+    record_tried: RecordTried = unrecorded,
 ) -> None:
     """Valid, and as large as a request may be in its elements: answered, and others are answered meanwhile."""
     with Siege(folder, resident_bytes_max=1_000 * MEBIBYTE) as siege:
@@ -145,6 +159,7 @@ def sent_one_by_one(
                     connection.receive_frame()
                 except ConnectionClosed:
                     pytest.fail(f"no answer to {name}")
+            record_tried("frames", 1)
         siege.assert_unharmed()
 
 
@@ -190,14 +205,17 @@ def test_requests_that_are_nothing_but_elements(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("apart", [False, True], ids=["alike", "apart"])
-def test_requests_of_every_api_that_are_nothing_but_elements(tmp_path: Path, apart: bool) -> None:
+def test_requests_of_every_api_that_are_nothing_but_elements(
+    tmp_path: Path, apart: bool, record_tried: RecordTried
+) -> None:
     left_out = {"MetadataRequest"} if apart else set()  # it would create a hundred thousand topics
-    sent_one_by_one(tmp_path, EVERY - left_out, 7 * MEBIBYTE, REQUEST_ELEMENTS_MAX - 10, apart=apart)
+    chosen, elements_max = EVERY - left_out, REQUEST_ELEMENTS_MAX - 10
+    sent_one_by_one(tmp_path, chosen, 7 * MEBIBYTE, elements_max, apart=apart, record_tried=record_tried)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
-def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path) -> None:
+def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path, record_tried: RecordTried) -> None:
     with Siege(tmp_path) as siege:
         with siege.connect() as connection:
             topic = create_topic(connection, "fuzz", 2)
@@ -207,4 +225,5 @@ def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path) -> None
             with siege.connect(timeout_s=60) as connection:
                 connection.send_frame(frame)
                 read_a_little(connection, 60)
+            record_tried("frames", 1)
         siege.assert_unharmed()

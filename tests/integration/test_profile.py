@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks import profile
 from benchmarks.support.samples import OF_THE_LOOP, SOCKETS, functions, parse_samples, place_of, places
+from support.processes.tried import RecordTried
 
 LOOP = "thread (7): MainThread;serve (siltstone/cli/serve.py:70);run (siltstone/server/event_loop.py:24)"
 RUNNER = "Runner.run (asyncio/runners.py:118)"
@@ -43,8 +44,9 @@ def test_a_broker_inside_a_program_has_its_loop_elsewhere() -> None:
 
 @pytest.mark.nightly
 def test_a_short_run_tells_of_produce_and_fetch(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], record_tried: RecordTried
 ) -> None:
+    record_tried("profiles", 1)
     monkeypatch.setattr(profile, "BATCH_BYTES", (16 * 1024,))
     monkeypatch.setattr(profile, "EDGE_SECONDS", 0.5)
     assert profile.main(2) == 0

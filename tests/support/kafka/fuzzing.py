@@ -46,8 +46,8 @@ GOOD = "good"
 
 
 def seed_of_this_run(default: int) -> int:
-    """``FUZZ_SEED`` replays another one. It has no prefix SILTSTONE_: the broker that the test starts would refuse it as
-    an unknown setting."""
+    """``FUZZ_SEED`` replays another one. Its name does not begin with SILTSTONE_, because the broker that the test
+    starts would refuse it as an unknown setting."""
     return int(os.environ.get("FUZZ_SEED", default))
 
 
