@@ -228,16 +228,16 @@ def records_without_key(header: BatchHeader, data: memoryview, count_max: int) -
             else:
                 position, end = record_end(data, position, index)
             position = _after_varint(data, position + 1)
-            low, high = data[position], data[position + 1]
-            if low < 0x80:
-                twice_the_delta, position = low, position + 1
-            elif high < 0x80:
-                twice_the_delta, position = low & 0x7F | high << 7, position + 2
+            if index < 0x40 and data[position] == index << 1:
+                position += 1
+            elif (
+                index < 0x2000
+                and data[position + 1] == index >> 6
+                and data[position] == index << 1 & 0x7F | 0x80
+            ):
+                position += 2
             else:
-                delta, position = decode_varint(data, position)
-                twice_the_delta = 2 * delta
-            if twice_the_delta != 2 * index:
-                raise OffsetDeltaWrong(f"the offset delta of record {index} is not {index}; send 0, 1, 2 …")
+                position = _after_delta(data, position, index)
             if data[position] & 1:
                 _refuse_negative(data, position)
                 if len(without_key) < count_max:
@@ -255,6 +255,14 @@ def _after_varint(data: memoryview, position: int) -> int:
     while data[position] >= 0x80:
         position += 1
     return position + 1
+
+
+def _after_delta(data: memoryview, position: int, index: int) -> int:
+    """The position after the offset delta of the record. Raises OffsetDeltaWrong unless it is ``index``."""
+    delta, position = decode_varint(data, position)
+    if delta != index:
+        raise OffsetDeltaWrong(f"record {index} has offset delta {delta}; send 0, 1, 2 …")
+    return position
 
 
 def _refuse_negative(data: memoryview, position: int) -> None:
