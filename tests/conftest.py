@@ -10,6 +10,9 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.engine.s3_server import S3Server, running_s3_server
+from support.processes.tried import pytest_runtest_call, pytest_terminal_summary, record_tried
+
+__all__ = ["pytest_runtest_call", "pytest_terminal_summary", "record_tried", "s3_server"]
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)

@@ -13,6 +13,12 @@ import msgspec
 LOOP_THREADS = ("MainThread", "siltstone-broker")
 OF_THE_LOOP = "event loop: socket reads and callbacks"
 """On the loop's thread with no frame of ours: libuv, which calls the kernel."""
+RUNNERS_OF_THE_LOOP = (
+    "siltstone/server/python_process.py",
+    "siltstone/cli/serve.py",
+    "siltstone/cli/main.py",
+)
+"""What is below every frame of the loop's thread in ``siltstone serve``."""
 SOCKETS = "network: socket writes"
 PACKAGES = {
     "siltstone/server/network/": "network",
@@ -84,7 +90,7 @@ def place_of(sample: Sample) -> str:
     if not sample.is_of_the_loop:
         return f"thread: {re.sub(r'_[0-9]+$', '', sample.thread)}"
     ours = next((frame for frame in reversed(sample.frames) if _package(frame) is not None), None)
-    if ours is None or ours.file.endswith(("event_loop.py", "cli/serve.py", "cli/main.py")):
+    if ours is None or ours.file.endswith(RUNNERS_OF_THE_LOOP):
         return OF_THE_LOOP
     if _package(ours) == "network" and WRITES.search(sample.frames[-1].function):
         return SOCKETS

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conformance.brokers.broker import BrokerSettings
 from conformance.brokers.siltstone import open_siltstone
 from support.broker.broker_history import Actor, History, Log, consuming, faults_in, producing, read_log
+from support.processes.tried import RecordTried
 
 TOPIC, PARTITIONS, WRITERS, MEMBERS = "history", 4, 3, 2
 SECONDS_MAX = 60
@@ -59,10 +60,15 @@ def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> N
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(10))
 def test_nothing_promised_is_lost_when_the_broker_is_killed_again_and_again(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, record_tried: RecordTried
 ) -> None:
     kills = 15
-    assert_right(*lived_through(tmp_path, seed, kills), kills)
+    history, log = lived_through(tmp_path, seed, kills)
+    record_tried("seeds", 1)
+    record_tried("kills", kills)
+    record_tried("records acknowledged", len(history.acknowledged))
+    record_tried("records read", len(history.seen))
+    assert_right(history, log, kills)
 
 
 HELD = {(0, 0): "w0 0", (0, 1): "w0 1", (1, 0): "w1 0"}

@@ -28,6 +28,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
 from support.engine.crash_payload import describe
 from support.engine.crash_settings import crash_settings
+from support.processes.tried import RecordTried, unrecorded
 
 TESTS = Path(__file__).parents[1]
 
@@ -43,16 +44,20 @@ def test_killed_processes_lose_nothing(tmp_path: Path, seed: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_killed_processes_lose_nothing_a_hundred_times(tmp_path: Path, seed: int) -> None:
-    kill_repeatedly(tmp_path, seed, kills=12)
+def test_killed_processes_lose_nothing_a_hundred_times(
+    tmp_path: Path, seed: int, record_tried: RecordTried
+) -> None:
+    record_tried("seeds", 1)
+    kill_repeatedly(tmp_path, seed, kills=12, record_tried=record_tried)
 
 
-def kill_repeatedly(folder: Path, seed: int, kills: int) -> None:
+def kill_repeatedly(folder: Path, seed: int, kills: int, record_tried: RecordTried = unrecorded) -> None:
     rng = random.Random(seed)
     print(f"crash seed {seed}")
     acknowledged_before = 0
     for _ in range(kills):
         life(folder, rng)
+        record_tried("kills", 1)
         acknowledged = asyncio.run(verify_streams(folder))
         assert acknowledged > acknowledged_before, "the killed process had acknowledged nothing"
         acknowledged_before = acknowledged

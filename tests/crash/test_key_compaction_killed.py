@@ -25,6 +25,7 @@ from siltstone.object_store.metadata_mark import mark_of_key
 from support.broker.keyed_broker import SETTINGS, Keyed, table_of
 from support.kafka.raw_kafka import RawConnection, address_of
 from support.maintenance.compacted_store import compact_keys, maintained, split
+from support.processes.tried import RecordTried, unrecorded
 
 TESTS = Path(__file__).parents[1]
 NAMES = ["a", "b", "c"]
@@ -39,11 +40,14 @@ def test_killed_drivers_lose_and_resurrect_nothing(tmp_path: Path, seed: int) ->
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 105))
-def test_killed_drivers_lose_and_resurrect_nothing_many_times(tmp_path: Path, seed: int) -> None:
-    kill_repeatedly(tmp_path, seed, kills=25)
+def test_killed_drivers_lose_and_resurrect_nothing_many_times(
+    tmp_path: Path, seed: int, record_tried: RecordTried
+) -> None:
+    record_tried("seeds", 1)
+    kill_repeatedly(tmp_path, seed, kills=25, record_tried=record_tried)
 
 
-def kill_repeatedly(folder: Path, seed: int, kills: int) -> None:
+def kill_repeatedly(folder: Path, seed: int, kills: int, record_tried: RecordTried = unrecorded) -> None:
     rng = random.Random(seed)
     with (
         siltstone.Broker(folder, settings=SETTINGS) as broker,
@@ -57,6 +61,7 @@ def kill_repeatedly(folder: Path, seed: int, kills: int) -> None:
             with driver(folder) as killed:
                 killed.wait_until_it_begins()
                 time.sleep(rng.random() * 0.4)
+            record_tried("kills", 1)
             assert [table_of(connection, one.topic)[0] for one in keyed] == [one.expected for one in keyed]
             assert_sound(folder)
     with (

@@ -1,7 +1,7 @@
 """Batches as they should not be, with CRCs that hold, into topics of every kind: each is answered, in its own row; what
 was taken can be read again, by offset and by time; and others are served meanwhile.
 
-``SILTSTONE_FUZZ_SEED=7 pytest tests/fuzz/test_batches.py`` sends those of another seed.
+``FUZZ_SEED=7 pytest tests/fuzz/test_batches.py`` sends those of another seed.
 """
 
 from pathlib import Path
@@ -22,6 +22,7 @@ from support.kafka.raw_calls import (
     records_in,
 )
 from support.kafka.raw_kafka import RawConnection
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 
@@ -81,17 +82,29 @@ def assert_readable(connection: RawConnection, topic: RawTopic, *, is_valid: boo
         assert found.error_code == 0 or not is_valid
 
 
+def sent_as(seed: int, number: int) -> bytes:
+    rng = Random(f"{seed}/{number}")
+    return bytes(mutated_batch(rng) if rng.random() < 0.8 else random_batch(rng))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_of_any_seed_can_be_made(seed: int) -> None:
+    assert all(sent_as(seed, number) for number in range(BATCHES))
+
+
 def test_mutated_batches(tmp_path: Path) -> None:
-    seed = seed_of_this_run(SEED)
-    print(f"SILTSTONE_FUZZ_SEED={seed}")
-    with Siege(tmp_path) as siege, siege.connect(timeout_s=60) as connection:
+    send_mutated_batches(tmp_path, seed_of_this_run(SEED))
+
+
+def send_mutated_batches(folder: Path, seed: int) -> None:
+    print(f"FUZZ_SEED={seed}")
+    with Siege(folder) as siege, siege.connect(timeout_s=60) as connection:
         topics = {kind: create_topic(connection, kind, 1, configs) for kind, configs in KINDS.items()}
         taken = dict.fromkeys(KINDS, 0)
         for number in range(BATCHES):
-            rng = Random(f"{seed}/{number}")
-            batch = mutated_batch(rng) if rng.random() < 0.8 else random_batch(rng)
+            batch = sent_as(seed, number)
             for kind, topic in topics.items():
-                taken[kind] += sent(siege, connection, topic, bytes(batch), f"batch {number}")
+                taken[kind] += sent(siege, connection, topic, batch, f"batch {number}")
         for kind, topic in topics.items():
             siege.note = f"reading {kind}"
             assert 20 < taken[kind] < BATCHES
@@ -100,9 +113,12 @@ def test_mutated_batches(tmp_path: Path) -> None:
 
 
 def test_bombs(tmp_path: Path) -> None:
-    seed = seed_of_this_run(SEED)
-    print(f"SILTSTONE_FUZZ_SEED={seed}")
-    with Siege(tmp_path) as siege, siege.connect(timeout_s=60) as connection:
+    send_bombs(tmp_path, seed_of_this_run(SEED))
+
+
+def send_bombs(folder: Path, seed: int) -> None:
+    print(f"FUZZ_SEED={seed}")
+    with Siege(folder) as siege, siege.connect(timeout_s=60) as connection:
         topics = {kind: create_topic(connection, kind, 1, configs) for kind, configs in KINDS.items()}
         for number in range(BOMBS):
             batch = bytes(bomb(Random(f"{seed}/{number}")))
@@ -117,7 +133,9 @@ def test_bombs(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("seed", range(20))
-def test_mutated_batches_of_many_seeds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SILTSTONE_FUZZ_SEED", str(seed))
-    test_mutated_batches(tmp_path / "mutated")
-    test_bombs(tmp_path / "bombs")
+def test_mutated_batches_of_many_seeds(tmp_path: Path, seed: int, record_tried: RecordTried) -> None:
+    record_tried("seeds", 1)
+    send_mutated_batches(tmp_path / "mutated", seed)
+    record_tried("mutated batches", BATCHES * len(KINDS))
+    send_bombs(tmp_path / "bombs", seed)
+    record_tried("bombs", BOMBS * len(KINDS))

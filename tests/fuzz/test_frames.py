@@ -2,7 +2,7 @@
 second, keeps within its memory, and what it acknowledged to others is there at the end.
 
 A failure names bursts. Those of another seed, or only some, are sent again by
-``SILTSTONE_FUZZ_SEED=7 SILTSTONE_FUZZ_BURSTS=120-135 pytest tests/fuzz/test_frames.py -k short``.
+``FUZZ_SEED=7 FUZZ_BURSTS=120-135 pytest tests/fuzz/test_frames.py -k short``.
 """
 
 import os
@@ -15,12 +15,18 @@ from struct import pack
 
 import pytest
 
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import encode
+from siltstone.kafka_protocol.compiling.primitives import varint
+from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.model.limits import REQUEST_ELEMENTS_MAX
 from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frames
 from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
 from support.kafka.raw_calls import create_topic
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection, framed
+from support.processes.tried import RecordTried, unrecorded
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 
@@ -30,10 +36,14 @@ LINGERING = 25
 """Connections left open behind the newest: long polls and members of groups wait on them."""
 
 LONG_S = 600
+LARGE_FRAMES = {
+    "network.socket_request_max_bytes": str(100 * MEBIBYTE),
+    "network.queued_max_request_bytes": str(128 * MEBIBYTE),
+}
 
 
 def numbers_of_this_run(default: Iterable[int]) -> Iterable[int]:
-    chosen = os.environ.get("SILTSTONE_FUZZ_BURSTS", "")
+    chosen = os.environ.get("FUZZ_BURSTS", "")
     if not chosen:
         return default
     first, _, last = chosen.partition("-")
@@ -88,14 +98,21 @@ class Besieger:
             connection.close()
 
 
-def besieged(folder: Path, seed: int, numbers: Iterable[int], resident_bytes_max: int) -> Siege:
-    print(f"SILTSTONE_FUZZ_SEED={seed}")
+def besieged(
+    folder: Path,
+    seed: int,
+    numbers: Iterable[int],
+    resident_bytes_max: int,
+    record_tried: RecordTried = unrecorded,
+) -> Siege:
+    print(f"FUZZ_SEED={seed}")
     with Siege(folder, resident_bytes_max=resident_bytes_max) as siege:
         besieger = Besieger(siege, seed)
         for number in numbers:
             if not siege.is_unharmed_so_far:
                 break
             besieger.send(number)
+            record_tried("bursts of frames", 1)
         besieger.end()
         siege.assert_unharmed()
         return siege
@@ -107,10 +124,10 @@ def test_mutated_frames_short(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(LONG_S + 300)
-def test_mutated_frames_long(tmp_path: Path) -> None:
+def test_mutated_frames_long(tmp_path: Path, record_tried: RecordTried) -> None:
     """Another seed each night, printed."""
     seed = seed_of_this_run(int.from_bytes(os.urandom(4), "big"))
-    besieged(tmp_path, seed, until_time_is_up(LONG_S), 1_500 * MEBIBYTE)
+    besieged(tmp_path, seed, until_time_is_up(LONG_S), 1_500 * MEBIBYTE, record_tried)
 
 
 def until_time_is_up(seconds: float) -> Iterable[int]:
@@ -122,7 +139,13 @@ def until_time_is_up(seconds: float) -> Iterable[int]:
 
 
 def sent_one_by_one(
-    folder: Path, chosen: Container[str], bytes_max: int, elements_max: int, *, apart: bool
+    folder: Path,
+    chosen: Container[str],
+    bytes_max: int,
+    elements_max: int,
+    *,
+    apart: bool,
+    record_tried: RecordTried = unrecorded,
 ) -> None:
     """Valid, and as large as a request may be in its elements: answered, and others are answered meanwhile."""
     with Siege(folder, resident_bytes_max=1_000 * MEBIBYTE) as siege:
@@ -136,6 +159,29 @@ def sent_one_by_one(
                     connection.receive_frame()
                 except ConnectionClosed:
                     pytest.fail(f"no answer to {name}")
+            record_tried("frames", 1)
+        siege.assert_unharmed()
+
+
+def test_frames_of_nothing_but_tagged_fields(tmp_path: Path) -> None:
+    """Thirty million of them would hold up everybody for seconds; a frame may have 100 MiB by default."""
+    header = encode_request_header(RequestHeader(ApiKey.HEARTBEAT, 4, 1, "tags"))[:-1]
+    body = encode(HeartbeatRequest(), 4)[:-1]
+    tagged = varint(30_000_000) + b"\x63\x00" * 30_000_000
+    element = bytes(16) + b"\x02t" + varint(999) + b"\x63\x00" * 999
+    topics = (
+        encode_request_header(RequestHeader(ApiKey.METADATA, 12, 1, "tags"))
+        + varint(30_001)
+        + element * 30_000
+    )
+    with Siege(tmp_path, resident_bytes_max=1_000 * MEBIBYTE, settings=LARGE_FRAMES) as siege:
+        for note, frame in (("header", header + tagged), ("body", header + b"\x00" + body + tagged),
+                            ("elements", topics + b"\x00\x00\x00")):  # fmt: skip
+            siege.note = f"tagged fields in the {note}"
+            with siege.connect(timeout_s=60) as connection:
+                connection.send_frame(frame)
+                with pytest.raises(ConnectionClosed):
+                    connection.receive_frame()
         siege.assert_unharmed()
 
 
@@ -159,14 +205,17 @@ def test_requests_that_are_nothing_but_elements(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("apart", [False, True], ids=["alike", "apart"])
-def test_requests_of_every_api_that_are_nothing_but_elements(tmp_path: Path, apart: bool) -> None:
+def test_requests_of_every_api_that_are_nothing_but_elements(
+    tmp_path: Path, apart: bool, record_tried: RecordTried
+) -> None:
     left_out = {"MetadataRequest"} if apart else set()  # it would create a hundred thousand topics
-    sent_one_by_one(tmp_path, EVERY - left_out, 7 * MEBIBYTE, REQUEST_ELEMENTS_MAX - 10, apart=apart)
+    chosen, elements_max = EVERY - left_out, REQUEST_ELEMENTS_MAX - 10
+    sent_one_by_one(tmp_path, chosen, 7 * MEBIBYTE, elements_max, apart=apart, record_tried=record_tried)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
-def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path) -> None:
+def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path, record_tried: RecordTried) -> None:
     with Siege(tmp_path) as siege:
         with siege.connect() as connection:
             topic = create_topic(connection, "fuzz", 2)
@@ -176,4 +225,5 @@ def test_arrays_of_more_elements_than_a_request_may_have(tmp_path: Path) -> None
             with siege.connect(timeout_s=60) as connection:
                 connection.send_frame(frame)
                 read_a_little(connection, 60)
+            record_tried("frames", 1)
         siege.assert_unharmed()

@@ -239,3 +239,23 @@ def test_java_consumes_it_all(compacted: Compacted) -> None:
     with or_skip(lambda: running_java_clients(compacted.servers)) as clients:
         received = clients.consume(TOPIC, len(compacted.records))
     assert [(one.offset, one.key, one.value) for one in received] == compacted.records
+
+
+def test_librdkafka_fails_the_records_without_a_key_and_tells_the_others_apart(tmp_path: Path) -> None:
+    """As librdkafka's own test 0011: the others of the batch may be sent again."""
+    codes: dict[int, int] = {}
+    with siltstone.Broker(tmp_path) as broker:
+        with RawConnection(address_of(broker.bootstrap_servers)) as connection:
+            create_topic(connection, TOPIC, configs={"cleanup.policy": "compact"})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5_000})
+        for number in range(100):
+            producer.produce(
+                TOPIC, b"v", None if number % 10 == 5 else b"k",
+                on_delivery=lambda error, _, number=number: codes.update({number: error.code()}),
+            )  # fmt: skip
+        assert producer.flush(SECONDS_MAX) == 0
+    without_key = [number for number in range(100) if number % 10 == 5]
+    assert [
+        number for number, code in sorted(codes.items()) if code == KafkaError.INVALID_RECORD
+    ] == without_key
+    assert [*codes.values()].count(KafkaError._INVALID_DIFFERENT_RECORD) == 90

@@ -8,13 +8,20 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import siltstone
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.objects import ObjectKind
 from support.broker.keyed_broker import SETTINGS, Keyed, table_of
-from support.kafka.raw_calls import create_topic, produce_well
+from support.kafka.kafka_batches import with_offset_deltas
+from support.kafka.raw_calls import RawTopic, create_topic, produce, produce_well, read_all
 from support.kafka.raw_kafka import RawConnection, address_of
 from support.maintenance.compacted_store import compact_keys, maintained, roll, split
 
@@ -155,3 +162,45 @@ def committed(servers: str, group: str) -> int | None:
 
 def _consumer(servers: str, group: str) -> Consumer:
     return Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+
+
+def test_batches_whose_offset_deltas_do_not_increase_stop_no_compaction(tmp_path: Path) -> None:
+    """A topic that was not compacted took them; as soon as it is, they are refused, and those that are there are
+    compacted with the rest."""
+    records = [Record(timestamp_ms=1_700_000_000_000, key=key, value=b"old") for key in (b"a", b"b", b"a")]
+    disordered = [with_offset_deltas(records, deltas) for deltas in ((0, 0, 0), (2, 1, 0), (0, 5, 2))]
+    with (
+        siltstone.Broker(tmp_path, settings=SETTINGS) as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+    ):
+        topic = create_topic(connection, "deltas")
+        assert produce_well(connection, topic, *map(bytes, disordered)) == [0, 3, 6]
+        make_compacted(connection, topic)
+        refused = [produce(connection, topic, bytes(batch)) for batch in disordered]
+        assert [row.error_code for row in refused] == [ErrorCode.INVALID_RECORD] * 3
+        newer = [Record(timestamp_ms=1_700_000_000_000, key=key, value=b"new") for key in (b"a", b"c")]
+        assert produce_well(connection, topic, build_batch(newer)) == [9]
+        broker.flush()
+        with maintained(tmp_path) as context:
+            split(context)
+            roll(context)
+            report = compact_keys(context)
+        assert report.is_well, report
+        assert sum(unit.records_removed for unit in report.units) == 8
+    with (
+        siltstone.Broker(tmp_path, settings=SETTINGS) as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+    ):
+        left = [
+            (record.offset, bytes(record.key or b""), bytes(record.value or b""))
+            for record in read_all(connection, topic)
+        ]
+        assert left == [(7, b"b", b"old"), (9, b"a", b"new"), (10, b"c", b"new")]
+        assert_sound(tmp_path)
+
+
+def make_compacted(connection: RawConnection, topic: RawTopic) -> None:
+    config = AlterableConfig(name="cleanup.policy", config_operation=0, value="compact")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=[config])
+    (row,) = connection.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert row.error_code == 0

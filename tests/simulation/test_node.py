@@ -19,7 +19,7 @@ from support.processes.inline_executor import put_inline_in
 
 FIXED_SEEDS = range(12)
 RANDOM_SEEDS = 4
-NIGHTLY_SEEDS = 3_000
+NIGHTLY_SEEDS, NIGHTLY_TESTS = 2_000, 20
 REPLAYED_SEEDS = (7, 52, 230, 233)
 """Of 300 those that once differed: compaction read in threads, a new file got the inode of a deleted one."""
 
@@ -77,6 +77,9 @@ def test_replay(simulate):
             simulate(int(seed))
 
 
+SUMMED = ("append", "read", "crashed", "power lost with sectors", "compacted")
+"""What the summary of a night tells of these nodes besides their number."""
+
 EXPECTED_OF_TEN_SEEDS = {
     "append": 1000, "read": 40, "read all": 40, "crashed": 8, "closed": 4, "power lost with sectors": 1,
     "disk full": 1, "failed": 1, "delete": 1, "swept": 2, "close": 3, "trim": 5, "open_again": 3, "compacted": 1,
@@ -95,6 +98,12 @@ def test_every_kind_of_thing_happens(simulate):
 
 
 @pytest.mark.nightly
-def test_many_nodes(simulate):
-    for seed in range(10_000, 10_000 + NIGHTLY_SEEDS):
-        simulate(seed, lives=10)
+@pytest.mark.parametrize("part", range(NIGHTLY_TESTS))
+def test_many_nodes(simulate, record_tried, part):
+    """Other seeds each night. In parts, so that workers share them."""
+    first = SystemRandom().randrange(2**40)
+    for seed in range(first, first + NIGHTLY_SEEDS // NIGHTLY_TESTS):
+        record_tried("seeds", 1)
+        for what, count in simulate(seed, lives=10).counts.items():
+            if what in SUMMED:
+                record_tried(what, count)

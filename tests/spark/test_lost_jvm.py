@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.processes.tried import RecordTried
+
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 TESTS = Path(__file__).parents[1]
@@ -35,7 +37,8 @@ print("went on")
 """
 
 
-def test_the_next_run_starts_another(tmp_path: Path) -> None:
+def test_the_next_run_starts_another(tmp_path: Path, record_tried: RecordTried) -> None:
+    record_tried("JVMs killed", 1)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=os.environ | {"PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"},

@@ -1,5 +1,6 @@
 """Any history, several passes with any bounds, room and times: against the plain model, and what readers see."""
 
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.model.objects import object_key
-from support.kafka.kafka_batches import build_control_batch
+from support.kafka.kafka_batches import build_control_batch, with_offset_deltas
 from support.maintenance import key_compaction_model as model
 from support.maintenance.compacted_stream import CompactedStream
 
@@ -34,6 +35,11 @@ IDEMPOTENT, TRANSACTIONAL = [1, 2], [11, 12, 13]
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES)), min_size=1, max_size=6)
 steps = st.one_of(
     st.tuples(st.just("plain"), pairs, st.sampled_from(Codec), st.booleans()),
+    st.tuples(
+        st.just("disordered"),
+        st.lists(st.tuples(pairs.map(lambda found: found[0]), st.integers(-2, 7)), min_size=1, max_size=6),
+        st.sampled_from(Codec),
+    ),
     st.tuples(st.just("idempotent"), pairs, st.sampled_from(IDEMPOTENT), st.sampled_from(Codec)),
     st.tuples(st.just("transactional"), pairs, st.sampled_from(TRANSACTIONAL)),
     st.tuples(st.just("end"), st.sampled_from(TRANSACTIONAL), st.sampled_from(Ending)),
@@ -60,6 +66,12 @@ class History:
         match step:
             case "plain", found, codec, append_time:
                 self._add(found, Codec(codec), append_time=append_time)
+            case "disordered", found, codec:
+                records = [
+                    Record(timestamp_ms=self.now_ms, key=key, value=value) for (key, value), _ in found
+                ]
+                deltas = [delta for _, delta in found]
+                self._append(with_offset_deltas(records, deltas, compression=codec))
             case "idempotent", found, producer, codec:
                 self._add(found, codec, producer=producer)
             case "transactional", found, producer:
@@ -145,12 +157,15 @@ class History:
 def as_model(payload: bytes) -> model.ModelBatch:
     header = read_batch_header(payload)
     assert checksum_of(payload) == header.crc
+    found = [*iterate_records(payload)]
+    stated = [record.offset for record in found]
+    are_stated = stated == sorted({each for each in stated if header.base_offset <= each < header.end_offset})
     records = [
         model.ModelRecord(
-            r.offset, None if r.key is None else bytes(r.key), None if r.value is None else bytes(r.value),
+            offset, None if r.key is None else bytes(r.key), None if r.value is None else bytes(r.value),
             r.timestamp_ms,
         )
-        for r in iterate_records(payload)
+        for offset, r in zip(stated if are_stated else count(header.base_offset), found, strict=False)
     ]  # fmt: skip
     marker = ""
     if header.is_control:

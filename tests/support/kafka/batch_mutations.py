@@ -79,6 +79,7 @@ def _header(rng: Random, batch: bytearray) -> bytearray:
 def _count(rng: Random, batch: bytearray) -> bytearray:
     """Both numbers agree with each other, and not with the records."""
     count = max(1, read_batch_header(batch).record_count + rng.choice((-2, -1, 1, 2, 1_000)))
+    count = min(count, INT32[-1])
     return with_header(batch, record_count=count, last_offset_delta=count - 1)
 
 

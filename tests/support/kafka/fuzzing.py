@@ -8,10 +8,11 @@ whatever it likes through ``RawConnection`` and ends with ``Siege.assert_unharme
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.records.building import build_batch
@@ -45,17 +46,24 @@ GOOD = "good"
 
 
 def seed_of_this_run(default: int) -> int:
-    """``SILTSTONE_FUZZ_SEED`` replays another one."""
-    return int(os.environ.get("SILTSTONE_FUZZ_SEED", default))
+    """``FUZZ_SEED`` replays another one. Its name does not begin with SILTSTONE_, because the broker that the test
+    starts would refuse it as an unknown setting."""
+    return int(os.environ.get("FUZZ_SEED", default))
 
 
 class Siege:
     """In a ``with``. ``note`` says what is being sent: it is named when something is found to be wrong."""
 
-    def __init__(self, folder: Path, *, resident_bytes_max: int = RESIDENT_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        resident_bytes_max: int = RESIDENT_BYTES_MAX,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._folder = folder / "store"
         self._resident_bytes_max = resident_bytes_max
-        self._broker = BrokerProcess(self._folder, SETTINGS)
+        self._broker = BrokerProcess(self._folder, {**SETTINGS, **settings})
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._acknowledged: dict[int, bytes] = {}
@@ -66,6 +74,7 @@ class Siege:
         self.note = "nothing yet"
 
     def __enter__(self) -> "Siege":
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
         self._broker.start()
         with self.connect() as connection:
             self._good = create_topic(connection, GOOD)

@@ -1,6 +1,6 @@
 """Kafka record batches for tests, written by hand where ours would refuse to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
 from typing import Any
 
@@ -49,6 +49,15 @@ def with_body(batch: bytes | bytearray, body: bytes | bytearray, **changes: Any)
     """The batch with these bytes in the place of its records."""
     length = BATCH_HEADER_BYTES - LENGTH_END + len(body)
     return with_header(bytes(batch[:BATCH_HEADER_BYTES]) + bytes(body), batch_length=length, **changes)
+
+
+def with_offset_deltas(records: Sequence[Record], deltas: Sequence[int], **header: Any) -> bytearray:
+    """A batch of these records whose header is right, and whose offset deltas may be wrong."""
+    made = read_batch_header(build_batch(records, **header))
+    body = bytearray()
+    for record, delta in zip(records, deltas, strict=True):
+        append_record(body, record, delta, made.base_timestamp_ms)
+    return seal_batch(made, body, len(records))
 
 
 def of_one_record(body: bytes) -> bytearray:

@@ -98,11 +98,18 @@ def _mapped(
 
 
 def _last_of_producers(batches: list[ModelBatch], outcomes: list[str], job: Pass) -> set[int]:
+    """A producer that was idle for the expiration time is forgotten, with all it did before; a batch of a transaction
+    alone does not show that, because the time of its marker counts."""
     stay: set[int] = set()
+    oldest_ms = job.now_ms - job.expiration_ms
     for producer in {batch.producer for batch in batches} - {-1}:
         own = [at for at, batch in enumerate(batches) if batch.producer == producer]
         is_open = any(outcomes[at] == "UNDECIDED" for at in own)
-        if batches[own[-1]].max_ms <= job.now_ms - job.expiration_ms and not is_open:
+        idle = [
+            at for at in own if batches[at].max_ms <= oldest_ms and not (batches[at].is_data and outcomes[at])
+        ]
+        own = [at for at in own if at > max(idle, default=-1)]
+        if not own or (batches[own[-1]].max_ms <= oldest_ms and not is_open):
             continue
         with_data = [at for at in own if batches[at].is_data]
         stay.add(with_data[-1] if with_data else own[-1])

@@ -251,6 +251,29 @@ def _topic_of(replicas: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(name="t", partitions=[partition])
 
 
+@pytest.mark.parametrize("message", [HeartbeatRequest, ApiVersionsResponse], ids=["none known", "some known"])
+def test_tagged_fields_at_one_place_are_limited(message: type[Message]) -> None:
+    version = message.versions[1]
+    body = encode(message(), version)[:-1]
+    later = b"\x63\x00"
+    assert decode(message, version, body + varint(1_000) + later * 1_000) == message()
+    with pytest.raises(MalformedMessage, match="1001 tagged fields at one place, more than 1000"):
+        decode(message, version, body + varint(1_001) + later * 1_001)
+
+
+def test_tagged_fields_count_as_elements_of_their_message() -> None:
+    """Or each of a hundred thousand elements could have a thousand."""
+
+    def of_topics(count: int, tagged: int) -> MetadataRequest:
+        topic = bytes(16) + b"\x02t" + varint(tagged) + b"\x63\x00" * tagged
+        return decode(MetadataRequest, 12, varint(count + 1) + topic * count + b"\x00\x00\x00")
+
+    fitting = REQUEST_ELEMENTS_MAX // 1_000
+    assert len(of_topics(fitting, 999).topics or ()) == fitting
+    with pytest.raises(MalformedMessage, match="more than 100000 elements"):
+        of_topics(fitting + 1, 999)
+
+
 def test_known_tagged_fields_are_read_in_any_order_and_among_others() -> None:
     body = encode(ApiVersionsResponse(), 3)[:-1]
     later, ready, epoch = b"\x63\x01?", b"\x03\x01\x01", b"\x01\x08" + bytes(7) + b"\x05"

@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.compiling.primitives import varint
 from siltstone.kafka_protocol.headers import (
     RequestHeader,
     decode_request_header,
@@ -89,6 +90,14 @@ def test_tagged_fields_are_skipped() -> None:
     assert decode_request_header(memoryview(written + b"body")) == (FLEXIBLE, b"body")
     with pytest.raises(MalformedMessage):
         decode_request_header(memoryview(written[:-1]))
+
+
+def test_a_header_of_nothing_but_tagged_fields_is_refused() -> None:
+    written = encode_request_header(FLEXIBLE)[:-1] + varint(10**6) + b"\x63\x00" * 10**6
+    with pytest.raises(MalformedMessage, match="1000000 tagged fields at one place"):
+        decode_request_header(memoryview(written))
+    with pytest.raises(MalformedMessage, match="1001 tagged fields at one place"):
+        decode_response_header(ApiKey.METADATA, 9, bytes(4) + varint(1_001) + b"\x63\x00" * 1_001)
 
 
 def test_a_client_id_in_another_encoding_than_utf_8_is_shown_as_far_as_it_can_be() -> None:

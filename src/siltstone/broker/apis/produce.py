@@ -29,6 +29,7 @@ from siltstone.kafka_protocol.messages.produce import (
     ProduceResponse,
     RecordError,
 )
+from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX, PRODUCE_TIMEOUT_SWEEP_MS
 from siltstone.runtime.turns import side_by_side
@@ -38,6 +39,18 @@ TOPIC_ID_VERSION = 13
 """From this version on topics are named by id only."""
 
 HELD = "a group's backlog is larger than siltstone.backlog.quota.bytes: retry later"
+
+
+class RecordErrorLimit(msgspec.Struct):
+    """How many refused records the answer to one request may still name: a compressed batch of a few KiB can hold a
+    million, and a request many such batches."""
+
+    left: int = RECORDS_NAMED_MAX
+
+    def take(self, refused: tuple[tuple[int, str], ...]) -> list[RecordError]:
+        named = refused[: self.left]
+        self.left -= len(named)
+        return [RecordError(batch_index=index, message=text) for index, text in named]
 
 
 class Target(msgspec.Struct, gc=False, eq=False):
@@ -51,17 +64,18 @@ class Target(msgspec.Struct, gc=False, eq=False):
     asked: ProducePartition
     topic: Topic | None
     partition: Partition | None
+    limit: RecordErrorLimit
     admitted: Admitted | None = None
     appended: Appended | None = None
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    refused_record: int = -1
+    record_errors: list[RecordError] = []
 
     def fail(self, failure: BaseException) -> None:
         self.error = error_code(failure)
         self.error_message = error_message(failure)
         if isinstance(failure, RecordRefused):
-            self.refused_record = failure.record
+            self.record_errors = self.limit.take(failure.records)
 
 
 class ProduceUnderWay:
@@ -142,7 +156,7 @@ def _partition_row(target: Target) -> ProducedPartition:
             index=target.asked.index,
             error_code=target.error,
             error_message=target.error_message,
-            record_errors=_record_errors(target),
+            record_errors=target.record_errors,
         )
     return ProducedPartition(
         index=target.asked.index,
@@ -150,12 +164,6 @@ def _partition_row(target: Target) -> ProducedPartition:
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=partition.log_start_offset,
     )
-
-
-def _record_errors(target: Target) -> list[RecordError]:
-    if target.refused_record < 0:
-        return []
-    return [RecordError(batch_index=target.refused_record, message=target.error_message)]
 
 
 class ProduceApi:
@@ -186,8 +194,9 @@ class ProduceApi:
         return self._when_durable(self._begin(context, request, targets))
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
+        limit = RecordErrorLimit()
         return [
-            [self._target(topic, asked) for asked in of_topic.partitions]
+            [self._target(topic, asked, limit) for asked in of_topic.partitions]
             for of_topic in request.topics
             for topic in (
                 self._topics.by_id(of_topic.topic_id)
@@ -196,10 +205,10 @@ class ProduceApi:
             )
         ]
 
-    def _target(self, topic: Topic | None, asked: ProducePartition) -> Target:
+    def _target(self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit) -> Target:
         if topic is None or not 0 <= asked.index < topic.partition_count:
-            return Target(asked, topic, None)
-        return Target(asked, topic, self._partitions.opened(topic.id, asked.index))
+            return Target(asked, topic, None, limit)
+        return Target(asked, topic, self._partitions.opened(topic.id, asked.index), limit)
 
     def _begin(
         self,

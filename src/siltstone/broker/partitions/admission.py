@@ -20,7 +20,7 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import recompress
 from siltstone.kafka_protocol.records.reading import open_batch, skim_deltas, takes_long_to_read, timestamp_of
-from siltstone.kafka_protocol.records.validation import first_record_without_key, validate_records
+from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX, validate_keys, validate_records
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.topic_configs.table import TopicConfig
@@ -38,20 +38,29 @@ class TransactionNotOpen(InvalidRequest):
     """The batch belongs to a transaction; this broker has none."""
 
 
-class RecordRefused(InvalidRequest):
-    """The batch is refused because of one record: ``record`` is its index, from 0."""
+NO_KEY = "the topic is compacted by key: give every record a key"
 
-    def __init__(self, text: str, record: int) -> None:
-        super().__init__(text)
-        self.record = record
+
+class RecordRefused(InvalidRequest):
+    """The batch is refused because of some of its records: ``records`` has the index of each, from 0 and in order, and
+    what is wrong with it. At most RECORDS_NAMED_MAX are named."""
+
+    def __init__(self, records: tuple[tuple[int, str], ...]) -> None:
+        index, text = records[0]
+        super().__init__(
+            f"record {index}: {text}"
+            if len(records) == 1
+            else f"{len(records)} records are refused; record {index}: {text}"
+        )
+        self.records = records
 
 
 class TimestampRefused(RecordRefused):
-    """The timestamp of a record is too far from the broker's clock."""
+    """The timestamp of a record is too far from the broker's clock; other records may have no key."""
 
 
 class KeyMissing(RecordRefused):
-    """A record without a key in a topic that is compacted by key."""
+    """Records without a key in a topic that is compacted by key."""
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -84,21 +93,21 @@ def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_ver
     if header.is_transactional:
         raise TransactionNotOpen("this broker has no transactions: produce without transactional.id")
     largest_ms = header.max_timestamp_ms
-    missing: int | None = None
+    without_key: tuple[int, ...] = ()
+    refused_times: dict[int, str] = {}
     if config.validates_records:
         summary = validate_records(records)
-        largest_ms, missing = summary.largest_timestamp_ms, summary.first_without_key
+        largest_ms, without_key = summary.largest_timestamp_ms, summary.without_key
     elif config.is_compacted:
-        missing = first_record_without_key(records)
-    if config.is_compacted and missing is not None:
-        raise KeyMissing("One or more records have been rejected: the topic is compacted by key", missing)
-    append_time_ms = NO_TIMESTAMP
+        without_key = validate_keys(records)
+    append_time_ms = now_ms if config.timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
+    if append_time_ms == NO_TIMESTAMP and _has_to_read_times(header, largest_ms, config, now_ms):
+        largest_ms, refused_times = _read_times(records, header, config, now_ms)
+    _refuse_records(without_key if config.is_compacted else (), refused_times)
     if config.timestamp_type == LOG_APPEND_TIME:
-        append_time_ms = largest_ms = now_ms
+        largest_ms = now_ms
         patch_log_append_time(records, now_ms)
         header = read_batch_header(records)
-    elif _has_to_read_times(header, largest_ms, config, now_ms):
-        largest_ms = _largest_time_allowed(records, header, config, now_ms)
     if largest_ms != header.max_timestamp_ms:
         patch_max_timestamp(records, largest_ms)
         header = read_batch_header(records)
@@ -116,29 +125,44 @@ def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig
     )
 
 
-def _largest_time_allowed(
+def _read_times(
     records: WritableBuffer, header: BatchHeader, config: TopicConfig, now_ms: int
-) -> int:
-    """The largest timestamp of the records. Raises TimestampRefused, MalformedRecords."""
+) -> tuple[int, dict[int, str]]:
+    """The largest timestamp of the records, and what is wrong with the first RECORDS_NAMED_MAX that are refused. Raises
+    MalformedRecords."""
     largest_ms = NO_TIMESTAMP
+    refused: dict[int, str] = {}
     for record, (delta, _) in enumerate(skim_deltas(*open_batch(records))):
         timestamp_ms = timestamp_of(header, delta)
         if timestamp_ms == NO_TIMESTAMP:
             continue
-        if timestamp_ms - now_ms > config.timestamp_after_max_ms:
-            raise TimestampRefused(
-                f"timestamp {timestamp_ms} is more than {config.timestamp_after_max_ms} ms ahead of the broker "
-                f"({now_ms}): correct the producer's clock, or raise message.timestamp.after.max.ms",
-                record,
-            )
-        if now_ms - timestamp_ms > config.timestamp_before_max_ms:
-            raise TimestampRefused(
-                f"timestamp {timestamp_ms} is more than {config.timestamp_before_max_ms} ms behind the broker "
-                f"({now_ms}): raise message.timestamp.before.max.ms to take old records",
-                record,
-            )
         largest_ms = max(largest_ms, timestamp_ms)
-    return largest_ms
+        if timestamp_ms - now_ms > config.timestamp_after_max_ms:
+            text = (
+                f"timestamp {timestamp_ms} is more than {config.timestamp_after_max_ms} ms ahead of the broker "
+                f"({now_ms}): correct the producer's clock, or raise message.timestamp.after.max.ms"
+            )
+        elif now_ms - timestamp_ms > config.timestamp_before_max_ms:
+            text = (
+                f"timestamp {timestamp_ms} is more than {config.timestamp_before_max_ms} ms behind the broker "
+                f"({now_ms}): raise message.timestamp.before.max.ms to take old records"
+            )
+        else:
+            continue
+        refused[record] = text
+        if len(refused) == RECORDS_NAMED_MAX:
+            break
+    return largest_ms, refused
+
+
+def _refuse_records(without_key: tuple[int, ...], refused_times: dict[int, str]) -> None:
+    """Raises TimestampRefused if the timestamp of a record with a key is refused, as Kafka does, and KeyMissing if only
+    records without a key are."""
+    refused = refused_times | dict.fromkeys(without_key, NO_KEY)
+    if not refused:
+        return
+    kind = TimestampRefused if refused_times.keys() - set(without_key) else KeyMissing
+    raise kind(tuple(sorted(refused.items())[:RECORDS_NAMED_MAX]))
 
 
 def _compressed_again(records: WritableBuffer, config: TopicConfig, append_time_ms: int) -> Admitted:

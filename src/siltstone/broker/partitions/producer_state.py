@@ -6,14 +6,15 @@ again), or is refused:
     epoch older than known               StaleProducerEpoch
     newer epoch                          has to begin with sequence 0
     same epoch                           has to continue the sequence, modulo 2^31
-    producer unknown                     may have any sequence: its state expired, or the log was trimmed (KIP-360)
+    producer unknown                     may have any sequence: its state expired, or the log was trimmed (KIP-360);
+                                         an epoch below -1 is refused, as in Kafka
 """
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from siltstone.kafka_protocol.batch_header import BatchHeader
+from siltstone.kafka_protocol.batch_header import NO_PRODUCER_EPOCH, BatchHeader
 from siltstone.model.errors import Fenced, InvalidRequest
 from siltstone.model.limits import PRODUCER_BATCHES_KEPT
 
@@ -63,6 +64,10 @@ class ProducerState:
         OutOfOrderSequence."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
+            if header.producer_epoch < NO_PRODUCER_EPOCH:
+                raise StaleProducerEpoch(
+                    f"producer {header.producer_id} has epoch {header.producer_epoch}; epochs start at 0"
+                )
             return None
         if header.producer_epoch < entry.epoch:
             raise StaleProducerEpoch(

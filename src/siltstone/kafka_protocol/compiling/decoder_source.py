@@ -3,7 +3,7 @@ array.
 
 Neighbouring fields of fixed size are unpacked together, as a *run*, with the length (or its first byte) of the field
 that follows them. In the text, ``data`` is the body, ``p`` the current position, ``end`` the number of bytes, ``q``
-the position where a string or array ends, and ``left`` how many more elements arrays may have.
+the position where a string or array ends, and ``left`` how many more elements arrays may have, tagged fields counted.
 
 Invariant: every length is compared with the remaining bytes before it is used. So no position passes ``end``, and no
 list is made from a count that the remaining bytes cannot hold.
@@ -25,12 +25,14 @@ from siltstone.kafka_protocol.compiling.layout import (
     smallest_bytes,
 )
 from siltstone.kafka_protocol.compiling.primitives import (
+    TAGGED_FIELDS_MAX,
     out_of_bounds,
     rest_of_varint,
     skip_tagged,
     tagged_at,
     too_long_text,
     too_many_elements,
+    too_many_tagged,
     wrong_tagged,
 )
 from siltstone.kafka_protocol.compiling.source import Source
@@ -64,6 +66,7 @@ class _Decoder:
             tagged_at=tagged_at,
             too_long_text=too_long_text,
             too_many_elements=too_many_elements,
+            too_many_tagged=too_many_tagged,
             unpack_from=unpack_from,
             wrong_tagged=wrong_tagged,
         )
@@ -176,9 +179,7 @@ class _Decoder:
         size = smallest_bytes(element, self.flexible)
         assert size > 0, "elements of no size cannot be counted by the bytes that are left"
         self.bound(label, count, size)
-        self.source.line(f"left -= {count}")
-        with self.source.block("if left < 0:"):
-            self.source.line(f"raise too_many_elements({self.elements_max})")
+        self.count(count)
         if isinstance(element, Number) and len(element.code) == 1:
             self.source.line(f"{value} = list(unpack_from(f'>{{{count}}}{element.code}', data, p))")
             self.source.line("p = q")
@@ -189,6 +190,12 @@ class _Decoder:
             self.flush()
             self.source.line(f"{value}.append({made})")
 
+    def count(self, count: str) -> None:
+        """Writes the lines that refuse more elements than a body may have."""
+        self.source.line(f"left -= {count}")
+        with self.source.block("if left < 0:"):
+            self.source.line(f"raise too_many_elements({self.elements_max})")
+
     def tagged(self, group: FieldGroup) -> list[tuple[str, str]]:
         """Writes the lines that read the tagged fields at the end of a structure: known ones are decoded, others are
         skipped."""
@@ -198,6 +205,7 @@ class _Decoder:
         values = [(known.field.name, self.default(group, known)) for known in group.tagged]
         with self.source.block(f"if {count}:"):
             self.long_varint(count)
+            self.count(count)
             if group.tagged:
                 self.known_tags(group, count, [value for _, value in values])
             else:
@@ -213,6 +221,8 @@ class _Decoder:
         return value
 
     def known_tags(self, group: FieldGroup, count: str, values: list[str]) -> None:
+        with self.source.block(f"if {count} > {TAGGED_FIELDS_MAX}:"):
+            self.source.line(f"raise too_many_tagged({count})")
         tag, end = self.source.name("tag"), self.source.name("end")
         with self.source.block(f"for _ in range({count}):"):
             self.source.line(f"{tag}, p, {end} = tagged_at(data, p)")

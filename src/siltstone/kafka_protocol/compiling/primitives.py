@@ -9,6 +9,11 @@ VARINT_BYTES_MAX = 5
 """Lengths and tags have 32 bits; each byte of a varint carries 7 of them."""
 
 
+TAGGED_FIELDS_MAX = 1_000
+"""The most tagged fields at one place, as in Kafka. Messages define a few at most, but each takes only two bytes, so a
+frame may claim millions, and walking over these would hold up all other clients for seconds."""
+
+
 def rest_of_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
     """The value of an unsigned varint and the position after it; its first byte, 128 or more, has been read already."""
     value = first & 0x7F
@@ -39,6 +44,8 @@ def varint(value: int) -> bytes:
 
 def skip_tagged(data: Buffer, position: int, count: int) -> int:
     """The position after ``count`` tagged fields, which are skipped."""
+    if count > TAGGED_FIELDS_MAX:
+        raise too_many_tagged(count)
     for _ in range(count):
         _, position, end = tagged_at(data, position)
         position = end
@@ -67,6 +74,10 @@ def too_long_text(what: str, length: int) -> ValueError:
 
 def too_many_elements(elements_max: int) -> ValueError:
     return ValueError(f"its arrays have more than {elements_max} elements in all")
+
+
+def too_many_tagged(count: int) -> ValueError:
+    return ValueError(f"{count} tagged fields at one place, more than {TAGGED_FIELDS_MAX}")
 
 
 def wrong_tagged(what: str, position: int, end: int) -> ValueError:

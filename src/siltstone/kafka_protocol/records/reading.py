@@ -18,7 +18,7 @@ Every length is compared with the bytes that remain in its record before it is u
 MalformedRecords and no other exception. The CRC was checked when the broker received the batch and is not checked
 again.
 
-``skim_deltas`` and ``first_null_key`` read only the first fields of each record, which is faster than making
+``skim_deltas`` and ``records_without_key`` read only the first fields of each record, which is faster than making
 ``Record``s. Read next: ``building``.
 """
 
@@ -27,7 +27,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.kafka_protocol.batch_errors import MalformedRecords, NotOneBatch, RecordCountWrong
+from siltstone.kafka_protocol.batch_errors import (
+    MalformedRecords,
+    NotOneBatch,
+    OffsetDeltaWrong,
+    RecordCountWrong,
+)
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
     BatchHeader,
@@ -203,13 +208,15 @@ def skim_deltas(header: BatchHeader, data: memoryview) -> Iterator[tuple[int, in
     refuse_rest(header, data, position)
 
 
-def first_null_key(header: BatchHeader, data: memoryview) -> int | None:
-    """The index, from 0, of the first record without a key in an opened batch; None if all have one. Raises
-    MalformedRecords like ``skim_deltas``.
+def records_without_key(header: BatchHeader, data: memoryview, count_max: int) -> list[int]:
+    """The indexes, from 0, of the first ``count_max`` records without a key in an opened batch. Raises OffsetDeltaWrong
+    if the offset deltas are not 0, 1, 2 …, and MalformedRecords like ``skim_deltas``.
 
     The broker calls this for every batch of a compacted topic, so varints are read inline, which is three times faster:
-    most record lengths take two bytes, the two deltas are skipped, and only the sign of the key's length is read.
+    most record lengths and offset deltas take one or two bytes, the timestamp delta is skipped, and only the sign of
+    the key's length is read.
     """
+    without_key: list[int] = []
     position = 0
     index = 0
     try:
@@ -220,23 +227,42 @@ def first_null_key(header: BatchHeader, data: memoryview) -> int | None:
                 end = position + ((low & 0x7F) >> 1 | high << 6)
             else:
                 position, end = record_end(data, position, index)
-            position = _after_varint(data, _after_varint(data, position + 1))
+            position = _after_varint(data, position + 1)
+            if index < 0x40 and data[position] == index << 1:
+                position += 1
+            elif (
+                index < 0x2000
+                and data[position + 1] == index >> 6
+                and data[position] == index << 1 & 0x7F | 0x80
+            ):
+                position += 2
+            else:
+                position = _after_delta(data, position, index)
             if data[position] & 1:
                 _refuse_negative(data, position)
-                return index
+                if len(without_key) < count_max:
+                    without_key.append(index)
             if position >= end:
                 raise MalformedRecords(f"record {index} ends before its key")
             position = end
     except IndexError as cause:
         raise MalformedRecords(f"record {index} of {header.record_count} ends early") from cause
     refuse_rest(header, data, position)
-    return None
+    return without_key
 
 
 def _after_varint(data: memoryview, position: int) -> int:
     while data[position] >= 0x80:
         position += 1
     return position + 1
+
+
+def _after_delta(data: memoryview, position: int, index: int) -> int:
+    """The position after the offset delta of the record. Raises OffsetDeltaWrong unless it is ``index``."""
+    delta, position = decode_varint(data, position)
+    if delta != index:
+        raise OffsetDeltaWrong(f"record {index} has offset delta {delta}; send 0, 1, 2 …")
+    return position
 
 
 def _refuse_negative(data: memoryview, position: int) -> None:

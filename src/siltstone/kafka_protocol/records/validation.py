@@ -7,18 +7,22 @@ needs it. ``batch_checks`` has the checks of the header, which are always made.
 import msgspec
 
 from siltstone.kafka_protocol.batch_errors import OffsetDeltaWrong, RecordCountWrong
-from siltstone.kafka_protocol.records.reading import first_null_key, open_batch, read_records
+from siltstone.kafka_protocol.records.reading import open_batch, read_records, records_without_key
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
 
+RECORDS_NAMED_MAX = 10_000
+"""The most refused records that are named to a producer: as many as librdkafka puts into a batch by default. A producer
+that sends the others again learns of them then."""
+
 
 class RecordsSummary(msgspec.Struct, frozen=True):
-    """``first_without_key`` is the index in the batch, from 0 as in Kafka's record errors, of the first record
-    without a key."""
+    """``without_key`` has the indexes in the batch, from 0 as in Kafka's record errors, of the first RECORDS_NAMED_MAX
+    records without a key."""
 
     smallest_timestamp_ms: int
     largest_timestamp_ms: int
-    first_without_key: int | None
+    without_key: tuple[int, ...]
 
 
 def validate_records(
@@ -32,23 +36,24 @@ def validate_records(
     """
     header, data = open_batch(buffer, decompressed_bytes_max)
     timestamps: list[int] = []
-    keyless: int | None = None
+    without_key: list[int] = []
     for index, record in enumerate(read_records(header, data)):
         if record.offset != header.base_offset + index:
             raise OffsetDeltaWrong(
                 f"record {index} has offset delta {record.offset - header.base_offset}; send 0, 1, 2 …"
             )
         timestamps.append(record.timestamp_ms)
-        if record.key is None and keyless is None:
-            keyless = index
+        if record.key is None and len(without_key) < RECORDS_NAMED_MAX:
+            without_key.append(index)
     if not timestamps:
         raise RecordCountWrong("the batch has no records; send at least one")
-    return RecordsSummary(min(timestamps), max(timestamps), keyless)
+    return RecordsSummary(min(timestamps), max(timestamps), tuple(without_key))
 
 
-def first_record_without_key(
+def validate_keys(
     buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
-) -> int | None:
-    """The index, from 0, of the first record without a key; None if all have one. Raises what ``iterate_records``
-    does."""
-    return first_null_key(*open_batch(buffer, decompressed_bytes_max))
+) -> tuple[int, ...]:
+    """Reads the offset delta and the key of every record, which is what key compaction depends on. → The indexes, from
+    0, of the first RECORDS_NAMED_MAX records without a key. Raises what ``iterate_records`` does and
+    OffsetDeltaWrong."""
+    return tuple(records_without_key(*open_batch(buffer, decompressed_bytes_max), RECORDS_NAMED_MAX))

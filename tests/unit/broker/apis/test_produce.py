@@ -10,6 +10,7 @@ import pytest
 from siltstone.broker.apis.produce import ProduceUnderWay
 from siltstone.broker.backlog.quota_rules import Backlog, Verdict
 from siltstone.broker.backlog.verdicts import Sentence
+from siltstone.broker.partitions.admission import NO_KEY
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
@@ -23,11 +24,14 @@ from siltstone.kafka_protocol.messages.produce import (
     ProduceResponse,
     ProduceTopic,
 )
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import Record
+from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
 from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
 from support.engine.engine_world import settled
-from support.kafka.kafka_batches import bytes_of_records, with_header
+from support.kafka.kafka_batches import bytes_of_records, with_header, with_offset_deltas
 from support.kafka.kafka_requests import (
     NOW_MS,
     TOPIC_IDS,
@@ -628,6 +632,16 @@ REFUSED = {
     ),
     "without key": (batch_of(key=None), {"cleanup_policy": "compact"}, ErrorCode.INVALID_RECORD),
     "too early": (batch_of(timestamp_ms=NOW_MS + 3_600_001), {}, ErrorCode.INVALID_TIMESTAMP),
+    "deltas that do not increase": (
+        with_offset_deltas([Record(timestamp_ms=NOW_MS, key=b"k")] * 3, (2, 1, 0)),
+        {"cleanup_policy": "compact"},
+        ErrorCode.INVALID_RECORD,
+    ),
+    "a producer epoch that cannot be": (
+        with_header(batch_of(), producer_id=4, producer_epoch=-5, base_sequence=0),
+        {},
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    ),
     "no records": (
         with_header(batch_of(), attributes=1),
         {"siltstone_record_validation": "full"},
@@ -667,14 +681,33 @@ def test_item_26_zstd_from_a_client_before_version_7():
 def test_item_26_which_record_is_to_blame(version):
     async def scenario(world):
         compacted = await world.topic("keys", cleanup_policy="compact")
-        row = row_of(await world.client().ask(produce_request(compacted, batch_of(2, key=None)), version))
+        some = build_batch([Record(timestamp_ms=NOW_MS, key=key) for key in (b"a", None, b"b", None)])
+        row = row_of(await world.client().ask(produce_request(compacted, some), version))
         assert row.error_code == ErrorCode.INVALID_RECORD
         errors = [(error.batch_index, error.message) for error in row.record_errors]
-        assert errors == ([(0, row.error_message)] if version >= 8 else [])
+        assert errors == ([(1, NO_KEY), (3, NO_KEY)] if version >= 8 else [])
+        assert row.error_message == (f"2 records are refused; record 1: {NO_KEY}" if version >= 8 else None)
         late = await world.topic("late", message_timestamp_before_max_ms="10")
-        row = row_of(await world.client().ask(produce_request(late, timed_batch(NOW_MS, 5)), version))
+        row = row_of(
+            await world.client().ask(produce_request(late, timed_batch(NOW_MS, 5, NOW_MS, 6)), version)
+        )
         assert row.error_code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in row.record_errors] == ([1] if version >= 8 else [])
+        assert [error.batch_index for error in row.record_errors] == ([1, 3] if version >= 8 else [])
+
+    in_broker_world(scenario)
+
+
+def test_one_answer_names_no_more_records_than_the_limit_says():
+    """However many batches of few bytes a request holds: these have 8,000 records each."""
+
+    async def scenario(world):
+        compacted = await world.topic("keys", partitions=3, cleanup_policy="compact")
+        keyless = build_batch([Record(timestamp_ms=NOW_MS)] * 8_000, compression=Codec.ZSTD)
+        answer = await world.client().ask(produce_request(compacted, *[bytes(keyless)] * 3), 13)
+        rows = answer.topics[0].partitions
+        assert [row.error_code for row in rows] == [ErrorCode.INVALID_RECORD] * 3
+        assert [len(row.record_errors) for row in rows] == [8_000, RECORDS_NAMED_MAX - 8_000, 0]
+        assert all(row.error_message.startswith("8000 records are refused; record 0: ") for row in rows)
 
     in_broker_world(scenario)
 

@@ -2,6 +2,7 @@ import pytest
 
 from siltstone.broker.partitions.admission import (
     KeyMissing,
+    RecordRefused,
     TimestampRefused,
     TransactionNotOpen,
     admit,
@@ -19,9 +20,10 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
+from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
-from support.kafka.kafka_batches import with_body, with_header
+from support.kafka.kafka_batches import with_body, with_header, with_offset_deltas
 from support.kafka.kafka_requests import NOW_MS, batch_of, timed_batch
 
 NEWEST = 13
@@ -114,33 +116,38 @@ def test_log_append_time_is_right_whatever_time_the_producer_has():
 @pytest.mark.parametrize("validation", ["header", "full"])
 @pytest.mark.parametrize(
     ("ahead_ms", "refused"),
-    [((HOUR_MS,), None), ((HOUR_MS + 1,), 0), ((0, 5, HOUR_MS + 1, HOUR_MS + 2), 2), ((-(10**12), 0), None)],
+    [
+        ((HOUR_MS,), []),
+        ((HOUR_MS + 1,), [0]),
+        ((0, 5, HOUR_MS + 1, 0, HOUR_MS + 2), [2, 4]),
+        ((-(10**12), 0), []),
+    ],
 )
 def test_times_ahead_of_the_broker(validation, ahead_ms, refused):
     batch = timed_batch(*(NOW_MS + ahead for ahead in ahead_ms))
     topic = config(siltstone_record_validation=validation)
-    if refused is None:
+    if not refused:
         assert admit(batch, topic, NOW_MS, NEWEST).batch is batch
     else:
         with pytest.raises(TimestampRefused, match="ahead of the broker") as refusal:
             admit(batch, topic, NOW_MS, NEWEST)
-        assert refusal.value.record == refused
+        assert [index for index, _ in refusal.value.records] == refused
 
 
 @pytest.mark.parametrize("validation", ["header", "full"])
 @pytest.mark.parametrize(
     ("behind_ms", "refused"),
-    [((50,), None), ((51,), 0), ((0, 51, 0), 1), ((0, 99, 51), 1), ((-5, 50), None)],
+    [((50,), []), ((51,), [0]), ((0, 51, 0), [1]), ((0, 99, 51), [1, 2]), ((-5, 50), [])],
 )
 def test_times_behind_the_broker_in_any_record(validation, behind_ms, refused):
     batch = timed_batch(*(NOW_MS - behind for behind in behind_ms))
     topic = config(siltstone_record_validation=validation, message_timestamp_before_max_ms="50")
-    if refused is None:
+    if not refused:
         admit(batch, topic, NOW_MS, NEWEST)
     else:
         with pytest.raises(TimestampRefused, match="behind the broker") as refusal:
             admit(batch, topic, NOW_MS, NEWEST)
-        assert refusal.value.record == refused
+        assert [index for index, _ in refusal.value.records] == refused
 
 
 def test_records_without_a_time_are_neither_late_nor_early():
@@ -177,9 +184,65 @@ def test_whoever_says_too_late_is_taken_at_the_words_of_his_records():
 def test_a_compacted_topic_takes_no_record_without_key(compression, policy):
     keys = [b"a", b"", None, None]
     batch = build_batch([Record(timestamp_ms=NOW_MS, key=key) for key in keys], compression=compression)
-    with pytest.raises(KeyMissing) as refusal:
+    with pytest.raises(
+        KeyMissing, match=r"2 records are refused; record 2: .* give every record a key"
+    ) as refusal:
         admit(batch, config(cleanup_policy=policy), NOW_MS, NEWEST)
-    assert refusal.value.record == 2
+    assert [index for index, _ in refusal.value.records] == [2, 3]
+
+
+@pytest.mark.parametrize("validation", ["header", "full"])
+def test_each_record_is_named_once_and_a_wrong_time_decides_the_error(validation):
+    """As Kafka's LogValidator: a record without a key is named for that, whatever its time is."""
+    far = NOW_MS + 2 * HOUR_MS
+    topic = config(cleanup_policy="compact", siltstone_record_validation=validation)
+
+    def refusal_of(*found):
+        with pytest.raises(RecordRefused) as refusal:
+            admit(build_batch([Record(timestamp_ms=ms, key=key) for key, ms in found]), topic, NOW_MS, NEWEST)
+        return type(refusal.value), [(index, text[:9]) for index, text in refusal.value.records]
+
+    no_key, late = "the topic", "timestamp"
+    mixed = (b"a", far), (None, NOW_MS), (b"b", NOW_MS), (None, far)
+    assert refusal_of(*mixed) == (TimestampRefused, [(0, late), (1, no_key), (3, no_key)])
+    assert refusal_of((b"a", NOW_MS), (None, far)) == (KeyMissing, [(1, no_key)])
+
+
+def test_no_more_records_are_named_than_the_limit_says():
+    count = RECORDS_NAMED_MAX + 2
+    late = timed_batch(*[NOW_MS + 2 * HOUR_MS] * count)
+    keyless = build_batch([Record(timestamp_ms=NOW_MS)] * count)
+    for batch, topic in ((late, PLAIN), (keyless, COMPACTED)):
+        with pytest.raises(RecordRefused) as refusal:
+            admit(batch, topic, NOW_MS, NEWEST)
+        assert [index for index, _ in refusal.value.records] == [*range(RECORDS_NAMED_MAX)]
+
+
+def test_a_refused_batch_is_not_changed():
+    batch = build_batch([Record(timestamp_ms=5)])
+    before = bytes(batch)
+    with pytest.raises(KeyMissing):
+        admit(batch, config(cleanup_policy="compact", message_timestamp_type="LogAppendTime"), NOW_MS, NEWEST)
+    assert bytes(batch) == before
+
+
+@pytest.mark.parametrize("deltas", [(0, 0, 0), (2, 1, 0), (0, 5, 2), (0, 1, 3), (-1, 0, 1)])
+@pytest.mark.parametrize("compression", [Codec.NONE, Codec.LZ4])
+def test_offset_deltas_that_are_not_counted_up_are_refused_where_records_are_read(deltas, compression):
+    records = [Record(timestamp_ms=NOW_MS, key=b"k")] * 3
+    batch = with_offset_deltas(records, deltas, compression=compression)
+    admit(bytearray(batch), PLAIN, NOW_MS, NEWEST)
+    for topic in (FULL, COMPACTED):
+        with pytest.raises(batch_errors.OffsetDeltaWrong):
+            admit(bytearray(batch), topic, NOW_MS, NEWEST)
+
+
+def test_what_kafka_does_not_look_at_is_accepted():
+    """A producer id below 0 means none, and attribute bits without a meaning stay as they were sent."""
+    assert admit(with_header(batch_of(), producer_id=-5), PLAIN, NOW_MS, NEWEST).header.producer_id == -5
+    assert (
+        admit(with_header(batch_of(), attributes=0x7F00), PLAIN, NOW_MS, NEWEST).header.attributes == 0x7F00
+    )
 
 
 def test_keys_are_asked_for_on_compacted_topics_only():

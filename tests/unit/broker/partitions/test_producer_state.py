@@ -93,6 +93,13 @@ def test_item_23_an_older_epoch_is_refused():
             told.state.find_repeated(header(sequence, epoch=3))
 
 
+def test_an_epoch_that_cannot_be_is_refused_of_a_producer_that_is_not_known():
+    told = Told()
+    with pytest.raises(StaleProducerEpoch, match="epochs start at 0"):
+        told.state.find_repeated(header(0, epoch=-2))
+    assert told.state.find_repeated(header(0, epoch=-1)) is None
+
+
 def test_a_newer_epoch_begins_at_sequence_0():
     told = Told()
     told.append(header(0, 3, epoch=0))

@@ -3,6 +3,7 @@
 import pytest
 
 from siltstone.kafka_protocol.compiling.primitives import (
+    TAGGED_FIELDS_MAX,
     check_uuid,
     out_of_bounds,
     rest_of_varint,
@@ -62,6 +63,13 @@ def test_tagged_fields_are_skipped_by_their_sizes() -> None:
     assert skip_tagged(fields, 0, 0) == 0
     with pytest.raises(IndexError):
         skip_tagged(fields, 0, 4)
+
+
+def test_no_more_tagged_fields_are_skipped_than_there_may_be_at_one_place() -> None:
+    fields = b"\x63\x00" * (TAGGED_FIELDS_MAX + 1)
+    assert skip_tagged(fields, 0, TAGGED_FIELDS_MAX) == 2 * TAGGED_FIELDS_MAX
+    with pytest.raises(ValueError, match="1001 tagged fields at one place, more than 1000"):
+        skip_tagged(fields, 0, TAGGED_FIELDS_MAX + 1)
 
 
 def test_uuids_have_sixteen_bytes() -> None:

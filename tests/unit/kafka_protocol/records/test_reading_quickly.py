@@ -1,14 +1,14 @@
-"""What is read of a batch without decoding its records: their deltas, the first missing key, how long it will take."""
+"""What is read of a batch without decoding its records: their deltas, missing keys, how long it will take."""
 
 import pytest
 
-from siltstone.kafka_protocol.batch_errors import MalformedRecords
+from siltstone.kafka_protocol.batch_errors import MalformedRecords, OffsetDeltaWrong
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import (
     Record,
-    first_null_key,
     open_batch,
+    records_without_key,
     skim_deltas,
     takes_long_to_read,
     timestamp_of,
@@ -28,8 +28,8 @@ def keyed(*keys: bytes | None, value: bytes = b"v") -> bytearray:
     )
 
 
-def null_key_in(batch: bytearray) -> int | None:
-    return first_null_key(*open_batch(batch))
+def null_keys_in(batch: bytearray, count_max: int = 3) -> list[int]:
+    return records_without_key(*open_batch(batch), count_max)
 
 
 def of_body(body: bytes, count: int = 1) -> bytearray:
@@ -37,18 +37,30 @@ def of_body(body: bytes, count: int = 1) -> bytearray:
 
 
 @pytest.mark.parametrize("size", [0, 50, 60, 70, 200, 8_000, 9_000])
-def test_the_first_record_without_a_key(size: int) -> None:
+def test_records_without_a_key(size: int) -> None:
     """Lengths of one, two and three bytes, around the limits between them."""
     value = b"v" * size
-    assert null_key_in(keyed(b"a", b"", b"c", value=value)) is None
-    assert null_key_in(keyed(None, b"b", value=value)) == 0
-    assert null_key_in(keyed(b"a", b"b", None, None, value=value)) == 2
-    assert null_key_in(keyed(b"k" * size, None, value=value)) == 1
+    assert null_keys_in(keyed(b"a", b"", b"c", value=value)) == []
+    assert null_keys_in(keyed(None, b"b", value=value)) == [0]
+    assert null_keys_in(keyed(b"a", b"b", None, None, value=value)) == [2, 3]
+    assert null_keys_in(keyed(b"k" * size, None, value=value)) == [1]
+
+
+def test_no_more_records_are_named_than_asked_for() -> None:
+    assert null_keys_in(keyed(None, b"a", None, None, b"b", None), 3) == [0, 2, 3]
+    assert null_keys_in(keyed(None, b"a"), 0) == []
+
+
+@pytest.mark.parametrize("delta", [1, 0x7F, 0xFE, 2, 4])
+def test_an_offset_delta_that_is_not_the_index_is_named(delta: int) -> None:
+    body = bytes([10, 0, 0, delta, 1, 0]) if delta >= 0x80 else bytes([8, 0, 0, delta, 0])
+    with pytest.raises(OffsetDeltaWrong, match="record 0 has offset delta"):
+        null_keys_in(of_body(body))
 
 
 def test_every_length_of_two_bytes_is_read() -> None:
     for size in range(50, 70):
-        assert null_key_in(keyed(b"a", b"b", None, value=b"v" * size)) == 2
+        assert null_keys_in(keyed(b"a", b"b", None, value=b"v" * size)) == [2]
 
 
 def test_deltas_of_several_bytes_stand_before_a_key() -> None:
@@ -59,7 +71,7 @@ def test_deltas_of_several_bytes_stand_before_a_key() -> None:
             Record(offset=2, timestamp_ms=10**12, key=None),
         ]
     )
-    assert null_key_in(batch) == 2
+    assert null_keys_in(batch) == [2]
     assert [*skim_deltas(*open_batch(batch))] == [(0, 0), (8_999_000, 1), (10**12 - 1_000, 2)]
 
 
@@ -77,14 +89,14 @@ def test_deltas_of_several_bytes_stand_before_a_key() -> None:
 )
 def test_damage_is_named_when_keys_are_looked_for(body: bytes, told: str) -> None:
     with pytest.raises(MalformedRecords, match=told):
-        null_key_in(of_body(body))
+        null_keys_in(of_body(body))
 
 
 def test_a_batch_that_ends_before_its_last_record_is_named() -> None:
-    one = bytes([8]) + ONE + bytes([0])
-    assert null_key_in(of_body(one * 2, 2)) is None
+    one, other = bytes([8, 0, 0, 0, 0]), bytes([8, 0, 0, 2, 0])
+    assert null_keys_in(of_body(one + other, 2)) == []
     with pytest.raises(MalformedRecords, match="record 1 of 2 ends early"):
-        null_key_in(of_body(one, 2))
+        null_keys_in(of_body(one, 2))
     with pytest.raises(MalformedRecords, match="record 1 of 2 ends early"):
         [*skim_deltas(*open_batch(of_body(one, 2)))]
 

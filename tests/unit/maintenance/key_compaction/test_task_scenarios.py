@@ -9,9 +9,11 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.kernels import compiled, plain
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES
 from siltstone.stream_engine.reading.read_plan import blocks_wanted
 from support.engine.objects import index_of
+from support.kafka.kafka_batches import with_offset_deltas
 from support.maintenance.compacted_stream import DAY_MS, CompactedStream, in_batches, numbered_keys, offsets
 
 ONE_KEY = 2 * SLOT_BYTES
@@ -346,6 +348,35 @@ def test_k27_a_batch_that_grows_is_written_and_counted() -> None:
     result = stream.compact()
     assert result.batches_grown == 1
     assert offsets(stream.records()) == [*range(200), 201]
+
+
+@pytest.mark.parametrize("kernels", [compiled, plain], ids=["compiled", "plain"])
+@pytest.mark.parametrize("deltas", [(0, 0, 0), (2, 1, 0), (0, 5, 2), (0, 5, 8), (-7, 4, 2**31 - 1)])
+def test_a_stored_batch_whose_offset_deltas_are_wrong_is_compacted(
+    deltas: tuple[int, ...], kernels: Kernels
+) -> None:
+    """A broker that reads only headers stores what a producer sent. The order in the batch is that of its consumers."""
+    stream = CompactedStream(kernels)
+    stream.add(("a", "old"), ("b", "old"), ("c", "old"))
+    records = [Record(timestamp_ms=0, key=key, value=value) for key, value in
+               ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))]  # fmt: skip
+    stream.add_batch(with_offset_deltas(records, deltas))
+    stream.add(("d", "1"), ("b", None), ("e", "1"), ("f", "1"))
+    result = stream.compact()
+    assert (result.failure, result.cleaned_offset) == (None, 10)
+    assert stream.said() == ["2:c=old", "5:a=2", "6:d=1", "7:b=T", "8:e=1", "9:f=1"]
+    assert stream.compact(DAY_MS).failure is None
+    assert stream.said() == ["2:c=old", "5:a=2", "6:d=1", "8:e=1", "9:f=1"]
+
+
+def test_a_batch_whose_deltas_are_wrong_stays_byte_for_byte_while_all_its_records_do() -> None:
+    stream = CompactedStream()
+    records = [Record(timestamp_ms=0, key=b"k%d" % number, value=b"v") for number in range(3)]
+    stream.add_batch(with_offset_deltas(records, (2, 1, 0)))
+    stream.add(("a", "1"))
+    before = stream.object_bytes()
+    assert stream.compact().is_unchanged
+    assert stream.object_bytes() == before
 
 
 def test_k32_no_producer_snapshot_is_asked_for() -> None:

@@ -11,7 +11,8 @@ stable, topics known          the commit, for topics that no member subscribes t
 any other                     never: the offset stays
 ============================= ======================================================
 
-An offset that was committed with its own retention time expires by that time, except where the table says never.
+An offset that was committed with its own retention time expires by that time, except where the table says never. A
+sum that passes 64 bits is cut to them, where Kafka's becomes negative and the offset expires at once.
 Offsets in topics that keep their records for the group (siltstone.retention.groups) stay, so that the group resumes at
 the records that were kept for it. Kafka counts from the moment of the first line alone, so that an offset which an
 administrator sets in a group that has been empty for long expires at once.
@@ -43,13 +44,14 @@ from siltstone.broker.groups.rules.requests import (
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.topic_configs.values import LONG_MAX
 
 # -- steps -----------------------------------------------------------------------------------------------
 
 
 def accept_offsets(draft: Draft, commit: Commit) -> None:
     """Each offset is accepted or refused by itself: one with too much metadata does not stop the others."""
-    expires_ms = None if commit.retention_ms is None else draft.now_ms + commit.retention_ms
+    expires_ms = None if commit.retention_ms is None else min(draft.now_ms + commit.retention_ms, LONG_MAX)
     errors = [_accept_offset(draft, offset, expires_ms) for offset in commit.offsets]
     draft.answer(OffsetErrors(tuple(errors)))
 

@@ -55,11 +55,11 @@ def gather(data: Bytes, starts: Integers, ends: Integers) -> Bytes:
 
 
 def gather_shifted(
-    data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers
+    data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers, offset_deltas: Integers
 ) -> tuple[Bytes, Integers]:
-    """A record becomes longer by its new timestamp delta, and by the longer length field that this may need."""
+    """A record becomes longer by its two new deltas, and by the longer length field that these may need."""
     longest = int((ends - starts).sum()) + 2 * _VARINT_BYTES_MAX * len(starts)
     target = np.empty(longest, dtype=np.uint8)
     lengths = np.empty(len(starts), dtype=np.int64)
-    size = machine_code.gather_shifted(data, starts, ends, time_deltas, target, lengths)
+    size = machine_code.gather_shifted(data, starts, ends, time_deltas, offset_deltas, target, lengths)
     return target[:size], lengths

@@ -148,7 +148,6 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
     number = np.uint64(0)
     for batch in range(len(starts)):
         position, stop = starts[batch], ends[batch]
-        last_delta = np.int64(-1)
         for _ in range(counts[batch]):
             record_at = position
             length, at = _varint(data, position, stop, 32)
@@ -159,9 +158,8 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
             if at < 0:
                 return False
             offset_delta, at = _varint(data, at, end, 32)
-            if at < 0 or offset_delta <= last_delta:
+            if at < 0:
                 return False
-            last_delta = offset_delta
             key_bytes, key_at = _varint(data, at, end, 32)
             if key_at < 0 or key_bytes < -1 or key_bytes > end - key_at:
                 return False
@@ -213,18 +211,22 @@ def _varint_bytes(value: int) -> int:
     return size
 
 
-@machine_code(f"int64({BYTES}, {_INTS}, {_INTS}, {_INTS}, {_NEWLY}, {_INTS})")
-def gather_shifted(data: Any, starts: Any, ends: Any, time_deltas: Any, target: Any, lengths: Any) -> int:
+@machine_code(f"int64({BYTES}, {_INTS}, {_INTS}, {_INTS}, {_INTS}, {_NEWLY}, {_INTS})")
+def gather_shifted(
+    data: Any, starts: Any, ends: Any, time_deltas: Any, offset_deltas: Any, target: Any, lengths: Any
+) -> int:
     position = 0
     for number in range(len(starts)):
         begun = position
         _, attributes_at = _varint(data, starts[number], ends[number], 32)
-        _, rest_at = _varint(data, attributes_at + 1, ends[number], 64)
+        _, offset_delta_at = _varint(data, attributes_at + 1, ends[number], 64)
+        _, rest_at = _varint(data, offset_delta_at, ends[number], 32)
         rest = ends[number] - rest_at
-        body = 1 + _varint_bytes(time_deltas[number]) + rest
+        body = 1 + _varint_bytes(time_deltas[number]) + _varint_bytes(offset_deltas[number]) + rest
         position = _put_varint(target, position, body)
         target[position] = data[attributes_at]
         position = _put_varint(target, position + 1, time_deltas[number])
+        position = _put_varint(target, position, offset_deltas[number])
         target[position : position + rest] = data[rest_at : rest_at + rest]
         position += rest
         lengths[number] = position - begun

@@ -62,17 +62,12 @@ def decode_records(data: Bytes, starts: Integers, ends: Integers, counts: Intege
         zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True)
     ):
         records = view[start:end]
-        position, last_delta = 0, -1
+        position = 0
         for index in range(count):
             try:
                 columns[:, number], position = _read_record(records, position, index, batch, start)
             except IndexError as cause:
                 raise MalformedRecords(f"record {index} of {count} ends early") from cause
-            if columns[3, number] <= last_delta:
-                raise MalformedRecords(
-                    f"record {index} has offset delta {columns[3, number]} after {last_delta}"
-                )
-            last_delta = int(columns[3, number])
             number += 1
         if position != len(records):
             raise MalformedRecords(f"{len(records) - position} bytes after the {count} records of the batch")
@@ -191,7 +186,7 @@ def gather(data: Bytes, starts: Integers, ends: Integers) -> Bytes:
 
 
 def gather_shifted(
-    data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers
+    data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers, offset_deltas: Integers
 ) -> tuple[Bytes, Integers]:
     view = data.data
     gathered = bytearray()
@@ -199,9 +194,11 @@ def gather_shifted(
     for number, start in enumerate(starts.tolist()):
         before = len(gathered)
         _, attributes_at = decode_varint(view, start)
-        _, rest_at = decode_varint(view, attributes_at + 1, INT64_BITS)
+        _, offset_delta_at = decode_varint(view, attributes_at + 1, INT64_BITS)
+        _, rest_at = decode_varint(view, offset_delta_at)
         body = bytearray(view[attributes_at : attributes_at + 1])
         append_varint(body, int(time_deltas[number]))
+        append_varint(body, int(offset_deltas[number]))
         body += view[rest_at : int(ends[number])]
         append_varint(gathered, len(body))
         gathered += body

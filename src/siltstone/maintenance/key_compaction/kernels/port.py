@@ -13,7 +13,7 @@ class Kernels(Protocol):
 
     def decode_records(self, data: Bytes, starts: Integers, ends: Integers, counts: Integers) -> Integers:
         """The record columns of batches whose uncompressed records lie at [start, end) of the data. Headers of
-        records are not read. Raises MalformedRecords."""
+        records are not read, and any offset deltas are accepted. Raises MalformedRecords."""
         ...
 
     def hash_keys(self, data: Bytes, key_at: Integers, key_bytes: Integers, hash_key: bytes) -> Slots:
@@ -36,7 +36,7 @@ class Kernels(Protocol):
         ...
 
     def gather_shifted(
-        self, data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers
+        self, data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers, offset_deltas: Integers
     ) -> tuple[Bytes, Integers]:
-        """Copies records one after another, with new timestamp deltas; also returns the length of each."""
+        """Copies records one after another, with new timestamp and offset deltas; also returns the length of each."""
         ...

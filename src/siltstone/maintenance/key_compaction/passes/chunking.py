@@ -30,15 +30,37 @@ CHUNK_BYTES = 4 * MIB
 
 class Records:
     """The records of a chunk's decoded batches. ``batch`` has the row in the block of each record's batch;
-    ``columns`` are the record columns (``kernels.columns``), ``offsets`` the absolute offsets."""
+    ``columns`` are the record columns (``kernels.columns``), ``offsets`` the absolute offsets.
 
-    __slots__ = ("batch", "columns", "data", "offsets")
+    A broker that reads only the headers of batches may have stored one whose offset deltas do not increase or leave
+    the batch's range. By such offsets the order of two records of a key would be lost, and an offset of another batch
+    could hide a newer record. So the records of such a batch count as 0, 1, 2 … in the order in which consumers receive
+    them, and are written with these deltas when the batch is rebuilt: ``are_renumbered`` says that there is one."""
+
+    __slots__ = ("are_renumbered", "batch", "columns", "data", "offsets")
 
     def __init__(self, data: Bytes, found: Integers, rows: Integers, batches: Batches) -> None:
         self.data = data
         self.columns = found
         self.batch: Integers = rows[found[columns.BATCH]]
+        disordered = self._disordered(batches)
+        self.are_renumbered = bool(disordered.any())
+        if self.are_renumbered:
+            first_of_batch = np.searchsorted(found[columns.BATCH], found[columns.BATCH][disordered])
+            found[columns.OFFSET_DELTA, disordered] = np.flatnonzero(disordered) - first_of_batch
         self.offsets: Integers = batches.base_offsets[self.batch] + found[columns.OFFSET_DELTA]
+
+    def _disordered(self, batches: Batches) -> Flags:
+        """Which records are of a batch whose offset deltas do not increase, or leave its range."""
+        deltas, batch = self.columns[columns.OFFSET_DELTA], self.batch
+        is_wrong: Flags = (deltas < 0) | (deltas >= (batches.end_offsets - batches.base_offsets)[batch])
+        is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batch[1:] == batch[:-1])
+        if not is_wrong.any():
+            return is_wrong
+        of_batch = np.zeros(len(batches), dtype=np.bool_)
+        of_batch[batch[is_wrong]] = True
+        flags: Flags = of_batch[batch]
+        return flags
 
     def __len__(self) -> int:
         return len(self.batch)

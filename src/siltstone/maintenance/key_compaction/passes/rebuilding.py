@@ -114,14 +114,14 @@ def _timestamps(job: Rebuilding, numbers: Integers, rows: Integers) -> Integers:
 def _record_bytes(
     job: Rebuilding, numbers: Integers, timestamps: Integers, shifted: Flags, kernels: Kernels
 ) -> tuple[Bytes, Integers]:
-    """The records one after another, and the length of each. When some get new timestamp deltas, all are encoded again,
-    which does not change the others."""
+    """The records one after another, and the length of each. When some get new deltas, all are encoded again, which
+    does not change the others."""
     found, data = job.records.columns, job.records.data
     starts, ends = found[columns.RECORD_AT][numbers], found[columns.RECORD_END][numbers]
-    if not shifted.any():
+    if not shifted.any() and not job.records.are_renumbered:
         return kernels.gather(data, starts, ends), ends - starts
     deltas = np.where(shifted, timestamps - job.horizon_ms, found[columns.TIME_DELTA][numbers])
-    return kernels.gather_shifted(data, starts, ends, deltas)
+    return kernels.gather_shifted(data, starts, ends, deltas, found[columns.OFFSET_DELTA][numbers])
 
 
 # -- headers -------------------------------------------------------------------------------------------------

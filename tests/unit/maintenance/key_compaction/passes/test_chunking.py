@@ -2,12 +2,15 @@ import numpy as np
 import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.maintenance.key_compaction.kernels import plain
+from siltstone.kafka_protocol.records.reading import Record
+from siltstone.maintenance.key_compaction.kernels import compiled, plain
 from siltstone.maintenance.key_compaction.kernels.columns import read_only
+from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from siltstone.maintenance.key_compaction.passes import chunking
 from siltstone.maintenance.key_compaction.passes.batches import Batches, BlockPlace, StreamNotCompactable
 from siltstone.maintenance.key_compaction.passes.chunking import Chunk, chunks
 from support.engine.objects import index_of
+from support.kafka.kafka_batches import with_offset_deltas
 from support.maintenance.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
 
 
@@ -46,6 +49,41 @@ def test_chunks_end_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
     found = opened(batches, [0, 1, 2, 4])
     assert [(chunk.first, chunk.end) for chunk in found] == [(0, 2), (2, 5)]
     assert [chunk.records.offsets.tolist() for chunk in found] == [[*range(6)], [6, 7, 8, 12, 13, 14]]
+
+
+@pytest.mark.parametrize("kernels", [compiled, plain], ids=["compiled", "plain"])
+@pytest.mark.parametrize(
+    "deltas",
+    [(0, 0, 0), (2, 1, 0), (0, 5, 2), (0, 1, 3), (-1, 0, 1), (0, 2, 1), (2**31 - 1, 0, 1), (1, 1, 2)],
+)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4], ids=lambda codec: codec.name)
+def test_records_whose_deltas_do_not_count_have_the_offsets_of_their_places(
+    deltas: tuple[int, ...], codec: Codec, kernels: Kernels
+) -> None:
+    stream = CompactedStream(block_bytes=1 << 20)
+    three = [Record(key=b"k", timestamp_ms=1)] * 3
+    for of_batch in ((0, 1, 2), deltas, (0, 1, 2)):
+        stream.add_batch(with_offset_deltas(three, of_batch, compression=codec))
+    (data,) = stream.object_bytes()
+    block = read_only(data[: index_of(data)[0].size_bytes])
+    batches = Batches(block, kernels.scan_batches(block, STREAM_ID), BlockPlace(5, 300))
+    (chunk,) = chunks(batches, np.ones(3, dtype=np.bool_), kernels)
+    assert chunk.records.offsets.tolist() == [*range(9)]
+    assert chunk.records.are_renumbered
+    (chunk,) = chunks(batches, np.array([True, False, True]), kernels)
+    assert chunk.records.offsets.tolist() == [0, 1, 2, 6, 7, 8]
+    assert not chunk.records.are_renumbered
+
+
+def test_a_batch_of_which_compaction_has_removed_records_keeps_its_offsets() -> None:
+    stream = CompactedStream(block_bytes=1 << 20)
+    stream.add(("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), ("b", "2"))
+    stream.compact()
+    (data,) = stream.object_bytes()
+    block = read_only(data[: index_of(data)[0].size_bytes])
+    (chunk,) = opened(Batches(block, plain.scan_batches(block, STREAM_ID), BlockPlace(5, 300)), [0])
+    assert chunk.records.offsets.tolist() == [2, 3, 4]
+    assert not chunk.records.are_renumbered
 
 
 def test_nothing_to_open() -> None:

@@ -1,0 +1,72 @@
+"""A night of tests says what it has tried, summed over parameters and workers; a test that says nothing fails."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+CONFTEST = "from support.processes.tried import pytest_runtest_call, pytest_terminal_summary, record_tried\n"
+NIGHT = """
+import pytest
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(4))
+def test_kills(record_tried, seed):
+    record_tried("seeds", 1)
+    for _ in range(500):
+        record_tried("kills", 1)
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(2))
+def test_that_fails_half_way(record_tried, seed):
+    record_tried("frames", 7)
+    assert seed
+
+@pytest.mark.nightly
+def test_that_says_nothing():
+    pass
+
+def test_that_is_short():
+    pass
+"""
+
+
+def test_the_summary_of_a_night(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_night.py").write_text(NIGHT)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = nightly: long\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = re.sub(r"\d+ s\)", "0 s)", done.stdout)
+    assert "2 failed, 6 passed" in said, done.stdout + done.stderr
+    for line in (
+        "test_night.py::test_kills: 4 seeds, 2,000 kills (4 passed, 0 s)",
+        "test_night.py::test_that_fails_half_way: 14 frames (1 passed, 1 FAILED, 0 s)",
+        "test_night.py::test_that_says_nothing: nothing (0 passed, 1 FAILED, 0 s)",
+    ):
+        assert line in said, said
+    assert "test_that_is_short:" not in said
+    assert 'a nightly test says what it has tried: record_tried("seeds", 20)' in said
+
+
+def test_a_run_without_long_tests_has_no_such_summary(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_day.py").write_text("def test_that_is_short():\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout
+    assert "what was tried" not in done.stdout
