@@ -75,6 +75,12 @@ async def ends_while_it_progresses(
             await asyncio.wait((task,))
 
 
+async def ends_in_time(work: Coroutine[Any, Any, None], clock: Clock, time_limit_ms: float) -> bool:
+    """Runs ``work`` and returns True when it has ended by itself; it is cancelled, and False returned, after the time
+    limit. Raises what the work raises."""
+    return await ends_while_it_progresses(work, lambda: None, clock, time_limit_ms)
+
+
 async def _wait(task: "asyncio.Task[None]", clock: Clock, duration_ms: float) -> None:
     rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     timer = clock.call_after_ms(duration_ms, lambda: None if rung.done() else rung.set_result(None))
