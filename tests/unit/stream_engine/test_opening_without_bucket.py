@@ -24,7 +24,7 @@ class Outage:
         self.sent: dict[int, list[bytes]] = {}
         self._count = 0
 
-    async def crashed_node(self, appends: int = 40) -> None:
+    async def crashed_node(self, appends: int = 25) -> None:
         node = await self.world.open()
         HeldPuts(node)
         await self.append(node, [await node.new_stream() for _ in range(3)], appends)
@@ -114,7 +114,7 @@ def test_a_crash_at_any_call_after_the_outage_loses_nothing(tmp_path, crash_at):
         await outage.crashed_node()
         calls = FreezableCalls()
         node = await outage.open(calls=calls)
-        await outage.append(node, await outage.streams_read_back(node, epoch=0), 20)
+        await outage.append(node, await outage.streams_read_back(node, epoch=0), 10)
         left = crash_at
 
         def count_down(_):
@@ -125,13 +125,10 @@ def test_a_crash_at_any_call_after_the_outage_loses_nothing(tmp_path, crash_at):
 
         calls.before_call = count_down
         outage.end()
-        flush = asyncio.ensure_future(world.passing(node.engine.flush(), steps_max=400))
-        while not (flush.done() or calls.is_frozen):
+        ending = asyncio.ensure_future(world.passing(node.close()))
+        while not (ending.done() or calls.is_frozen):
             await asyncio.sleep(0)
-        if flush.done():
-            await flush
-            await node.close()
-        flush.cancel()  # else time passes for the next life, and it starts without waiting for its bucket
+        ending.cancel()  # else time passes for the next life, and it starts without waiting for its bucket
         async with world.node() as after:
             await outage.streams_read_back(after, epoch=1)
 
@@ -177,7 +174,7 @@ def test_a_log_that_is_larger_than_the_tail_cache_is_uploaded_before_the_start(t
     async def scenario():
         world = World(tmp_path)
         outage = Outage(world)
-        await outage.crashed_node(120)
+        await outage.crashed_node(30)
         smaller = EngineSettings(
             tail_cache_bytes_max=16 * 1024, append_bytes_max=4 * 1024, wal=SMALL_WAL, upload=SMALL.upload
         )
