@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import click
+
 from siltstone.cli.deadline import ProcessDeadline
 from siltstone.cli.failures import INTERRUPTED
 from siltstone.cli.output import remarks
@@ -46,9 +48,10 @@ def cancelled_by_signals(cancel: Callable[[str], None]) -> Iterator[Callable[[],
     try:
         yield install
     finally:
-        if deadline.is_set:
-            deadline.set(STOP_MS_MAX, "threads that did not end were abandoned with the process")
-        else:
+        context = click.get_current_context(silent=True)
+        if context is None or not deadline.is_set:
             deadline.close()
+        else:  # what the command closes after its run may hang as well
+            context.find_root().call_on_close(deadline.close)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -57,8 +57,8 @@ def serve(
     Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
     everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
-    from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because the disk of
-    the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
+    from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
+    the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
     """
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None

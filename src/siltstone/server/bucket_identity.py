@@ -13,7 +13,7 @@ from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark, refuse_if_marked_by_another
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.port import ObjectStore, StoreDenied
 
 KEYS_LOOKED_AT = 1_000
 """How many keys are listed to find an object of a store: one request. Object keys begin with two hexadecimal digits, so
@@ -24,13 +24,14 @@ log = logging.getLogger(__name__)
 
 def claim_buckets(buckets: Buckets, image: MetadataImage) -> None:
     """Marks every bucket with the store id in ``image``. Raises BucketOfAnotherStore, and what the object stores
-    raise. A store that already has objects tolerates unreachable buckets: their check is skipped with a warning."""
+    raise. A store that already has objects tolerates buckets that refuse or cannot be reached: their check is skipped
+    with a warning."""
     store_id = store_id_of(image)
     assert store_id is not None
     for bucket_id in buckets.urls:
         try:
             _claim(buckets.store(bucket_id), store_id, is_new=not image.next_object_id)
-        except Unavailable as trouble:
+        except (Unavailable, StoreDenied) as trouble:
             if not image.next_object_id:
                 raise
             log.warning("could not check that bucket %d belongs to this store: %s", bucket_id, trouble)
