@@ -55,12 +55,27 @@ class Running:
     def text(self) -> str:
         return self.said.read_text(errors="replace")
 
-    def wait_for(self, word: str, seconds: float = 20) -> None:
-        deadline = time.monotonic() + seconds
-        while word not in self.text:
+    def wait_for(self, word: str) -> None:
+        self.wait_until(lambda: word in self.text)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.text}"
-            assert time.monotonic() < deadline, f"{word!r} was never said: {self.text}"
+            assert time.monotonic() < deadline, f"that never came: {self.text}"
             time.sleep(0.01)
+
+    @property
+    def open_files(self) -> list[str]:
+        links = Path(f"/proc/{self.process.pid}/fd").iterdir()
+        return [os.readlink(link) for link in links if link.is_symlink()]
+
+    def has_open(self, name: str) -> bool:
+        return any(path.endswith(name) for path in self.open_files)
+
+    @property
+    def is_connected(self) -> bool:
+        return any(path.startswith("socket:") for path in self.open_files)
 
     def ends_after_sigterm(self, seconds: float) -> int:
         """Sends SIGTERM. → The exit status; fails if the process lives longer than ``seconds``."""
@@ -150,7 +165,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def starting_with_a_silent_bucket(place: Place) -> Iterator[Running]:
+def starting_anew_with_a_silent_bucket(place: Place) -> Iterator[Running]:
     with silent_endpoint() as endpoint, place.serve("--bucket", place.s3(endpoint)) as broker:
         broker.wait_for("still starting")
         yield broker
@@ -165,7 +180,7 @@ def starting_with_locked_metadata(place: Place) -> Iterator[Running]:
 
 
 @contextmanager
-def recovering_with_a_silent_bucket(place: Place) -> Iterator[Running]:
+def starting_with_a_log_and_a_silent_bucket(place: Place) -> Iterator[Running]:
     place.store_with_records_in_its_log()
     with silent_endpoint() as endpoint, place.serve("--bucket", place.s3(endpoint)) as broker:
         broker.wait_for("still starting")
@@ -208,9 +223,9 @@ class Case(msgspec.Struct, frozen=True):
 
 
 CASES = [
-    Case(starting_with_a_silent_bucket, STOPPED_EARLY, seconds=1),
+    Case(starting_anew_with_a_silent_bucket, STOPPED_EARLY, seconds=1),
     Case(starting_with_locked_metadata, STOPPED_EARLY, seconds=1),
-    Case(recovering_with_a_silent_bucket, STOPPED_EARLY, seconds=1),
+    Case(starting_with_a_log_and_a_silent_bucket, STOPPED_EARLY, seconds=1),
     Case(serving_with_locked_metadata, STOPPED_EARLY),
     Case(serving_with_a_bucket_that_refuses, STOPPED_EARLY),
     Case(serving_with_nothing_that_hangs, 0),
@@ -260,7 +275,7 @@ def maintain_run(place: Place) -> Iterator[Running]:
     place.store_with_records_in_its_log()
     other = (place.folder / "other", "maintain", "run", "--store", place.store)
     with locked(place.store / "metadata.sqlite"), running(*other) as command:
-        time.sleep(1)  # a command that waits for the database says nothing
+        command.wait_until(lambda: command.has_open("metadata.sqlite"))
         yield command
 
 
@@ -269,7 +284,7 @@ def produce(place: Place) -> Iterator[Running]:
     with place.serve() as broker:
         host, port = place.produce(broker)
         with running(place.folder / "other", "produce", "t", "--bootstrap", f"{host}:{port}") as command:
-            time.sleep(1)  # it reads stdin, which stays open and empty
+            command.wait_until(lambda: command.is_connected)  # it reads stdin, which stays open and empty
             yield command
 
 
@@ -277,9 +292,8 @@ def produce(place: Place) -> Iterator[Running]:
 def tail(place: Place) -> Iterator[Running]:
     with place.serve() as broker:
         host, port = place.produce(broker)
-        options = ("--from-beginning", "--follow", "--bootstrap", f"{host}:{port}")
-        with running(place.folder / "other", "tail", "t", *options) as command:
-            time.sleep(1)
+        with running(place.folder / "other", "tail", "t", "--bootstrap", f"{host}:{port}") as command:
+            command.wait_until(lambda: command.is_connected)
             yield command
 
 

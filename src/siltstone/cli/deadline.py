@@ -11,7 +11,6 @@ import select
 import sys
 from collections.abc import Callable
 from threading import Thread
-from typing import NoReturn
 
 from siltstone.runtime.clock import Clock, SystemClock
 
@@ -25,8 +24,14 @@ class ProcessDeadline:
     """``status``: returns the exit status of a process that this deadline ends. ``close`` it when the process ends by
     itself."""
 
-    def __init__(self, status: Callable[[], int], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        status: Callable[[], int],
+        clock: Clock | None = None,
+        end_process: Callable[[int], object] = os._exit,
+    ) -> None:
         self._status = status
+        self._end_process = end_process
         self._clock = clock or SystemClock()
         self._ends_ms = float("inf")
         self._reason = ""
@@ -56,15 +61,16 @@ class ProcessDeadline:
             left_ms = self._ends_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 self._end()
+                return
             ready, _, _ = select.select([self._wake_end], [], [], left_ms / 1000 if self.is_set else None)
             if ready:
                 os.read(self._wake_end, 1)
 
-    def _end(self) -> NoReturn:
+    def _end(self) -> None:
         last_words = Thread(target=self._say, daemon=True)
         last_words.start()
         last_words.join(LAST_WORDS_SECONDS_MAX)
-        os._exit(self._status())
+        self._end_process(self._status())
 
     def _say(self) -> None:
         log.error("%s", self._reason)

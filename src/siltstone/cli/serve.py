@@ -82,7 +82,7 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
     """Runs the broker until a signal, or until it cannot store data. Raises Failure when it was stopped before
     everything was committed."""
-    stopping = Stopping(settings)
+    stopping = BrokerDeadline(settings)
     is_new = not log_exists(settings.metadata)
     try:
         async with running_kafka_node(settings, addresses) as node:
@@ -100,7 +100,7 @@ async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) 
         raise Failure(stopping.status())
 
 
-class Stopping:
+class BrokerDeadline:
     """What the signals SIGINT and SIGTERM do to this process. The first one stops the broker, which then has the time
     limits of network and engine together; while it starts, nothing is worth waiting for, and it ends at once. The
     second one ends the process."""

@@ -43,7 +43,7 @@ from siltstone.stream_engine.wal.ownership import (
     refuse_records_of_an_older_life,
 )
 
-UPLOAD_PATIENCE_MS = 10 * SECOND_MS
+UPLOAD_PATIENCE_MS = 5 * SECOND_MS
 """How long a start waits for the upload of one recovered block. To start without it costs little, even if the bucket is
 only slow."""
 
