@@ -12,15 +12,19 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import pytest
 
 from siltstone.cli.failures import INTERRUPTED, STOPPED_EARLY
+from siltstone.cli.interruption import STOP_MS_MAX
+from support.engine.s3_server import BUCKET, running_s3_server
 from support.kafka.raw_calls import batch_of, create_topic, produce_well
 from support.kafka.raw_kafka import RawConnection
 
@@ -48,7 +52,7 @@ class Running:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **CREDENTIALS, "PYTHONUNBUFFERED": "1"},
+                env={**CREDENTIALS, **os.environ, "PYTHONUNBUFFERED": "1"},
             )
 
     @property
@@ -212,10 +216,54 @@ def serving_with_nothing_that_hangs(place: Place) -> Iterator[Running]:
         yield broker
 
 
+@contextmanager
+def serving_with_a_silent_bucket(place: Place) -> Iterator[Running]:
+    with running_s3_server() as server, Forwarder(server.endpoint_url) as forwarder:
+        url = server.bucket_url(BUCKET, "store").replace(quote(server.endpoint_url, safe=""), forwarder.url)
+        with place.serve("--bucket", url) as broker:
+            broker.wait_for("is ready at")
+            forwarder.is_silent.set()
+            place.produce(broker)
+            yield broker
+
+
+class Forwarder:
+    """Forwards connections to an S3 server, until it is silent: then nothing comes back."""
+
+    def __init__(self, endpoint_url: str) -> None:
+        parts = urlsplit(endpoint_url)
+        self._target = (parts.hostname, parts.port)
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
+        self.is_silent = threading.Event()
+
+    def __enter__(self) -> "Forwarder":
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                server = socket.create_connection(self._target)
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError), source:
+            while data := source.recv(65536):
+                if not self.is_silent.is_set():
+                    sink.sendall(data)
+
+
 class Case(msgspec.Struct, frozen=True):
     state: Callable[[Place], Iterator[Running]]
     status: int
     seconds: float = PROMISED_SECONDS
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
     @property
     def name(self) -> str:
@@ -229,11 +277,14 @@ CASES = [
     Case(serving_with_locked_metadata, STOPPED_EARLY),
     Case(serving_with_a_bucket_that_refuses, STOPPED_EARLY),
     Case(serving_with_nothing_that_hangs, 0),
+    Case(serving_with_a_silent_bucket, STOPPED_EARLY, marks=(pytest.mark.s3,)),
 ]
 OFTEN = {"starting_with_locked_metadata", "serving_with_locked_metadata", "serving_with_nothing_that_hangs"}
 
 
-NIGHTLY = [pytest.param(case, id=f"{case.name}-nightly", marks=pytest.mark.nightly) for case in CASES]
+NIGHTLY = [
+    pytest.param(case, id=f"{case.name}-nightly", marks=[pytest.mark.nightly, *case.marks]) for case in CASES
+]
 QUICK = [pytest.param(case, id=case.name) for case in CASES if case.name in OFTEN]
 
 
@@ -300,14 +351,16 @@ def tail(place: Place) -> Iterator[Running]:
 @pytest.mark.crash
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("state", "statuses"),
+    ("state", "seconds", "statuses"),
     [
-        (maintain_serve, {0, INTERRUPTED}),
-        (maintain_run, {-signal.SIGTERM, INTERRUPTED}),
-        (produce, {-signal.SIGTERM, INTERRUPTED}),
-        (tail, {-signal.SIGTERM, INTERRUPTED}),
+        (maintain_serve, STOP_MS_MAX / 1000, {0, INTERRUPTED}),
+        (maintain_run, STOP_MS_MAX / 1000, {-signal.SIGTERM, INTERRUPTED}),
+        (produce, AT_ONCE_SECONDS, {-signal.SIGTERM, INTERRUPTED}),
+        (tail, AT_ONCE_SECONDS, {-signal.SIGTERM, INTERRUPTED}),
     ],
 )
-def test_sigterm_ends_the_other_long_commands(tmp_path: Path, state: Callable, statuses: set[int]) -> None:
+def test_sigterm_ends_the_other_long_commands(
+    tmp_path: Path, state: Callable, seconds: float, statuses: set[int]
+) -> None:
     with state(Place(tmp_path)) as command:
-        assert command.ends_after_sigterm(PROMISED_SECONDS + SLACK_SECONDS) in statuses
+        assert command.ends_after_sigterm(seconds + SLACK_SECONDS) in statuses

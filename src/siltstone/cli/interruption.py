@@ -13,8 +13,8 @@ from siltstone.cli.deadline import ProcessDeadline
 from siltstone.cli.failures import INTERRUPTED
 from siltstone.cli.output import remarks
 
-STOP_MS_MAX = 25_000
-"""Longer than maintenance waits for a lane and Spark for its jobs, less than the 30 s after which Kubernetes kills."""
+STOP_MS_MAX = 10_000
+"""A healthy Spark ends its jobs within a second after they were cancelled; what then still runs, hangs."""
 
 SECOND_SIGNAL_MS_MAX = 1_000
 """How long the clean-up after KeyboardInterrupt may take."""
