@@ -83,7 +83,7 @@ def life(folder: Path, rng: random.Random) -> None:
 def process(module: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     child = subprocess.Popen(
         [sys.executable, "-m", module, str(folder), *arguments],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])},
     )
     try:
         yield child

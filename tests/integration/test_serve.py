@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -22,26 +22,65 @@ END_SECONDS_MAX = 3
 """A third of what the fetches wait: measured is half a second."""
 
 
-def test_a_broker_that_can_store_nothing_any_more_ends_so_that_it_is_started_again(tmp_path: Path) -> None:
+def test_a_broker_goes_on_while_its_bucket_refuses_and_uploads_when_it_grants_again(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with BrokerProcess(folder, SEALED_AT_ONCE) as broker:
         with RawConnection(broker.address) as connection:
             topic = create_topic(connection, "t")
-            bucket = (folder / "bucket").rename(folder / "away")
-            (folder / "bucket").write_text("no folder: nothing can be put into it")
+            with refusing(folder / "bucket"):
+                for _ in range(3):
+                    produce_well(connection, topic, batch_of())
+                wait_until(lambda: "cannot upload to" in broker.log)
+                assert len(read_all(connection, topic)) == 3
+            wait_until(lambda: "uploads to" in broker.log and "again, after" in broker.log)
+        assert broker.stop() == 0
+        complaint = next(line for line in broker.log.splitlines() if "cannot upload to" in line)
+        assert (folder / "bucket").as_uri() in complaint and "permission to write" in complaint
+    assert "clean" in checked_store(folder)
+
+
+def test_a_broker_starts_while_its_bucket_refuses_reads_its_log_and_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with BrokerProcess(folder) as broker:
+        with RawConnection(broker.address) as connection:
+            topic = create_topic(connection, "t")
             produce_well(connection, topic, batch_of())
-        assert_ends(broker)
-        assert broker.stop() == 1
-        last_line = broker.log.splitlines()[-1]
-        assert last_line.startswith("siltstone: the stream engine failed: put ")
-        (folder / "bucket").unlink()
-        bucket.rename(folder / "bucket")
+        broker.kill()
+        with refusing(folder / "bucket"):
+            for known in (1, 2):
+                broker.start()
+                with RawConnection(broker.address) as connection:
+                    assert len(read_all(connection, topic)) == known
+                    produce_well(connection, topic, batch_of())
+                    assert len(read_all(connection, topic)) == known + 1
+                broker.kill()
+            assert "The node starts all the same" in broker.log
         broker.start()
         with RawConnection(broker.address) as connection:
-            assert len(read_all(connection, topic)) == 1
+            assert len(read_all(connection, topic)) == 3
         assert broker.stop() == 0
-        assert broker.log.count(f"created a new store at {folder}\n") == 1
     assert "clean" in checked_store(folder)
+
+
+@contextmanager
+def refusing(bucket: Path) -> Iterator[None]:
+    """Every put is refused, because a file stands where its folder would be made; what is there can be read."""
+    obstacles = [bucket / f"{number:02x}" for number in range(256)]
+    obstacles = [path for path in obstacles if not path.exists()]
+    for path in obstacles:
+        path.write_text("in the way")
+    try:
+        yield
+    finally:
+        for path in obstacles:
+            path.unlink()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 2 * SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_broker_with_nothing_to_do_ends_when_its_metadata_cannot_be_followed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ exit status  meaning
 0            success
 1            the command failed, or found something wrong with the data
 2            the request was wrong and nothing was done: correct the command line or the settings
+3            stopped by a signal before everything was committed: the next start of the broker commits the rest
 130          interrupted (Ctrl-C)
 ===========  ====================================================================================
 """
@@ -20,6 +21,7 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 
 FAILED = 1
 WRONG_REQUEST = 2
+STOPPED_EARLY = 3
 INTERRUPTED = 130
 
 DEBUG_VARIABLE = "SILTSTONE_DEBUG"

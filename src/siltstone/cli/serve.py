@@ -4,10 +4,11 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 
+from siltstone.cli.deadline import ProcessDeadline
+from siltstone.cli.failures import STOPPED_EARLY, Failure
 from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_to_stderr
 from siltstone.cli.output import remark, result
 from siltstone.cli.store_options import StoreChoice, store_options
@@ -17,6 +18,9 @@ from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.python_process import run, tuned_garbage_collection
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
+
+STARTING_MS_MAX = 1_000
+"""How long a process that has nothing to commit may take to end after a signal."""
 
 
 @click.command()
@@ -50,9 +54,11 @@ def serve(
 ) -> None:
     """Run a Kafka broker on a store, which is created if missing.
 
-    Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits. Press again to exit
-    now; nothing acknowledged is lost, because the next start recovers it from the write-ahead log. The broker exits
-    with status 1 when it cannot store data any more, for instance because the disk of the log is full.
+    Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
+    network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
+    everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
+    from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
+    the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
     """
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
@@ -74,27 +80,90 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 
 
 async def _serve(settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
-    stopping = asyncio.Event()
-    serving = asyncio.current_task()
-    assert serving is not None
-
-    def stop() -> None:
-        if stopping.is_set():
-            serving.cancel()
-            return
-        remark("stopping: all data is uploaded and committed first; press again to exit now", dim=True)
-        stopping.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+    """Runs the broker until a signal, or until it cannot store data. Raises Failure when it was stopped before
+    everything was committed."""
+    stopping = BrokerDeadline(settings)
     is_new = not log_exists(settings.metadata)
-    with suppress(asyncio.CancelledError):
+    try:
         async with running_kafka_node(settings, addresses) as node:
+            stopping.is_ready(node)
             if is_new:  # so that a misspelt --store is noticed
                 remark(f"created a new store at {settings.folder}")
             _announce(settings, node)
             with tuned_garbage_collection():
-                await _stopped_or_failed(stopping, node.node.engine)
+                await _stopped_or_failed(stopping.event, node.node.engine)
+    except asyncio.CancelledError:
+        stopping.refuse_unless_stopped()
+    finally:
+        stopping.ended()
+    if stopping.status() != 0:
+        raise Failure(stopping.status())
+
+
+class BrokerDeadline:
+    """What the signals SIGINT and SIGTERM do to this process. The first one stops the broker, which then has the time
+    limits of network and engine together; while it starts, nothing is worth waiting for, and it ends at once. The
+    second one ends the process."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self.event = asyncio.Event()
+        self._limit_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
+        self._deadline = ProcessDeadline(self.status)
+        self._loop = asyncio.get_running_loop()
+        self._serving = asyncio.current_task()
+        self._node: KafkaNode | None = None
+        # Not ``add_signal_handler``: a loop that hangs would never call it.
+        self._before = {
+            number: signal.signal(number, lambda *_: self._arrived())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
+    def _arrived(self) -> None:
+        """The signal handler. It takes no lock and prints nothing, because it may interrupt anything."""
+        if self._deadline.is_set:
+            self._deadline.set(
+                0, "a second signal ended the process at once; the next start uploads the rest"
+            )
+            return
+        limit_ms = STARTING_MS_MAX if self._node is None else self._limit_ms
+        self._deadline.set(
+            limit_ms,
+            f"the process did not end within {limit_ms} ms and was ended; the next start uploads the rest",
+        )
+        self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        self.event.set()
+        if self._node is not None:
+            remark("stopping: all data is uploaded and committed first; press again to exit now", dim=True)
+            return
+        remark(
+            "stopped before the broker was ready: the next start recovers what the write-ahead log holds",
+            dim=True,
+        )
+        assert self._serving is not None
+        self._serving.cancel()
+
+    def is_ready(self, node: KafkaNode) -> None:
+        self._node = node
+
+    def status(self) -> int:
+        """0 only if everything is committed."""
+        return 0 if self._node is not None and self._node.node.engine.is_clean else STOPPED_EARLY
+
+    def refuse_unless_stopped(self) -> None:
+        """Raises CancelledError unless a signal was the cause."""
+        if not self.event.is_set():
+            raise asyncio.CancelledError
+
+    def ended(self) -> None:
+        """The broker has ended. After a signal, threads that hang have a second more: Python waits for them."""
+        if self._deadline.is_set:
+            self._deadline.set(STARTING_MS_MAX, "threads that did not end were abandoned with the process")
+            return
+        self._deadline.close()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> None:

@@ -116,15 +116,22 @@ class BucketGuard:
             "It is an older copy, so nothing is written or deleted. Restore the newest copy of the metadata"
         )
 
+    def _admit_once(self) -> None:
+        """A node that started while its bucket was out of reach has not been admitted yet."""
+        if not self._is_admitted:
+            self.admit()
+
     def cover(self, first_id: int, count: int, version: int) -> None:
         """Makes sure that a mark allows the ids [first_id, first_id + count), which the metadata at ``version`` has
-        given out. Adds a mark only when none does yet. Raises what the store raises."""
+        given out. Adds a mark only when none does yet. Raises as ``admit``."""
+        self._admit_once()
         if first_id + count > self._covered:
             self._add(MetadataMark(version, first_id + count + ID_STEP))
 
     def note(self, version: int, next_id: int) -> None:
-        """Adds a mark of exactly this state: after objects were destroyed, and at the end of a process. Raises what
-        the store raises."""
+        """Adds a mark of exactly this state: after objects were destroyed, and at the end of a process. Raises as
+        ``admit``."""
+        self._admit_once()
         self._add(MetadataMark(version, next_id))
 
     def _add(self, mark: MetadataMark) -> None:

@@ -6,7 +6,8 @@ Every task that is started in a ``TaskGroup`` has a name, and its failure is log
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from siltstone.runtime.clock import Clock
@@ -14,6 +15,10 @@ from siltstone.runtime.clock import Clock
 OnProgress = Callable[[int, int], None]
 """A long step calls this from time to time with (parts done, parts in all). Parts are tasks, indexes or objects."""
 
+REPORT_AFTER_MS = 2_000
+"""By then a request to a bucket has failed at least twice, or hangs."""
+
+REPORT_INTERVAL_MS = 30_000
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +78,29 @@ async def ends_while_it_progresses(
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
+
+
+@asynccontextmanager
+async def reported_while_waiting(clock: Clock, report: Callable[[], None]) -> AsyncIterator[None]:
+    """Calls ``report`` when the block has taken REPORT_AFTER_MS, and every REPORT_INTERVAL_MS from then on."""
+
+    async def reporting() -> None:
+        await clock.sleep_ms(REPORT_AFTER_MS)
+        while True:
+            report()
+            await clock.sleep_ms(REPORT_INTERVAL_MS)
+
+    task = asyncio.ensure_future(reporting())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def ends_in_time(work: Coroutine[Any, Any, None], clock: Clock, time_limit_ms: float) -> bool:
+    """Runs ``work`` and returns True when it has ended by itself; it is cancelled, and False returned, after the time
+    limit. Raises what the work raises."""
+    return await ends_while_it_progresses(work, lambda: None, clock, time_limit_ms)
 
 
 async def _wait(task: "asyncio.Task[None]", clock: Clock, duration_ms: float) -> None:

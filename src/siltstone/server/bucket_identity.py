@@ -21,7 +21,7 @@ from siltstone.object_store.bucket_identity import (
 )
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard, MetadataMark
-from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
 
 KEYS_LOOKED_AT = 1_000
 """How many keys are listed to find an object of a store: one request. Object keys begin with two hexadecimal digits, so
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, BucketGuard]:
     """Marks every bucket with the store's id, and returns the guards of all buckets. Raises BucketOfAnotherStore,
     BucketMissing, MetadataOlderThanBucket, and what the object stores and the metadata raise. A store that already has
-    objects tolerates unreachable buckets: their check is skipped with a warning."""
+    objects tolerates buckets that refuse or cannot be reached: their check is skipped with a warning."""
     image = metadata.refresh()
     store_id = store_id_of(image)
     assert store_id is not None
@@ -47,7 +47,7 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
         try:
             _claim(store, store_id, bucket_id, image)
             guards[bucket_id].admit()
-        except Unavailable as trouble:
+        except (Unavailable, StoreDenied) as trouble:
             if not image.next_object_id:
                 raise
             log.warning("could not check that bucket %d belongs to this store: %s", bucket_id, trouble)

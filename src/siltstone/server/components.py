@@ -5,8 +5,9 @@ also when opening fails. Maintenance needs no node (rule 10): ``open_store`` ope
 Read next: ``kafka_node``, which adds the broker.
 """
 
+import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +29,7 @@ from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.runtime.tasks import reported_while_waiting
 from siltstone.server.bucket_identity import claim_buckets
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
@@ -35,6 +37,8 @@ from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
+
+log = logging.getLogger(__name__)
 
 WAL_THREADS = 1
 """The write-ahead log writes one file at a time, so a second thread would only wait. Nothing else runs on this
@@ -178,11 +182,19 @@ async def open_node(
         wal_calls = _pool(opened, "wal", WAL_THREADS)
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
-        buckets = await upload_calls.run(lambda: open_buckets(settings, create=True))
+        places = ", ".join(settings.buckets.values())
+        async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
+            buckets = await upload_calls.run(lambda: open_buckets(settings, create=True))
         opened.callback(buckets.close)
-        client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
+        async with _said_while_starting(
+            clock, f"for the metadata {settings.metadata}; find the process that holds the database"
+        ):
+            client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
         try:
-            guards = await upload_calls.run(lambda: _claim(buckets, client, rng))
+            async with _said_while_starting(
+                clock, f"for the buckets {places}; check endpoint, credentials and network"
+            ):
+                guards = await upload_calls.run(lambda: _claim(buckets, client, rng))
         except BaseException:
             await metadata_calls.run(client.close)
             raise
@@ -197,9 +209,20 @@ async def open_node(
             settings.wal_folder, settings.engine.node_id, settings.engine.wal, wal_calls, clock
         )
         components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
-        engine = await _start_engine(components, settings, rng)
+        async with _said_while_starting(
+            clock,
+            f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
+        ):
+            engine = await _start_engine(components, settings, rng)
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader)
+
+
+def _said_while_starting(clock: Clock, what_is_missing: str) -> AbstractAsyncContextManager[None]:
+    """Logs what a start that takes long waits for, and what to do."""
+    return reported_while_waiting(
+        clock, lambda: log.warning("the node is still starting: it waits %s", what_is_missing)
+    )
 
 
 def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:

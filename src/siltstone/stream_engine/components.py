@@ -46,11 +46,25 @@ class EngineState(Enum):
     CLOSED = auto()
 
 
+class Readiness(Enum):
+    """Whether appends are answered, and for how long."""
+
+    READY = "ready"
+    FILLING = "filling"
+    """Nothing can be uploaded: appends are answered until the write-ahead log or the tail cache is full."""
+    FULL = "full"
+    """Nothing can be uploaded, and appends wait for room."""
+    STOPPED = "stopped"
+    """The engine is closing, closed, or has failed."""
+
+
 class EngineStatistics(msgspec.Struct, frozen=True):
     """``appends_pending`` are being written to the WAL; ``appends_waiting``, of ``bytes_waiting`` bytes in all, have no
-    room yet."""
+    room yet. ``readiness`` is a value of Readiness; ``reason`` says why it is not "ready", and what to do."""
 
     state: str
+    readiness: str
+    reason: str
     streams_open: int
     appends_pending: int
     appends_waiting: int

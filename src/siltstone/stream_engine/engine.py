@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
+from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
 from siltstone.metadata.service import ServiceClosed
@@ -20,7 +21,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.append_queue import AppendQueue
-from siltstone.stream_engine.components import EngineComponents, EngineState, EngineStatistics
+from siltstone.stream_engine.components import EngineComponents, EngineState, EngineStatistics, Readiness
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
     EngineNotRunning,
@@ -29,6 +30,7 @@ from siltstone.stream_engine.errors import (
     StreamAlreadyOpen,
     StreamHandleClosed,
 )
+from siltstone.stream_engine.recovery import NOTHING_CARRIED, CarriedLog, close_in_metadata
 from siltstone.stream_engine.sealing import Sealing
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.stream import Stream
@@ -55,6 +57,10 @@ class StreamEngine:
         self._state = EngineState.RUNNING
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
+        self.is_clean = False
+        """Whether the engine was closed with everything committed, so that the next start has nothing to recover."""
+        self._carried_streams: tuple[StreamMetadata, ...] = ()
+        self._carried_ends: dict[int, int] = {}
         self._streams: dict[int, Stream] = {}
         self._opening: set[int] = set()
         self._ending = asyncio.Lock()
@@ -77,8 +83,12 @@ class StreamEngine:
         self._image = components.metadata.image
         self._stop_following = components.metadata.add_listener(self._follow)
 
-    async def start(self) -> None:
-        await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail)
+    async def start(self, carried: CarriedLog = NOTHING_CARRIED) -> None:
+        self._carried_streams, self._carried_ends = carried.streams, carried.stream_ends
+        await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail, carried.end_position)
+        for block in carried.blocks:
+            self._cache.carry(block)
+            self._sealing.seal()
         self._tasks.start("seal-by-age", self._sealing.by_age())
         self._tasks.start("mark-versions", self._marks.from_time_to_time())
         self._metadata.add_failure_listener(self._metadata_failed)
@@ -113,6 +123,7 @@ class StreamEngine:
             self._opening.discard(stream_id)
         self._refuse_unless_running()
         stream = self._streams[stream_id] = Stream(metadata)
+        stream.continue_at(self._carried_ends.get(stream_id, 0))
         if (newest := self._metadata.image.streams.get(stream_id)) is not None:
             stream.trim(min(newest.start_offset, stream.confirmed_offset))
         return stream
@@ -304,7 +315,7 @@ class StreamEngine:
         time_limit_ms = self._settings.close_time_limit_ms
         try:
             in_time = await ends_while_it_progresses(
-                self._close_streams(), self._pipeline.statistics, self._clock, time_limit_ms
+                self._close_streams(), lambda: self.progress, self._clock, time_limit_ms
             )
         except SiltstoneError as failure:
             log.error(
@@ -323,11 +334,22 @@ class StreamEngine:
     async def _close_streams(self) -> None:
         await self._commit_everything()
         await self.close_streams(list(self._streams.values()))
+        await self._close_carried()
+        self.is_clean = True
         try:
             await note_good_end(self._wal, self._metadata.image.version)
         except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
             log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
         await self._marks.mark()
+
+    async def _close_carried(self) -> None:
+        """Closes the streams of the earlier start that nobody has opened since. Everything is committed now."""
+        image = self._metadata.image
+        left = [image.streams.get(stream.stream_id) for stream in self._carried_streams]
+        await close_in_metadata(
+            self._metadata, self.node_id, self.node_epoch,
+            [stream for stream in left if stream is not None and stream.state is StreamState.OPENED],
+        )  # fmt: skip
 
     async def raise_when_failed(self) -> None:
         """Waits until the engine has failed, then raises EngineNotRunning: nothing can be stored until it is opened
@@ -336,8 +358,11 @@ class StreamEngine:
         self._refuse_after_failure()
 
     def statistics(self) -> EngineStatistics:
+        readiness, reason = self._readiness()
         return EngineStatistics(
             state=self._state.name,
+            readiness=readiness.value,
+            reason=reason,
             streams_open=len(self._streams),
             appends_pending=self._appends.appends_pending,
             appends_waiting=self._appends.appends_waiting,
@@ -345,6 +370,27 @@ class StreamEngine:
             wal=self._wal.statistics(),
             tail=self._cache.statistics(),
             upload=self._pipeline.statistics(),
+        )
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """Changes whenever something was made durable, uploaded or committed."""
+        return (self._wal.statistics().bytes_written, *self._pipeline.progress)
+
+    def _readiness(self) -> tuple[Readiness, str]:
+        if self._state is not EngineState.RUNNING:
+            return (
+                Readiness.STOPPED,
+                f"the stream engine is {self._state.name.lower()}: {self._failure or ''}",
+            )
+        if (outage := self._pipeline.outage) is None:
+            return Readiness.READY, ""
+        reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"
+        if self.has_waiting_appends:
+            return Readiness.FULL, f"appends wait for room, because {reason}"
+        return (
+            Readiness.FILLING,
+            f"appends will wait as soon as the log or the tail cache is full, because {reason}",
         )
 
     def _fail(self, failure: BaseException) -> None:

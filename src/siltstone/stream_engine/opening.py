@@ -1,27 +1,39 @@
 """Opens an engine: registers the node, uploads what its WAL still holds, closes the streams that were open, starts.
 
+While the bucket refuses or does not answer, the engine starts without the upload: the records are in its tail cache,
+and the log continues (``recovery.CarriedLog``, docs/decisions/0011-start-without-bucket.md).
+
 The WAL's folder is locked before the node is registered, so a second process that uses the same folder is refused
 without fencing the first one. A process that uses another folder is refused, too, while the node has open streams
 (``wal.ownership``). Next: ``recovery``, ``engine``.
 """
 
-import asyncio
 import logging
-from contextlib import suppress
+from collections import deque
 
-from siltstone.metadata.commands import CloseStream, RegisterNode
-from siltstone.metadata.entities import NodeRegistration, StreamMetadata
-from siltstone.metadata.refusals import NodeLogBehind, StreamFenced
+from msgspec.structs import replace
+
+from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.entities import NodeRegistration
+from siltstone.metadata.refusals import NodeLogBehind
 from siltstone.metadata.store_id import put_store_id
+from siltstone.model.limits import SECOND_MS
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import DamagedWal
 from siltstone.runtime.randomness import Random, random_token
+from siltstone.runtime.tasks import ends_in_time
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
-from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
+from siltstone.stream_engine.recovery import (
+    NOTHING_CARRIED,
+    CarriedLog,
+    RecoveryFilter,
+    close_in_metadata,
+    recovered_blocks,
+)
 from siltstone.stream_engine.settings import EngineSettings
-from siltstone.stream_engine.tail.cache_block import CacheBlock
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
@@ -30,6 +42,10 @@ from siltstone.stream_engine.wal.ownership import (
     refuse_older_metadata,
     refuse_records_of_an_older_life,
 )
+
+UPLOAD_PATIENCE_MS = 5 * SECOND_MS
+"""How long a start waits for the upload of one recovered block. To start without it costs little, even if the bucket is
+only slow."""
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +57,13 @@ async def open_engine(
     refusals of RegisterNode and of commits, EngineNotRunning."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
     registration = await _register(components, settings, random_token(rng), store_id, wal_location)
-    await _recover(components, settings, registration)
+    carried = await _recover(components, settings, registration)
     metadata_version = components.metadata.image.version
     await components.wal.claim(
         LogIdentity(store_id, settings.node_id, registration.node_epoch, metadata_version)
     )
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
-    await engine.start()
+    await engine.start(carried)
     return engine
 
 
@@ -84,7 +100,8 @@ async def _register(
 
 async def _recover(
     components: EngineComponents, settings: EngineSettings, registration: NodeRegistration
-) -> None:
+) -> CarriedLog:
+    """Uploads what the log holds. → What could not be uploaded in UPLOAD_PATIENCE_MS, for the running engine."""
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
     wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
     blocks = recovered_blocks(
@@ -93,12 +110,26 @@ async def _recover(
         settings.upload.cache_block_bytes_max,
         settings.upload.cache_block_streams_max,
     )
+    carried: deque[CacheBlock] = deque()
     async for block in blocks:
-        await _upload(block, components, settings, registration)
+        if carried or not await _is_uploaded(block, components, settings, registration, UPLOAD_PATIENCE_MS):
+            carried.append(await components.upload_calls.run(_copied, block))
+        while sum(each.charge_bytes for each in carried) > settings.tail_cache_bytes_max:
+            log.error(
+                "the write-ahead log holds more than the tail cache: the start waits until a part is uploaded"
+            )
+            await _is_uploaded(carried.popleft(), components, settings, registration)
     _refuse_to_drop(wanted)
+    if carried:
+        log.error(
+            "the write-ahead log of node %d could not be uploaded yet. The node starts all the same: the records are "
+            "in its tail cache and in the log, and are uploaded when the bucket answers again",
+            registration.node_id,
+        )
+        return CarriedLog(tuple(carried), wanted.end_position, registration.opened_streams)
     await components.wal.reset()
-    await asyncio.gather(
-        *(_close(stream, components, registration) for stream in registration.opened_streams)
+    await close_in_metadata(
+        components.metadata, registration.node_id, registration.node_epoch, registration.opened_streams
     )
     if ends:
         log.info(
@@ -106,6 +137,17 @@ async def _recover(
             len(ends),
             wanted.records_skipped,
         )
+    return NOTHING_CARRIED
+
+
+def _copied(block: CacheBlock) -> CacheBlock:
+    """The block without the log files in memory, of which its batches are views."""
+    copy = CacheBlock()
+    for batches in block.streams.values():
+        for cached in batches:
+            batch = replace(cached.batch, payload=bytes(cached.batch.payload))
+            copy.put(CachedBatch(batch, cached.frame_header), block.end_position)
+    return copy
 
 
 def _refuse_to_drop(wanted: RecoveryFilter) -> None:
@@ -118,27 +160,20 @@ def _refuse_to_drop(wanted: RecoveryFilter) -> None:
         )
 
 
-async def _close(
-    stream: StreamMetadata, components: EngineComponents, registration: NodeRegistration
-) -> None:
-    with suppress(StreamFenced):  # another node owns the stream by now
-        await components.metadata.execute(
-            CloseStream(registration.node_id, registration.node_epoch, stream.stream_id, stream.epoch)
-        )
-
-
-async def _upload(
+async def _is_uploaded(
     block: CacheBlock,
     components: EngineComponents,
     settings: EngineSettings,
     registration: NodeRegistration,
-) -> None:
-    """Uploads and commits one recovered block with the pipeline that the running engine uses. Raises EngineNotRunning
-    when that fails."""
+    patience_ms: float | None = None,
+) -> bool:
+    """Uploads and commits one recovered block with the pipeline that the running engine uses. Returns False when it is
+    not uploaded after ``patience_ms``; a commit that has begun is waited for. Raises EngineNotRunning when the block
+    cannot be committed."""
     failures: list[BaseException] = []
 
-    async def committed(_: CacheBlock) -> None:
-        return None
+    async def committed(block: CacheBlock) -> None:
+        block.commit()
 
     pipeline = UploadPipeline(
         components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
@@ -147,8 +182,17 @@ async def _upload(
     )  # fmt: skip
     block.seal()
     pipeline.submit(block)
-    await pipeline.drain()
+    try:
+        if patience_ms is None:
+            await pipeline.drain()
+        elif not await ends_in_time(pipeline.drain(), components.clock, patience_ms):
+            if not pipeline.is_committing:
+                return False
+            await pipeline.drain()
+    finally:
+        await pipeline.abort()
     if failures:
         raise EngineNotRunning(
             f"recovery could not commit the write-ahead log of node {registration.node_id}: {failures[0]}"
         ) from failures[0]
+    return True

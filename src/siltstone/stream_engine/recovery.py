@@ -1,4 +1,5 @@
-"""Recovery selects the records that the WAL of an earlier start holds and no object does; ``opening`` uploads them.
+"""Recovery selects the records that the WAL of an earlier start holds and no object does; ``opening`` uploads them, or
+the running engine does (``CarriedLog``).
 
 As in AutoMQ's ``WALRecovery`` (T19), records of the streams that this node had open are accepted in order from the
 committed end on; records that are committed already are skipped; a record after a hole is counted, and ``opening``
@@ -6,9 +7,17 @@ refuses to drop it. A trim beyond the committed end moves that end, perhaps into
 (T24, the first crossing).
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 
+import msgspec
+
+from siltstone.metadata.commands import CloseStream
+from siltstone.metadata.entities import StreamMetadata
+from siltstone.metadata.refusals import StreamFenced, StreamNotExist
+from siltstone.metadata.service import MetadataService
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header, frame_bytes
 from siltstone.object_formats.log_file import WalRecord
@@ -19,6 +28,29 @@ log = logging.getLogger(__name__)
 NO_LIMIT = 2**64
 
 
+class CarriedLog(msgspec.Struct, frozen=True):
+    """What a start could not upload, because the bucket refused or did not answer. The running engine has the blocks in
+    its tail cache and uploads them. Until they are committed the log files of the earlier start stay, the log
+    continues at ``end_position``, and ``streams`` stay open in the metadata under their epochs, so that a further start
+    recovers them again."""
+
+    blocks: tuple[CacheBlock, ...]
+    end_position: int
+    streams: tuple[StreamMetadata, ...]
+
+    @property
+    def stream_ends(self) -> dict[int, int]:
+        """Stream id → the end offset of its last record."""
+        return {
+            stream_id: batches[-1].batch.end_offset
+            for block in self.blocks
+            for stream_id, batches in block.streams.items()
+        }
+
+
+NOTHING_CARRIED = CarriedLog((), 0, ())
+
+
 class RecoveryFilter:
     """Decides which WAL records have to be uploaded, from the committed end of each stream that was open (T19)."""
 
@@ -26,6 +58,8 @@ class RecoveryFilter:
         """``next_stream_id``: stream ids from this one on were never given out."""
         self._expected = dict(committed_ends)
         self._next_stream_id = next_stream_id
+        self.end_position = 0
+        """The log position after the last record that was read."""
         self.records_skipped = 0
         self.records_after_a_hole = 0
         self.records_of_no_stream = 0
@@ -56,6 +90,18 @@ class RecoveryFilter:
         return self.records_after_a_hole + self.records_of_no_stream
 
 
+async def close_in_metadata(
+    metadata: MetadataService, node_id: int, node_epoch: int, streams: Iterable[StreamMetadata]
+) -> None:
+    """Closes streams that the node had open at its earlier start, except those that another node owns by now."""
+
+    async def close(stream: StreamMetadata) -> None:
+        with suppress(StreamFenced, StreamNotExist):
+            await metadata.execute(CloseStream(node_id, node_epoch, stream.stream_id, stream.epoch))
+
+    await asyncio.gather(*map(close, streams))
+
+
 async def recovered_blocks(
     segments: AsyncIterator[list[WalRecord]],
     wanted: RecoveryFilter,
@@ -67,6 +113,7 @@ async def recovered_blocks(
     block = CacheBlock()
     async for records in segments:
         for record in records:
+            wanted.end_position = record.end_position
             if not wanted.accepts(record.batch):
                 continue
             cached = CachedBatch(record.batch, encode_frame_header(record.batch))

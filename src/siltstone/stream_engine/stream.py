@@ -42,6 +42,11 @@ class Stream:
         """Called when the start offset has moved; the partition that owns the stream sets it, to drop state that it
         keeps by offset."""
 
+    def continue_at(self, end_offset: int) -> None:
+        """The log of an earlier start holds records up to ``end_offset``, which are in the tail cache. Called before
+        anybody else has the handle."""
+        self.next_offset = self.confirmed_offset = max(self.next_offset, end_offset)
+
     def next_batch(
         self,
         payload: Buffer,

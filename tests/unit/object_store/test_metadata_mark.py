@@ -114,9 +114,9 @@ def test_the_metadata_is_read_after_the_marks(world: World) -> None:
 
 
 def test_the_bucket_is_asked_for_objects_once_then_each_admission_is_a_listing(world: World) -> None:
-    guard = world.process()
-    guard.cover(5, 1, version=10)
+    world.process().cover(5, 1, version=10)
     world.requests()
+    guard = world.process()
     guard.admit()
     assert world.requests() == ["list", *["head"] * (1 + ID_STEP)]
     guard.admit()
@@ -141,6 +141,7 @@ def test_ids_are_marked_in_steps_so_that_most_uploads_add_no_mark(world: World) 
 
 def test_a_mark_takes_away_those_it_surpasses_and_no_other(world: World) -> None:
     one, other = world.process(), world.process()
+    world.now = MetadataMark(100, 500)
     one.cover(100, 1, version=10)
     other.note(12, 90)
     assert newest_of(marks_in(world.bucket)) == (12, 101 + ID_STEP)
@@ -180,6 +181,7 @@ def test_a_metadata_that_cannot_be_read_admits_nobody(world: World) -> None:
 def test_a_mark_is_surpassed_when_neither_number_is_higher(
     world: World, there: tuple[int, int], is_left: bool
 ) -> None:
+    world.now = MetadataMark(100, 500)
     world.process().note(*there)
     world.process().note(13, 200)
     assert (MetadataMark(*there) in marks_in(world.bucket)) == is_left
@@ -193,3 +195,14 @@ def test_a_bucket_without_marks_is_asked_for_the_next_id_alone(world: World) -> 
     world.bucket.put(object_key(5), [b"newer"])
     with pytest.raises(MetadataOlderThanBucket, match="holds object 5, "):
         world.process().admit()
+
+
+@pytest.mark.parametrize("begin", ["cover", "note"])
+def test_rule_11_a_process_that_was_never_admitted_adds_no_mark(world: World, begin: str) -> None:
+    """It started while the bucket was out of reach."""
+    world.process().note(10, 5)
+    world.now = MetadataMark(9, 5)
+    guard = world.process()
+    with pytest.raises(MetadataOlderThanBucket):
+        guard.cover(5, 1, version=20) if begin == "cover" else guard.note(20, 6)
+    assert marks_in(world.bucket) == [MetadataMark(10, 5)]

@@ -8,7 +8,7 @@ from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import NodeEpochExpired
 from siltstone.metadata.service import ServiceClosed
 from siltstone.metadata.store.port import LogDamaged
-from siltstone.object_store.port import StoreDenied
+from siltstone.object_store.port import ObjectTruncated
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.wal.log_directory import LogDirectory
 from siltstone.stream_engine.wal.port import WalInUse
@@ -141,7 +141,7 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
         assert not watch.done()
 
         def refuse(*_):
-            raise StoreDenied("no credentials") if what == "put" else NodeEpochExpired("stop")
+            raise ObjectTruncated("no credentials") if what == "put" else NodeEpochExpired("stop")
 
         async def refuse_commit(command):
             refuse()

@@ -8,7 +8,7 @@ from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamFenced, StreamNotExist
-from siltstone.object_store.port import StoreDenied
+from siltstone.object_store.port import ObjectTruncated
 from siltstone.stream_engine.errors import EngineNotRunning, StreamHandleClosed
 from support.engine.engine_world import SMALL, HeldPuts, World, payloads_of, settled
 
@@ -253,10 +253,10 @@ def test_recovery_passes_over_a_topic_that_is_deleted_between_its_attempts(tmp_p
         world.crash(node.calls)
 
         def refuse(*_):
-            raise StoreDenied("no credentials")
+            raise ObjectTruncated("no such thing")
 
         world.store.put = refuse
-        with pytest.raises(EngineNotRunning, match="no credentials"):
+        with pytest.raises(EngineNotRunning, match="no such thing"):
             await world.open()
         del world.store.put
         client = MetadataClient(world.log, world.clock, world.rng)

@@ -222,7 +222,7 @@ class Partitions:
         await self._tasks.cancel()
         stalled_ms_max = SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX
         if not await ends_while_it_progresses(
-            self._write_snapshots(), self._engine.statistics, self._clock, stalled_ms_max
+            self._write_snapshots(), lambda: self._engine.progress, self._clock, stalled_ms_max
         ):
             log.warning(
                 "stopped writing snapshots of partitions: no progress for %d ms; the next start reads more",

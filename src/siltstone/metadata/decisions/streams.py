@@ -25,7 +25,9 @@ def decide_create_stream(view: ImageView, command: CreateStream, now_ms: int) ->
 
 
 def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Decision[StreamMetadata]:
-    check_node(view, command.node_id, command.node_epoch)
+    """A stream that its owner opens again under the same epoch does not change. If the node was started again since, a
+    record says so: the log of this start now holds records of open streams."""
+    node = check_node(view, command.node_id, command.node_epoch)
     stream = existing_stream(view, command.stream_id)
     if command.stream_epoch > stream.epoch:
         if stream.state is StreamState.OPENED:
@@ -35,7 +37,7 @@ def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Dec
     else:
         check_stream_epoch(stream, command.stream_epoch)
         check_owner(stream, command.node_id)
-        if stream.state is StreamState.OPENED:
+        if stream.state is StreamState.OPENED and node.log_epoch == node.node_epoch:
             return Decision((), stream)
     record = StreamOpened(stream.stream_id, command.stream_epoch, command.node_id)
     return Decision((record,), stream_steps.opened(stream, command.stream_epoch, command.node_id))

@@ -58,6 +58,14 @@ class TailCache:
             tail = self._tails[batch.stream_id] = StreamTail()
         tail.put(batch)
 
+    def carry(self, block: CacheBlock) -> None:
+        """Puts the batches of a block that an earlier start has left into the active block, which is empty. They have
+        room: what does not fit is uploaded before the engine starts."""
+        for batches in block.streams.values():
+            for cached in batches:
+                self.reserve(cached.charge_bytes)
+                self.put(cached, block.end_position)
+
     def seal(self) -> CacheBlock:
         """Seals the active block, which must not be empty, and begins the next; returns the sealed block."""
         block = self.active

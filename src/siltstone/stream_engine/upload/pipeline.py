@@ -1,40 +1,43 @@
 """The upload pipeline: sealed block → prepare → upload → commit → trim the WAL.
 
 Blocks are prepared and committed strictly in seal order, one at a time; their objects are uploaded concurrently.
-Commits in seal order keep every stream's committed offsets contiguous (rule 3); prepares in seal order keep object
-ids in seal order. A refused prepare or commit ends the pipeline: the node is fenced, or the metadata differs from
-what the node assumes, and it must not continue. Blocks before the one that failed are still committed; those after it
-are cancelled. Next: ``upload_plan``.
+Commits in seal order keep every stream's committed offsets contiguous (rule 3). A bucket or a metadata log that refuses
+or does not answer is asked again (``outage``), and objects whose time limit has passed are prepared anew. Any other
+refusal of a prepare or commit ends the pipeline: the node is fenced, or the metadata differs from what it assumes, and
+it must not continue. Blocks before the one that failed are still committed; those after it are cancelled.
+Next: ``upload_plan``, ``outage``.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import msgspec
 
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
-from siltstone.metadata.service import MetadataService, ServiceClosed
-from siltstone.model.errors import Unavailable
+from siltstone.metadata.refusals import ObjectNotExist
+from siltstone.metadata.service import MetadataService
+from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import object_key
 from siltstone.object_formats.object_layout import EncodedObject
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard
+from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
+from siltstone.stream_engine.upload.outage import METADATA_LOG, Outage, OutageWatch, PreparedTooLongAgo
 from siltstone.stream_engine.upload.upload_plan import UploadPlan, encode_object, new_object, plan_upload
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-RETRY_INTERVAL_MS = 1_000
-"""Between attempts when the bucket or the metadata log is unavailable and their own retries have failed."""
+PREPARED_MS_MAX = DAY_MS
+"""Objects that are prepared anew get twice the time of those before them, up to a day: an upload that needs longer than
+the time limit is not repeated for ever."""
 
 
 class Turns:
@@ -59,11 +62,22 @@ class Turns:
             follower.set_result(None)
 
 
+class Prepared(msgspec.Struct, frozen=True):
+    """Objects that were prepared for one block; after ``until_ms``, by the monotonic clock, they may be given up."""
+
+    first_id: int
+    until_ms: float
+    time_limit_ms: int
+
+
 class UploadStatistics(msgspec.Struct, frozen=True):
+    """``outage``: what stops the uploads now; None while nothing does."""
+
     blocks_in_flight: int
     blocks_committed: int
     objects_committed: int
     bytes_uploaded: int
+    outage: Outage | None
 
 
 class UploadPipeline:
@@ -83,6 +97,7 @@ class UploadPipeline:
         guard: BucketGuard | None = None,
         on_committed: Callable[[CacheBlock], Awaitable[None]],
         on_failure: Callable[[BaseException], None],
+        on_outage_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._metadata = metadata
         self._buckets = buckets
@@ -94,6 +109,9 @@ class UploadPipeline:
         self._guard = guard
         self._on_committed = on_committed
         self._tasks = TaskGroup("upload", on_failure)
+        self._watch = OutageWatch(clock, node_id, on_outage_change)
+        self.is_committing = False
+        """Whether a commit has begun since the pipeline was made: what it changes may then not be given up."""
         self._turns_taken = 0
         self._prepare_turns = Turns()
         self._commit_turns = Turns()
@@ -116,12 +134,23 @@ class UploadPipeline:
     async def abort(self) -> None:
         await self._tasks.cancel()
 
+    @property
+    def outage(self) -> Outage | None:
+        """What stops the uploads now; None while nothing does."""
+        return self._watch.outage
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Changes whenever something was uploaded or committed."""
+        return self._bytes_uploaded, self._blocks_committed
+
     def statistics(self) -> UploadStatistics:
         return UploadStatistics(
             blocks_in_flight=len(self._in_flight),
             blocks_committed=self._blocks_committed,
             objects_committed=self._objects_committed,
             bytes_uploaded=self._bytes_uploaded,
+            outage=self.outage,
         )
 
     async def _upload_in_turn(self, block: CacheBlock, ticket: int) -> None:
@@ -137,51 +166,94 @@ class UploadPipeline:
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
         async with self._slots:
             async with self._prepare_turns.turn(ticket):
-                first_id = await self._persist(lambda: self._prepare(plan))
-                await self._persist(lambda: self._cover(first_id, plan.objects))
-            new_objects = await self._upload(block, plan, first_id)
+                prepared = await self._prepare(plan, self._settings.time_limit_ms)
+            prepared, new_objects = await self._upload(block, plan, prepared)
             async with self._commit_turns.turn(ticket):
-                await self._persist(lambda: self._commit(plan, new_objects))
+                self.is_committing = True
+                await self._commit(block, plan, prepared, new_objects)
                 self._blocks_committed += 1
-                self._objects_committed += len(new_objects)
+                self._objects_committed += plan.objects
                 await self._on_committed(block)
 
-    async def _prepare(self, plan: UploadPlan) -> int:
-        return await self._metadata.execute(
-            PrepareObjects(
+    async def _prepare(self, plan: UploadPlan, time_limit_ms: int) -> Prepared:
+        async def attempt() -> Prepared:
+            until_ms = self._clock.monotonic_ms() + time_limit_ms
+            command = PrepareObjects(
                 count=plan.objects,
-                time_limit_ms=self._settings.time_limit_ms,
+                time_limit_ms=time_limit_ms,
                 bucket_id=self._buckets.default_bucket_id,
                 node_id=self._node_id,
                 node_epoch=self._node_epoch,
             )
-        )
+            return Prepared(await self._metadata.execute(command), until_ms, time_limit_ms)
 
-    async def _cover(self, first_id: int, count: int) -> None:
+        return await self._watch.persist(attempt, METADATA_LOG)
+
+    async def _prepare_anew(self, plan: UploadPlan, before: Prepared) -> Prepared:
+        log.warning(
+            "objects %d to %d of node %d were not committed in time: new ones are prepared, and uploaded once more",
+            before.first_id, before.first_id + plan.objects - 1, self._node_id,
+        )  # fmt: skip
+        time_limit_ms = max(before.time_limit_ms, min(2 * before.time_limit_ms, PREPARED_MS_MAX))
+        return await self._prepare(plan, time_limit_ms)
+
+    async def _cover(self, prepared: Prepared, count: int) -> None:
         """Marks the ids in the bucket before they are used (rule 11); most are marked already."""
-        if self._guard is not None:
-            await self._calls.run(self._guard.cover, first_id, count, self._metadata.image.version)
+        guard = self._guard
+        if guard is not None:
+            version, url = (
+                self._metadata.image.version,
+                self._buckets.store(self._buckets.default_bucket_id).url,
+            )
+            await self._watch.persist(
+                lambda: self._calls.run(guard.cover, prepared.first_id, count, version),
+                url,
+                prepared.until_ms,
+            )
 
-    async def _upload(self, block: CacheBlock, plan: UploadPlan, first_id: int) -> list[NewObject]:
+    async def _upload(
+        self, block: CacheBlock, plan: UploadPlan, prepared: Prepared
+    ) -> tuple[Prepared, list[NewObject]]:
+        """Uploads the objects of the block. → Their metadata, and the prepared objects that they became."""
         groups = [plan.set_streams] if plan.set_streams else []
         groups += [(stream_id,) for stream_id in plan.object_streams]
-        return [
-            await self._put_object(block, group, object_id)
-            for object_id, group in enumerate(groups, start=first_id)
-        ]
+        while True:
+            try:
+                await self._cover(prepared, plan.objects)
+                return prepared, [
+                    await self._put_object(block, group, object_id, prepared.until_ms)
+                    for object_id, group in enumerate(groups, start=prepared.first_id)
+                ]
+            except PreparedTooLongAgo:
+                prepared = await self._prepare_anew(plan, prepared)
 
-    async def _put_object(self, block: CacheBlock, streams: tuple[int, ...], object_id: int) -> NewObject:
+    async def _put_object(
+        self, block: CacheBlock, streams: tuple[int, ...], object_id: int, until_ms: float
+    ) -> NewObject:
         block_size_bytes = self._settings.block_size_bytes
         encoded = await self._calls.run(encode_object, block.streams, streams, block_size_bytes)
-        await self._persist(lambda: self._put(encoded, object_id))
+        store = self._buckets.store(self._buckets.default_bucket_id)
+        await self._watch.persist(lambda: self._put(store, encoded, object_id), store.url, until_ms)
         self._bytes_uploaded += encoded.size_bytes
         return new_object(encoded, object_id)
 
-    async def _put(self, encoded: EncodedObject, object_id: int) -> None:
-        store = self._buckets.store(self._buckets.default_bucket_id)
+    async def _put(self, store: ObjectStore, encoded: EncodedObject, object_id: int) -> None:
         await self._calls.run(store.put, object_key(object_id), encoded.buffers)
 
-    async def _commit(self, plan: UploadPlan, new_objects: list[NewObject]) -> None:
+    async def _commit(
+        self, block: CacheBlock, plan: UploadPlan, prepared: Prepared, new_objects: list[NewObject]
+    ) -> None:
+        """Commits the objects. If they were given up in the meantime, which a maintainer does by its own clock, the
+        block is uploaded once more. A commit that was done is never refused so (``decide_commit_upload``)."""
+        while True:
+            if self._clock.monotonic_ms() < prepared.until_ms:
+                with suppress(ObjectNotExist):
+                    await self._watch.persist(partial(self._commit_once, plan, new_objects), METADATA_LOG)
+                    return
+            anew = await self._prepare_anew(plan, prepared)
+            prepared, new_objects = await self._upload(block, plan, anew)
+
+    async def _commit_once(self, plan: UploadPlan, new_objects: list[NewObject]) -> None:
         has_set = bool(plan.set_streams)
         await self._metadata.execute(
             CommitUpload(
@@ -192,18 +264,3 @@ class UploadPipeline:
                 data_time_ms=self._clock.now_ms(),
             )
         )
-
-    async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeats ``attempt`` while it raises Unavailable, at most for the time limit of prepared objects. Raises
-        Unavailable after that, and every other error at once."""
-        give_up_ms = self._clock.monotonic_ms() + self._settings.time_limit_ms
-        while True:
-            try:
-                return await attempt()
-            except ServiceClosed:
-                raise  # the metadata service is not started again in this process
-            except Unavailable as trouble:
-                if self._clock.monotonic_ms() >= give_up_ms:
-                    raise
-                log.warning("the upload of node %d failed and will be retried: %s", self._node_id, trouble)
-                await self._clock.sleep_ms(RETRY_INTERVAL_MS)

@@ -25,7 +25,7 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.settings import WalSettings, WalSync
-from siltstone.stream_engine.wal.log_directory import LogDirectory, LogFile
+from siltstone.stream_engine.wal.log_directory import KeptLogFile, LogDirectory, LogFile
 from siltstone.stream_engine.wal.port import QueuedAppend, WalStatistics, WalWriteFailed
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class FileWriteAheadLog:
         self._calls = calls
         self._clock = clock
         self._directory = LogDirectory(directory, node_id)
-        self._live: list[LogFile] = []
+        self._live: list[LogFile | KeptLogFile] = []
         self._node_epoch = -1
         self._queue: list[Buffer] = []
         self._queue_sizes: list[int] = []
@@ -83,16 +83,29 @@ class FileWriteAheadLog:
     # -- this start --------------------------------------------------------------------------------------
 
     async def start(
-        self, node_epoch: int, on_durable: Callable[[int], None], on_failure: Callable[[BaseException], None]
+        self,
+        node_epoch: int,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[BaseException], None],
+        carried_end: int = 0,
     ) -> None:
         self._node_epoch = node_epoch
         self._on_durable = on_durable
         self._on_failure = on_failure
-        await self.reset()
+        if carried_end:
+            await self._continue_at(carried_end)
+        else:
+            await self.reset()
         self._synced_at_ms = self._clock.monotonic_ms()
         self._tasks.start("write", self._write_groups())
         if self._settings.sync is WalSync.EVERY_INTERVAL:
             self._timer.start("sync-timer", self._wake_at_intervals())
+
+    async def _continue_at(self, position: int) -> None:
+        kept = await self._calls.run(self._directory.keep, position)
+        self._live += kept
+        self._trimmed_position = kept[0].first_position
+        self._next_position = self._written_position = self._synced_position = position
 
     def append(self, batch: RecordBatch) -> QueuedAppend:
         assert not self._closing
@@ -217,8 +230,9 @@ class FileWriteAheadLog:
             segment.sync()
 
     def _file_for(self, position: int, group_bytes: int) -> LogFile:
-        if self._live and self._live[-1].has_room_for(group_bytes):
-            return self._live[-1]
+        newest = self._live[-1] if self._live else None
+        if isinstance(newest, LogFile) and newest.has_room_for(group_bytes):
+            return newest
         if self._live and self._settings.sync is not WalSync.EVERY_GROUP:
             self._live[
                 -1
@@ -228,7 +242,7 @@ class FileWriteAheadLog:
         self._live.append(segment)
         return segment
 
-    def _retire(self, segment: LogFile) -> None:
+    def _retire(self, segment: LogFile | KeptLogFile) -> None:
         segment.close()
         self._directory.retire(segment)
 

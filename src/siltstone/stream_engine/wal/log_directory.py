@@ -5,8 +5,9 @@
     <first position, 20 digits>.wal a log file
     <number>.spare                  a trimmed log file, to be used again
 
-A spare holds stale records. They are distinguished from live records by their log position, and positions begin at 0
-again with each start of the node, so the spares of an earlier start are deleted before the first log file is created.
+A spare holds stale records. They are distinguished from live records by their log position. Positions begin at 0 again
+with a start of the node that has committed everything, and continue with any other (``keep``); the spares of an earlier
+start are deleted before the first log file is created.
 
 The space of a log file is reserved when it is created, because a file that grows costs a journal commit with every
 sync. Overwriting a file that was written before is the cheapest, so trimmed log files are used again.
@@ -74,6 +75,20 @@ class LogFile:
         os.close(self._descriptor)
 
 
+class KeptLogFile:
+    """A log file of an earlier start whose records are not committed yet. It is only deleted, when it is trimmed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.first_position = _named_position(path)
+
+    def sync(self) -> None:
+        """Does nothing: ``LogDirectory.keep`` has synced the file."""
+
+    def close(self) -> None:
+        return None
+
+
 class LogDirectory:
     def __init__(self, directory: Path, node_id: int) -> None:
         """Creates the directory if it does not exist, and locks it. Raises WalInUse."""
@@ -131,6 +146,23 @@ class LogDirectory:
             path.unlink()
         sync_directory(self._directory)
 
+    def keep(self, end_position: int) -> list[KeptLogFile]:
+        """Keeps the log files of an earlier start up to a position, the end of the last record that ``recover`` has
+        yielded, and deletes the others and the spares. What was read is synced first: the next records will be
+        acknowledged as if it were durable."""
+        kept = []
+        for path in self._paths():
+            if _named_position(path) >= end_position:
+                path.unlink()
+                continue
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            kept.append(KeptLogFile(path))
+        for path in self._directory.glob("*.spare"):
+            path.unlink()
+        sync_directory(self._directory)
+        return kept
+
     def _own_header(self, path: Path, data: bytes) -> LogFileHeader | None:
         """Returns the header of a log file; None for one that was being created when the process ended. Raises
         DamagedWal, WalOfAnotherNode."""
@@ -168,9 +200,10 @@ class LogDirectory:
         sync_directory(self._directory)
         return segment
 
-    def retire(self, segment: LogFile) -> None:
-        """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares."""
-        if len(self._spares) >= SPARES_MAX:
+    def retire(self, segment: LogFile | KeptLogFile) -> None:
+        """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares, or when an
+        earlier start wrote it."""
+        if isinstance(segment, KeptLogFile) or len(self._spares) >= SPARES_MAX:
             segment.path.unlink()
             return
         self._spare_number += 1

@@ -1,7 +1,7 @@
 """The write-ahead log port: the interface of the log that makes appends durable.
 
 Appends are queued in call order. The log then calls ``on_durable(position)``, with growing positions, when everything
-below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was started.
+below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was begun.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -66,9 +66,15 @@ class WriteAheadLog(Protocol):
         ...
 
     async def start(
-        self, node_epoch: int, on_durable: Callable[[int], None], on_failure: Callable[[BaseException], None]
+        self,
+        node_epoch: int,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[BaseException], None],
+        carried_end: int = 0,
     ) -> None:
-        """Begins an empty log under this node epoch. ``on_failure`` is called at most once."""
+        """Begins a log under this node epoch: an empty one, or, with a ``carried_end``, the continuation of the log of
+        the earlier start at that position, after the last record that ``recover`` yielded. ``on_failure`` is called at
+        most once."""
         ...
 
     def append(self, batch: RecordBatch) -> QueuedAppend:

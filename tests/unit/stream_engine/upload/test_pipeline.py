@@ -1,24 +1,37 @@
 """T15 and the rest of the pipeline's life, with every command and every put held until the test lets it go."""
 
 import asyncio
+import itertools
 from random import Random
 
 import pytest
 
 from siltstone.metadata.client import CommitUnknown, MetadataClient
-from siltstone.metadata.commands import CommitUpload, CreateStream, OpenStream, PrepareObjects, RegisterNode
+from siltstone.metadata.commands import (
+    CommitUpload,
+    CreateStream,
+    ExpireObjects,
+    OpenStream,
+    PrepareObjects,
+    RegisterNode,
+)
 from siltstone.metadata.refusals import NodeEpochExpired
 from siltstone.metadata.service import ServiceClosed
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.model.limits import MINUTE_MS
+from siltstone.model.limits import DAY_MS, MINUTE_MS
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.object_store.port import ObjectTruncated, StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
-from siltstone.stream_engine.upload.pipeline import RETRY_INTERVAL_MS, UploadPipeline
+from siltstone.stream_engine.upload.outage import (
+    LOG_INTERVAL_MS,
+    RETRY_INTERVAL_MS_MAX,
+    RETRY_INTERVAL_MS_MIN,
+)
+from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from support.engine.batches import batch
 from support.engine.engine_world import settled
 
@@ -56,7 +69,8 @@ class Pipeline:
     def __init__(self, **settings: int) -> None:
         self.gate = Gate()
         self.clock = ManualClock()
-        self.client = MetadataClient(MemoryLog(), self.clock, Random(1))
+        self.log = MemoryLog()
+        self.client = MetadataClient(self.log, self.clock, Random(1))
         self.store = MemoryStore(self.clock)
         self.epoch = self.client.execute(RegisterNode(NODE, "a", "here")).node_epoch
         self.streams = [self._open_stream() for _ in range(3)]
@@ -208,16 +222,16 @@ def test_a_refused_commit_ends_those_after_it_and_deletes_nothing():
     run(scenario)
 
 
-def test_an_upload_that_is_denied_ends_the_pipeline():
+def test_an_upload_that_is_damaged_ends_the_pipeline():
     async def scenario():
         at = Pipeline()
         at.gate.hold("put 1")
         at.pipeline.submit(at.block(0, 100))
         at.pipeline.submit(at.block(1, 200))
         await settled()
-        await at.gate.refuse("put 1", StoreDenied("no"))
+        await at.gate.refuse("put 1", ObjectTruncated("no"))
         await asyncio.wait_for(at.pipeline.drain(), 1)
-        assert isinstance(at.failures[0], StoreDenied)
+        assert isinstance(at.failures[0], ObjectTruncated)
         assert at.end_of() == 0
 
     run(scenario)
@@ -228,6 +242,7 @@ def test_an_upload_that_is_denied_ends_the_pipeline():
     [
         ("prepare 1", CommitUnknown("?")),
         ("put 1", StoreTransient("?")),
+        ("put 1", StoreDenied("the token has expired")),
         ("commit 1", CommitUnknown("?")),
     ],
 )
@@ -239,7 +254,7 @@ def test_what_is_unavailable_is_asked_again_later(name, error):
         await settled()
         await at.gate.refuse(name, error)
         assert at.end_of() == 0
-        at.clock.advance_ms(RETRY_INTERVAL_MS)
+        at.clock.advance_ms(RETRY_INTERVAL_MS_MIN)
         await at.pipeline.drain()
         assert at.end_of() == 1
         assert not at.failures
@@ -265,7 +280,7 @@ def test_a_commit_that_was_done_and_whose_answer_was_lost_succeeds_when_asked_ag
         await settled()
         assert at.end_of() == 1
         assert "trim 100" not in at.events, "unknown is not done"
-        at.clock.advance_ms(RETRY_INTERVAL_MS)
+        at.clock.advance_ms(RETRY_INTERVAL_MS_MIN)
         await at.pipeline.drain()
         assert at.events[-1] == "trim 100"
         assert not at.failures
@@ -273,24 +288,96 @@ def test_a_commit_that_was_done_and_whose_answer_was_lost_succeeds_when_asked_ag
     run(scenario)
 
 
-def test_what_stays_unavailable_for_the_time_limit_ends_the_pipeline():
+async def passing(at: Pipeline, until, step_ms: float = 1000) -> None:
+    for _ in range(3600):
+        await settled()
+        if until():
+            return
+        at.clock.advance_ms(step_ms)
+    raise AssertionError("an hour has passed")
+
+
+def test_an_outage_longer_than_the_time_limit_ends_with_objects_that_are_prepared_anew(caplog):
+    """After each limit new ids are prepared, with twice the time; nothing is put under an id that was given up."""
+
     async def scenario():
         at = Pipeline(time_limit_ms=MINUTE_MS)
+        put, keys = at.store.put, []
 
-        def out_of_reach(key, buffers):
-            raise StoreTransient("out of reach")
+        def refuse(key, buffers):
+            keys.append(key)
+            raise StoreDenied("the token has expired")
 
-        at.store.put = out_of_reach
+        at.store.put = refuse
         at.pipeline.submit(at.block(0, 100))
-        for _ in range(59):
-            await settled()
-            at.clock.advance_ms(1000)
-        await settled()
+        await passing(at, lambda: len(set(keys)) == 3)
+        assert at.clock.now_ms() - Pipeline().clock.now_ms() >= 3 * MINUTE_MS
+        outage = at.pipeline.statistics().outage
+        assert outage.place == at.store.url and "the token has expired" in outage.cause
+        at.store.put = put
+        await passing(at, lambda: at.end_of() == 1)
         assert not at.failures
-        for _ in range(3):
-            at.clock.advance_ms(1000)
-            await settled()
-        assert isinstance(at.failures[0], StoreTransient)
+        assert at.pipeline.statistics().outage is None
+        assert [summary.key for summary in at.store.list()] == [keys[-1]]
+        lines = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert len(lines) <= 1 + 4 * MINUTE_MS / LOG_INTERVAL_MS
+        assert at.store.url in lines[0].message and "permission to write" in lines[0].message
+
+    run(scenario)
+
+
+def test_attempts_come_at_growing_intervals():
+    async def scenario():
+        at = Pipeline()
+        times = []
+
+        def refuse(key, buffers):
+            times.append(at.clock.monotonic_ms())
+            raise StoreDenied("no")
+
+        at.store.put = refuse
+        at.pipeline.submit(at.block(0, 100))
+        await passing(at, lambda: len(times) == 8, step_ms=100)
+        waits = [after - before for before, after in itertools.pairwise(times)]
+        assert waits[:2] == [RETRY_INTERVAL_MS_MIN, 2 * RETRY_INTERVAL_MS_MIN]
+        assert waits[-2:] == [RETRY_INTERVAL_MS_MAX] * 2
+
+    run(scenario)
+
+
+def test_objects_that_a_maintainer_gave_up_are_prepared_anew_and_uploaded_once_more():
+    """Its clock is days ahead, so it expires what was prepared a moment ago."""
+
+    async def scenario():
+        at = Pipeline()
+        at.gate.hold("commit 1")
+        at.pipeline.submit(at.block(0, 100))
+        at.pipeline.submit(at.block(1, 200))
+        await settled()
+        ahead = ManualClock(at.clock.now_ms() + 3 * DAY_MS)
+        expired = MetadataClient(at.log, ahead, Random(2)).execute(ExpireObjects(count_max=10))
+        assert expired == (0, 1)
+        await at.gate.release("commit 1")
+        await at.pipeline.drain()
+        assert not at.failures
+        assert at.end_of() == 2
+        assert sorted(held.object_id for held in at.client.image.streams[at.streams[0]].ranges) == [2, 3]
+
+    run(scenario)
+
+
+def test_an_upload_that_took_longer_than_the_limit_is_prepared_anew_before_its_commit():
+    async def scenario():
+        at = Pipeline(time_limit_ms=MINUTE_MS)
+        at.gate.hold("put 1")
+        at.pipeline.submit(at.block(0, 100))
+        await settled()
+        at.clock.advance_ms(2 * MINUTE_MS)
+        await at.gate.release("put 1")
+        await at.pipeline.drain()
+        assert at.events.count("commit 1") == 1 and "prepare 2 done" in at.events
+        assert at.events.index("prepare 2") < at.events.index("commit 1")
+        assert (at.end_of(), at.failures) == (1, [])
 
     run(scenario)
 
