@@ -353,7 +353,7 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
         opener = world.parts.partitions._opener
         segments = PartitionSegments(0, ActiveSegment(0, 0), PLAIN)
         known = BatchKnowledge(ProducerState(9), TimeIndex(), segments, 0, 0)
-        await opener._replay(partition.streams.data, known)
+        await opener._replay(partition.streams.data, known, str)
         reads.counter.stop()
         assert len(reads.turns) == len(set(reads.turns)) == 9
 
