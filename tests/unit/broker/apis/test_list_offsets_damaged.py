@@ -66,7 +66,9 @@ def test_the_newest_record_found_by_skipping_is_not_remembered(restored):
     async def scenario(world):
         topic, restore = await with_a_hole(world, "skip")
         partition = await world.partition(topic)
-        partition.times.renew_newest(type(partition.times.newest)(99, 1))  # as if a later snapshot had said so
+        partition.times.renew_newest(
+            type(partition.times.newest)(99, 1)
+        )  # as if a later snapshot had said so
         assert await found(world, topic, NEWEST) == (ErrorCode.NONE, 2)
         if restored:
             restore()

@@ -418,7 +418,9 @@ def test_a_partition_is_opened_without_the_batches_that_cannot_be_read(lost, cap
         store.put(keys[lost], [intact])
         assert [batch.base_offset for batch in await partition.read(start, 1)] == [start]
         assert partition.times.newest.timestamp_ms == NOW_MS + 5
-        assert partition.times.newest.offset < 5  # the first round has it, even if that is the one that is lost
+        assert (
+            partition.times.newest.offset < 5
+        )  # the first round has it, even if that is the one that is lost
 
     in_broker_world(scenario)
 
