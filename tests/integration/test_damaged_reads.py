@@ -109,12 +109,17 @@ class Confluent:
         """Reads until it has ``count`` records; returns the error that ended it."""
         give_up = time.monotonic() + SECONDS_MAX
         while len(self.offsets) < count and time.monotonic() < give_up:
-            message = self._consumer.poll(0.2)
-            if message is not None and message.error():
-                return message.error()
-            if message is not None:
-                self.offsets.append(message.offset())
+            if (error := self.poll()) is not None:
+                return error
         assert len(self.offsets) == count
+        return None
+
+    def poll(self) -> KafkaError | None:
+        message = self._consumer.poll(0.2)
+        if message is not None and message.error():
+            return message.error()
+        if message is not None:
+            self.offsets.append(message.offset())
         return None
 
     def close(self) -> None:
@@ -257,3 +262,26 @@ def test_a_keyed_view_and_the_table_end_with_an_error(missing: DamagedStore) -> 
         siltstone.KeyedView(missing.bootstrap, TOPIC).__enter__()
     outcome = missing.run("table", TOPIC)
     assert outcome.returncode == 1 and "offset 100" in outcome.stderr, outcome
+
+
+def test_a_bucket_that_is_not_mounted_is_no_damage_and_nothing_is_skipped(
+    missing: DamagedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is empty. Skipping everything that is not there would lose every record for the consumer."""
+    missing.restore()
+    assert missing.run("topics", "configure", TOPIC, "siltstone.damaged.read=skip").returncode == 0
+    bucket = missing.victim.parents[2]
+    away = bucket.rename(bucket.with_name("away"))
+    bucket.mkdir()
+    consumer = Confluent(missing.bootstrap)
+    give_up = time.monotonic() + SECONDS_MAX
+    while "clients try again" not in caplog.text and time.monotonic() < give_up:
+        assert consumer.poll() is None
+    assert "partition flights-0 cannot be read at the moment, and clients try again" in caplog.text
+    assert "mount the bucket again" in caplog.text
+    assert consumer.offsets == []
+    bucket.rmdir()
+    away.rename(bucket)
+    assert consumer.read(3 * ROUND) is None
+    assert consumer.offsets == list(range(3 * ROUND))
+    consumer.close()

@@ -369,18 +369,6 @@ PRODUCE_TIMEOUT_SWEEP_MS = 1 * SECOND_MS
 FETCH_READS_SIDE_BY_SIDE = 8
 """The most partitions of one fetch that are read from objects at the same time."""
 
-READ_FAILURE_LOG_INTERVAL_MS = MINUTE_MS
-"""Reads of one damaged object, or with one kind of trouble, are logged at most once in this time: often enough for a
-person who looks, while every consumer tries again twice a second."""
-
-READ_FAILURES_REMEMBERED_MAX = 1_000
-"""The most damaged objects, and the most fetches behind damage, that a broker remembers; the oldest are forgotten.
-That is about 100 KB. With more damaged objects some are logged more often."""
-
-DAMAGE_PASSED_PER_FETCH_MAX = 100
-"""The most damaged places that one fetch passes with siltstone.damaged.read=skip, each with a few requests to the
-bucket: a second or two, far below the time limit of a client's request."""
-
 FETCH_SESSION_PARTITIONS_MAX = 200_000
 """The most partitions in all fetch sessions together: about 60 MB."""
 

@@ -23,6 +23,7 @@ from siltstone.metadata.store.opening import open_log
 from siltstone.metadata.store.port import LogNotFound
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import InvalidRequest
+from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
@@ -183,7 +184,7 @@ async def open_node(
         await metadata.execute(put_store_id(rng))
         await upload_calls.run(lambda: claim_buckets(buckets, metadata.image))
         reader = CommittedReader(
-            buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read
+            buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
         opened.push_async_callback(reader.close)
         engine = await _start_engine(settings, metadata, buckets, reader, wal_calls, upload_calls, clock, rng)

@@ -16,9 +16,15 @@ from siltstone.broker.partitions.damage import DamageReport
 from siltstone.broker.partitions.partition import Partition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import DAMAGE_PASSED_PER_FETCH_MAX, READ_FAILURES_REMEMBERED_MAX
 from siltstone.model.record_batch import RecordBatch
 from siltstone.stream_engine.errors import DamagedRange, RangeNotCovered
+
+DAMAGE_PASSED_PER_FETCH_MAX = 100
+"""The most damaged places that one fetch passes, each with a few requests to the bucket: that takes a second or two,
+far less than the time limit of a client's request."""
+
+FETCHES_REMEMBERED_MAX = 1_000
+"""The most fetches that are to go on behind damage; the oldest are forgotten and begin anew."""
 
 
 class DamagedReads:
@@ -65,6 +71,6 @@ class DamagedReads:
                     self._report.continued(skipped)
                 return batches
         self._passed[key] = damage.start_offset
-        if len(self._passed) > READ_FAILURES_REMEMBERED_MAX:
+        if len(self._passed) > FETCHES_REMEMBERED_MAX:
             self._passed.popitem(last=False)
         return []

@@ -12,11 +12,18 @@ from collections.abc import Hashable
 import msgspec
 
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import READ_FAILURE_LOG_INTERVAL_MS, READ_FAILURES_REMEMBERED_MAX
+from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.errors import DamagedRange
 
 DAMAGED_READ = "siltstone.damaged.read"
+
+READ_FAILURE_LOG_INTERVAL_MS = MINUTE_MS
+"""Often enough for a person who looks at the log."""
+
+READ_FAILURES_REMEMBERED_MAX = 1_000
+"""The most damaged objects that a broker remembers having logged; the oldest are forgotten. That is about 100 KB. With
+more damaged objects some are logged more often."""
 
 log = logging.getLogger(__name__)
 

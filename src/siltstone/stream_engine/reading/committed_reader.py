@@ -19,7 +19,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.port import ObjectNotFound
+from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
@@ -46,6 +46,16 @@ RANGES_PER_PLAN_MAX = 256
 two."""
 
 
+class BucketNotThere(Unavailable):
+    """An object is missing, and so is the marker of its bucket: the bucket is not mounted, or it was emptied."""
+
+    def __init__(self, bucket_id: int, gone: ObjectNotFound) -> None:
+        super().__init__(
+            f"{gone}, nor the marker of bucket {bucket_id}: mount the bucket again, or restore what was in it"
+        )
+        self.bucket_id = bucket_id
+
+
 class ReaderClosed(Unavailable):
     """The reader was closed or has failed."""
 
@@ -61,7 +71,8 @@ class ReadStatistics(msgspec.Struct, frozen=True):
 
 class CommittedReader:
     """Belongs to one event loop. ``image`` returns the newest image of this process; ``refresh`` reads the metadata
-    log, after which ``image`` is current."""
+    log, after which ``image`` is current. ``is_there`` says whether a bucket is there; it is asked before an object
+    is called missing."""
 
     def __init__(
         self,
@@ -71,7 +82,11 @@ class CommittedReader:
         calls: BlockingCalls,
         clock: Clock,
         settings: ReadSettings,
+        is_there: Callable[[ObjectStore], bool] = lambda _: True,
     ) -> None:
+        self._buckets = buckets
+        self._calls = calls
+        self._is_there = is_there
         self._image = image
         self._refresh = refresh
         self._tasks = TaskGroup("committed-reader", self._fail)
@@ -140,14 +155,14 @@ class CommittedReader:
                     return
             except (ObjectNotFound, CorruptData) as damage:
                 if refreshes_left == 0:
-                    raise self._damaged_range(stream_id, answer.next_offset, damage) from damage
+                    raise await self._damaged_range(stream_id, answer.next_offset, damage) from damage
                 refreshes_left -= 1
                 self._refreshes += 1
                 await self._refresh()
                 if isinstance(damage, IndexNotMatched):
                     self._indexes.forget(damage.object_id)
 
-    def _damaged_range(self, stream_id: int, offset: int, damage: SiltstoneError) -> SiltstoneError:
+    async def _damaged_range(self, stream_id: int, offset: int, damage: SiltstoneError) -> SiltstoneError:
         """The error for a read that stopped at ``offset``. The damage ends with the damaged block, or with what the
         object holds of the stream. Raises StreamNotExist and OffsetOutOfRange if the stream was deleted or trimmed
         meanwhile."""
@@ -161,6 +176,10 @@ class CommittedReader:
         elif isinstance(damage, IndexNotMatched):
             end_offset = damage.end_offset
         bucket_id = image.objects[held.object_id].bucket_id
+        if isinstance(damage, ObjectNotFound):
+            is_there = await self._calls.run(self._is_there, self._buckets.store(bucket_id))
+            if not is_there:
+                return BucketNotThere(bucket_id, damage)
         return DamagedRange(stream_id, offset, end_offset, held.object_id, bucket_id, damage)
 
     async def _advance(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> bool:

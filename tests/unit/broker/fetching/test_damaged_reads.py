@@ -2,9 +2,9 @@
 
 import pytest
 
+from siltstone.broker.fetching.damaged_reads import DAMAGE_PASSED_PER_FETCH_MAX
 from siltstone.broker.partitions.damage import DamageReport, DamageStatistics
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import DAMAGE_PASSED_PER_FETCH_MAX
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.errors import DamagedRange, RangeNotCovered

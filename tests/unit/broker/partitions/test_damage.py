@@ -4,8 +4,12 @@ import logging
 
 import pytest
 
-from siltstone.broker.partitions.damage import DamageReport, DamageStatistics
-from siltstone.model.limits import READ_FAILURE_LOG_INTERVAL_MS, READ_FAILURES_REMEMBERED_MAX
+from siltstone.broker.partitions.damage import (
+    READ_FAILURE_LOG_INTERVAL_MS,
+    READ_FAILURES_REMEMBERED_MAX,
+    DamageReport,
+    DamageStatistics,
+)
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock

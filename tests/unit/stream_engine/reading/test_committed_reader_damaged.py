@@ -6,12 +6,13 @@ from contextlib import suppress
 
 import pytest
 
+from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_store.buckets import read_index
-from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.object_store.port import ObjectStore, StoreDenied, StoreTransient
 from siltstone.stream_engine.errors import DamagedRange
-from siltstone.stream_engine.reading.committed_reader import CommittedReader
+from siltstone.stream_engine.reading.committed_reader import BucketNotThere, CommittedReader
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, read_all
 
@@ -69,10 +70,12 @@ def damage(world: CommittedWorld, number: int, change: Change | None) -> bytes:
     return intact
 
 
-async def served(reader: CommittedReader, start: int, bytes_max: int) -> list[RecordBatch]:
+async def served(
+    reader: CommittedReader, start: int, bytes_max: int, *other: type[Exception]
+) -> list[RecordBatch]:
     """As a consumer reads that does not know of the damage, up to the damage."""
     batches: list[RecordBatch] = []
-    with suppress(DamagedRange):
+    with suppress(DamagedRange, *other):
         while start < 90:
             batches += (read := await reader.read(1, start, 90, bytes_max))
             start = read[-1].end_offset
@@ -218,6 +221,27 @@ def test_a_bucket_that_refuses_is_not_damage(trouble, number):
             await reader.read(1, before, 90, EVERYTHING)
         world.store.before_get = lambda _: None
         assert await reader.read(1, before, 90, EVERYTHING) == BATCHES[before:]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_object_is_missing_only_if_its_bucket_is_there(is_there):
+    async def scenario():
+        world = three_objects()
+        world.store.delete([object_key(1)])
+        asked = []
+
+        def look(store: ObjectStore) -> bool:
+            asked.append(store)
+            return is_there
+
+        reader = world.reader(is_there=look)
+        assert await served(reader, 0, EVERYTHING, BucketNotThere) == BATCHES[:30]
+        with pytest.raises(DamagedRange if is_there else BucketNotThere) as caught:
+            await reader.read(1, 30, 90, EVERYTHING)
+        assert asked and set(asked) == {world.store}
+        assert isinstance(caught.value, Unavailable) is not is_there
 
     asyncio.run(scenario())
 
