@@ -47,10 +47,14 @@ class DamagedReads:
                 raise
             return await self._read_behind(damage, name, partition, wanted.fetch_offset, bytes_max)
         except SiltstoneError as trouble:
-            may_pass = error_code(trouble) is ErrorCode.KAFKA_STORAGE_ERROR
-            if may_pass or isinstance(trouble, RangeNotCovered):
-                self._report.failed(name, trouble)
+            self.failed(wanted, trouble)
             raise
+
+    def failed(self, wanted: WantedPartition, trouble: SiltstoneError) -> None:
+        """Reports that ``wanted`` could not be opened or read, if the client is told to try again because of it."""
+        may_pass = error_code(trouble) is ErrorCode.KAFKA_STORAGE_ERROR
+        if wanted.topic is not None and (may_pass or isinstance(trouble, RangeNotCovered)):
+            self._report.failed(f"{wanted.topic.name}-{wanted.index}", trouble)
 
     async def _read_behind(
         self, damage: DamagedRange, name: str, partition: Partition, fetch_offset: int, bytes_max: int

@@ -75,6 +75,7 @@ class Gathering:
         except PartitionGone:
             return unknown_topic_error(wanted)
         except SiltstoneError as failure:
+            self._reads.failed(wanted, failure)
             return error_code(failure)
 
     # -- reading -----------------------------------------------------------------------------------------

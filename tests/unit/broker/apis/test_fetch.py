@@ -477,6 +477,20 @@ def test_what_cannot_be_read_is_told_in_its_partition(failure, code):
     in_broker_world(scenario)
 
 
+def test_a_partition_that_cannot_be_opened_is_named_in_the_log(caplog):
+    async def scenario(world):
+        topic = await filled(world)
+        await world.parts.engine.flush()
+        await world.crash()
+        world.calls.fail(READ, Unavailable("no bucket"))
+        row = row_of(await world.client().ask(fetch_request(topic, {0: 0})))
+        assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "partition t-0 cannot be read at the moment, and clients try again: no bucket" in caplog.text
+        world.calls.before_call = lambda _: None
+
+    in_broker_world(scenario)
+
+
 def test_item_33_after_a_crash_what_was_read_is_still_there():
     async def scenario(world):
         topic = await filled(world, batches=3, records=2)
