@@ -31,8 +31,11 @@ from siltstone.metadata.refusals import (
     TopicNotExist,
 )
 from siltstone.model.errors import CorruptData, Fenced, InvalidRequest, Stale, Unavailable
+from siltstone.object_store.buckets import UnknownBucket
+from siltstone.object_store.port import StoreDenied
 from siltstone.stream_engine.errors import (
     AppendTooLarge,
+    DamagedRange,
     EngineNotRunning,
     EngineOverloaded,
     OffsetBeyondEnds,
@@ -86,6 +89,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     TooManyPartitionsAtOnce: ErrorCode.POLICY_VIOLATION,
     InternalTopic: ErrorCode.INVALID_REQUEST,
     # the state of the store
+    DamagedRange: ErrorCode.CORRUPT_MESSAGE,  # consumers raise it; see decision 12
     OffsetBeyondEnds: ErrorCode.OFFSET_OUT_OF_RANGE,
     EngineOverloaded: ErrorCode.REQUEST_TIMED_OUT,
     EngineNotRunning: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -94,6 +98,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     StreamNotClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     PartitionGone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     StreamNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    StoreDenied: ErrorCode.KAFKA_STORAGE_ERROR,  # until permissions or credentials are mended
+    UnknownBucket: ErrorCode.KAFKA_STORAGE_ERROR,
     # all others, by what the caller does next
     Unavailable: ErrorCode.KAFKA_STORAGE_ERROR,
     Stale: ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -88,7 +88,7 @@ class Fetcher:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._pass_over_gap(key)
             return
-        refuse_partition_error(self._cluster, data.error_code, key)
+        refuse_partition_error(self._cluster, data.error_code, key, self.positions[key])
         records = data.records[0] if data.records else b""  # the decoder returns a list of one buffer
         for header, batch in _whole_batches(memoryview(records)):
             if header.last_offset < self.positions[key]:

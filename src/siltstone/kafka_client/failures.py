@@ -1,7 +1,7 @@
 """The errors of the Kafka client, one class per cause, and the texts for Kafka's error codes."""
 
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.errors import CorruptData, InvalidRequest, Unavailable
 
 # -- the connection ------------------------------------------------------------------------------------------
 
@@ -48,6 +48,19 @@ class KafkaNotReady(Unavailable):
     def __init__(self, code: ErrorCode, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class RecordsDamaged(CorruptData):
+    """The broker cannot read records of a partition, because its data is damaged (CORRUPT_MESSAGE)."""
+
+    def __init__(self, partition: object, offset: int | None) -> None:
+        where = "records" if offset is None else f"the record at offset {offset}"
+        super().__init__(
+            f"partition {partition}: the broker cannot read {where}, because its data is damaged or missing "
+            "(CORRUPT_MESSAGE): its log says which object to restore. Siltstone reads on behind the damage if the "
+            "topic has siltstone.damaged.read=skip"
+        )
+        self.offset = offset
 
 
 class TopicUnknown(InvalidRequest):

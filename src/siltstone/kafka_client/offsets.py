@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.failures import KafkaNotReady, refuse_error
+from siltstone.kafka_client.failures import KafkaNotReady, RecordsDamaged, refuse_error
+from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -84,8 +85,13 @@ def _checked(cluster: Cluster, answer: ListOffsetsResponse) -> dict[TopicPartiti
     return found
 
 
-def refuse_partition_error(cluster: Cluster, code: int, partition: TopicPartition) -> None:
-    """Raises KafkaRefusal or KafkaNotReady unless ``code`` is 0; forgets the leaders after KafkaNotReady."""
+def refuse_partition_error(
+    cluster: Cluster, code: int, partition: TopicPartition, offset: int | None = None
+) -> None:
+    """Raises RecordsDamaged, KafkaRefusal or KafkaNotReady unless ``code`` is 0; forgets the leaders after
+    KafkaNotReady. ``offset`` is the one that was asked for, if any."""
+    if code == ErrorCode.CORRUPT_MESSAGE:
+        raise RecordsDamaged(partition, offset)
     try:
         refuse_error(code, f"partition {partition}")
     except KafkaNotReady:

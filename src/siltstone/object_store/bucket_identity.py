@@ -40,6 +40,16 @@ def marked_store_id(store: ObjectStore) -> str | None:
         ) from damage
 
 
+def is_marked(store: ObjectStore) -> bool:
+    """Whether the bucket has a marker. A folder that is not mounted has none, and no objects either. Raises what the
+    bucket raises."""
+    try:
+        store.head(MARKER_KEY)
+    except ObjectNotFound:
+        return False
+    return True
+
+
 def refuse_if_marked_by_another(store: ObjectStore, store_id: str) -> bool:
     """Returns whether this store has marked the bucket. Raises BucketOfAnotherStore, and what ``marked_store_id``
     raises."""

@@ -24,6 +24,7 @@ from siltstone.metadata.store.opening import open_log
 from siltstone.metadata.store.port import LogNotFound
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import InvalidRequest
+from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.runtime.blocking import ThreadedCalls
@@ -202,7 +203,7 @@ async def open_node(
         opened.push_async_callback(metadata.close)
         await metadata.start()
         reader = CommittedReader(
-            buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read
+            buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
         opened.push_async_callback(reader.close)
         wal = FileWriteAheadLog(

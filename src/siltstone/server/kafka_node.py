@@ -9,6 +9,7 @@ import msgspec
 from siltstone.broker.backlog.backlog import BacklogStatistics
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import GroupsStatistics
+from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.starting import start_broker
 from siltstone.runtime.blocking import ThreadedCalls
@@ -37,6 +38,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     groups: GroupsStatistics
     network: NetworkStatistics
     backlog: BacklogStatistics
+    damage: DamageStatistics
 
 
 class KafkaNode(msgspec.Struct, frozen=True):
@@ -54,6 +56,7 @@ class KafkaNode(msgspec.Struct, frozen=True):
             parts.groups.statistics,
             self.listeners.statistics(),
             self.broker.backlog.statistics(),
+            parts.partitions.damage.statistics(),
         )
 
 

@@ -1,6 +1,7 @@
 """The errors that the stream engine raises."""
 
-from siltstone.model.errors import Fenced, InvalidRequest, Stale, Unavailable
+from siltstone.model.errors import CorruptData, Fenced, InvalidRequest, Stale, Unavailable
+from siltstone.model.objects import object_key
 
 
 class EngineNotRunning(Fenced):
@@ -29,6 +30,31 @@ class StreamAlreadyOpen(InvalidRequest):
 
 class OffsetBeyondEnds(InvalidRequest):
     """The offset lies before the start of the stream or after its confirmed end."""
+
+
+class DamagedRange(CorruptData):
+    """Offsets [``start_offset``, ``end_offset``) of a stream cannot be read, because the object that holds them is
+    missing, damaged or truncated. The offsets before them and from ``end_offset`` on may still be readable."""
+
+    def __init__(
+        self,
+        stream_id: int,
+        start_offset: int,
+        end_offset: int,
+        object_id: int,
+        bucket_id: int,
+        what_is_wrong: object,
+    ) -> None:
+        super().__init__(
+            f"offsets {start_offset} to {end_offset - 1} of stream {stream_id} cannot be read from object {object_id} "
+            f"({object_key(object_id)} in bucket {bucket_id}): {what_is_wrong}; run siltstone check"
+        )
+        self.stream_id = stream_id
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.object_id = object_id
+        self.bucket_id = bucket_id
+        self.what_is_wrong = str(what_is_wrong)
 
 
 class RangeNotCovered(Stale):

@@ -137,6 +137,10 @@ _ROWS = (
          one_of("producer_request_hold", "producer_exception", "consumer_backlog_eviction"), Effect.ACTS, (),
          "Beyond the quota, produce requests wait, or are refused, or the offset of the slowest group is moved forward "
          "until 90 % of the quota are unread."),
+    _row("siltstone.damaged.read", STRING, "fail", one_of("fail", "skip"), Effect.ACTS, (),
+         "What a fetch or a lookup by time does at offsets whose object is damaged or missing. fail: it is refused "
+         "with CORRUPT_MESSAGE, which most clients raise to the application. skip: it continues behind the damage, "
+         "and the log says so."),
     _row("siltstone.message.ttl.ms", LONG, -1, at_least(-1), Effect.ACTS, (),
          "Older records count as read by those of siltstone.retention.groups that have no member at the moment; -1: "
          "never."),

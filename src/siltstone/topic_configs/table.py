@@ -61,6 +61,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
     backlog_quota_bytes: int
     backlog_quota_policy: str
     message_ttl_ms: int
+    skips_damage: bool
 
     @property
     def is_deleted_by_age(self) -> bool:
@@ -187,4 +188,5 @@ def _topic_config(values: _Values) -> TopicConfig:
         backlog_quota_bytes=values.of("siltstone.backlog.quota.bytes", int),
         backlog_quota_policy=values.of("siltstone.backlog.quota.policy", str),
         message_ttl_ms=values.of("siltstone.message.ttl.ms", int),
+        skips_damage=values.of("siltstone.damaged.read", str) == "skip",
     )

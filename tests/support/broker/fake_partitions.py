@@ -6,15 +6,22 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
+from siltstone.broker.partitions.damage import DamageReport
 from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.clock import ManualClock
+from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
+
+PLAIN = parse_topic_configs({})
 
 
 class FakePartition:
     """Batches of one record each. ``is_cached``: they are in memory. ``before_read``: what happens meanwhile."""
 
     leader_epoch = 0
+    stream_id = 1
 
     def __init__(self, sizes: Sequence[int], *, is_cached: bool = True) -> None:
         self.batches = [RecordBatch(1, 0, o, o + 1, 1, 0, 0, bytes(size)) for o, size in enumerate(sizes)]
@@ -50,8 +57,10 @@ class FakePartition:
 
 
 class FakeTopic(msgspec.Struct):
+    name: str = "t"
     id: str = "a topic"
     partition_count: int = 100
+    config: TopicConfig = PLAIN
 
 
 class FakePartitions:
@@ -68,15 +77,31 @@ def gathered(
     *,
     limit: int = 1 << 20,
     bytes_max: int = 1 << 20,
+    config: TopicConfig = PLAIN,
+    report: DamageReport | None = None,
 ) -> list[FoundPartition]:
     """A fetch of all of them, from the beginning on unless said otherwise."""
-    topic: Any = FakeTopic()
+    topic: Any = FakeTopic(config=config)
+    reads = DamagedReads(report or DamageReport(ManualClock()))
     held: Any = FakePartitions(partitions)
     wanted = [
         WantedPartition(topic, "t", b"", index, offset, limit, -1, -1, -1)
         for index, offset in enumerate(offsets if offsets is not None else [0] * len(partitions))
     ]
-    return asyncio.run(Gathering(held, bytes_max).gather(wanted))
+    return asyncio.run(Gathering(held, reads, bytes_max).gather(wanted))
+
+
+class ReadsInARow:
+    """Fetches of one partition, one after another, by a broker that goes on living."""
+
+    def __init__(self, partition: FakePartition, config: TopicConfig) -> None:
+        self._reads = DamagedReads(DamageReport(ManualClock()))
+        self._partition: Any = partition
+        self._topic: Any = FakeTopic(config=config)
+
+    def read(self, offset: int) -> list[RecordBatch]:
+        wanted = WantedPartition(self._topic, "t", b"", 0, offset, 1 << 20, -1, -1, -1)
+        return asyncio.run(self._reads.read(self._partition, wanted, 1 << 20))
 
 
 def sizes_of(found: Sequence[FoundPartition]) -> list[list[int]]:

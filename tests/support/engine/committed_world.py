@@ -13,6 +13,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.object_layout import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
@@ -134,7 +135,10 @@ class CommittedWorld:
         return MetadataImage(streams=ShardedMap(streams), objects=ShardedMap(self.objects.items()))
 
     def reader(
-        self, settings: ReadSettings = SMALL_READS, calls: BlockingCalls | None = None
+        self,
+        settings: ReadSettings = SMALL_READS,
+        calls: BlockingCalls | None = None,
+        is_there: Callable[[ObjectStore], bool] = lambda _: True,
     ) -> CommittedReader:
         """It sees the image as it is now, and the one as it is then after a refresh."""
         seen = [self.image()]
@@ -145,7 +149,7 @@ class CommittedWorld:
 
         buckets = Buckets(self.stores)
         return CommittedReader(
-            buckets, lambda: seen[0], refresh, calls or InlineCalls(), self.clock, settings
+            buckets, lambda: seen[0], refresh, calls or InlineCalls(), self.clock, settings, is_there
         )
 
     def _stream(self, stream_id: int, held: list[ObjectRange]) -> StreamMetadata:

@@ -9,7 +9,7 @@ from siltstone.broker.offsets_topic import OffsetsTopicLogs
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.errors import DamagedRange, EngineNotRunning
 from support.broker.broker_world import WRITE, in_broker_world
 from support.engine.engine_world import settled
 
@@ -170,3 +170,21 @@ def test_records_without_key_are_nobodys():
         assert await all_of(log) == [(b"k", b"v")]
 
     in_broker_world(scenario, TWO)
+
+
+def test_damage_is_never_skipped():
+    """A group that silently lost its newest commits would read records twice."""
+
+    async def scenario(world):
+        log = await logs_of(world).open(0)
+        await log.append(records(0, 3))
+        await world.parts.engine.flush()
+        lost = [one.key for one in world.world.store.list()]
+        await log.append(records(3, 3))
+        await world.restart()
+        world.world.store.delete(lost)
+        log = await logs_of(world).open(0)
+        with pytest.raises(DamagedRange):
+            await all_of(log)
+
+    in_broker_world(scenario)

@@ -5,7 +5,7 @@ import pytest
 from siltstone.kafka_client import consuming
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
-from siltstone.kafka_client.failures import KafkaNotReady, KafkaRefusal
+from siltstone.kafka_client.failures import KafkaNotReady, KafkaRefusal, RecordsDamaged
 from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -13,6 +13,7 @@ from siltstone.kafka_protocol.messages.fetch import FetchedPartition, FetchedTop
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.reading import Record
+from siltstone.model.errors import CorruptData
 from support.kafka.fake_cluster import FakeCluster
 from support.kafka.kafka_batches import build_control_batch
 
@@ -99,3 +100,12 @@ def test_what_is_gone_is_passed_over_and_told(position: int, resumed: int, monke
     assert offsets(fetching) == []
     assert fetching.positions == {T0: resumed}
     assert told == [(T0, position, resumed)]
+
+
+def test_damaged_records_are_an_error_of_their_own() -> None:
+    fetching = fetcher({T0: 7}, FetchedPartition(index=0, error_code=ErrorCode.CORRUPT_MESSAGE))
+    with pytest.raises(
+        RecordsDamaged, match="partition t-0: the broker cannot read the record at offset 7"
+    ) as caught:
+        offsets(fetching)
+    assert isinstance(caught.value, CorruptData) and caught.value.offset == 7

@@ -4,6 +4,7 @@ from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_store.bucket_identity import (
     MARKER_KEY,
     BucketOfAnotherStore,
+    is_marked,
     mark,
     marked_store_id,
     refuse_if_marked_by_another,
@@ -20,11 +21,11 @@ def store() -> MemoryStore:
 
 
 def test_a_bucket_is_marked_once(store: MemoryStore) -> None:
-    assert marked_store_id(store) is None
+    assert marked_store_id(store) is None and not is_marked(store)
     assert not refuse_if_marked_by_another(store, ONE)
     mark(store, ONE)
     mark(store, ONE)
-    assert marked_store_id(store) == ONE
+    assert marked_store_id(store) == ONE and is_marked(store)
     assert refuse_if_marked_by_another(store, ONE)
 
 

@@ -13,7 +13,8 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.server.components import StoreNotFound, open_node, open_store, running_node
 from siltstone.server.settings.store import StoreSettings, load_settings
-from siltstone.stream_engine.reading.committed_reader import ObjectMissing, ReaderClosed
+from siltstone.stream_engine.errors import DamagedRange
+from siltstone.stream_engine.reading.committed_reader import ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
 from support.processes.new_threads import new_threads
 
@@ -90,7 +91,7 @@ def test_an_object_that_is_gone_is_missed_not_waited_for(tmp_path: Path) -> None
             stream = await engine.open_stream(stream_id, 1)
             await engine.read(stream, 0, 1000)
 
-    with pytest.raises(ObjectMissing, match="run siltstone check"):
+    with pytest.raises(DamagedRange, match="run siltstone check"):
         asyncio.run(read_again())
 
 

@@ -56,6 +56,7 @@ def test_there_is_nothing_else_but_our_own() -> None:
     assert ours == {
         "siltstone.backlog.quota.bytes",
         "siltstone.backlog.quota.policy",
+        "siltstone.damaged.read",
         "siltstone.message.ttl.ms",
         "siltstone.record.validation",
         "siltstone.retention.ack",

@@ -7,6 +7,7 @@ they lie in memory and never joined into one buffer. Items 27 to 34 of docs/scen
 
 from collections.abc import Iterable, Sequence
 
+from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.sessions import (
     FINAL_EPOCH,
@@ -46,6 +47,7 @@ class FetchApi:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._sessions = FetchSessions(parts.settings.fetch_sessions_max)
+        self._reads = DamagedReads(parts.partitions.damage)
         self._waits = OpenWaits()
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
@@ -57,6 +59,7 @@ class FetchApi:
             return encode_pieces(FetchResponse(error_code=refused.code), context.api_version)
         found = await long_poll(
             self._parts.partitions,
+            self._reads,
             self._parts.clock,
             self._waits,
             [self._wanted(partition) for partition in asked],

@@ -19,9 +19,15 @@ from functools import partial
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.fetching.wanted import leader_epoch_error
 from siltstone.broker.partitions.partition import Partition
-from siltstone.broker.partitions.time_lookup import TimedOffset, offset_for_time, offset_of_newest_time
+from siltstone.broker.partitions.time_lookup import (
+    OnDamage,
+    TimedOffset,
+    offset_for_time,
+    offset_of_newest_time,
+)
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
+from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,6 +40,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import side_by_side
+from siltstone.stream_engine.errors import DamagedRange
 
 NONE_FOUND = TimedOffset(-1, -1)
 
@@ -80,9 +87,20 @@ async def _partition(
             return _refused(asked, error)
         if (lookup := _lookup(version, asked.timestamp)) is None:
             return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
-        return _found(asked, partition, await lookup(partition, parts.record_calls))
+        on_damage = _on_damage(parts, topic, asked.partition_index)
+        return _found(asked, partition, await lookup(partition, parts.record_calls, on_damage))
     except SiltstoneError as failure:
+        if isinstance(failure, DamagedRange):
+            parts.partitions.damage.refused(f"{topic_name}-{asked.partition_index}", failure)
         return _refused(asked, error_code(failure))
+
+
+def _on_damage(parts: BrokerParts, topic: Topic, index: int) -> OnDamage | None:
+    return (
+        partial(parts.partitions.damage.skipping, f"{topic.name}-{index}")
+        if topic.config.skips_damage
+        else None
+    )
 
 
 def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -100,22 +118,22 @@ def _found(
     )
 
 
-Lookup = Callable[[Partition, BlockingCalls], Awaitable[TimedOffset]]
+Lookup = Callable[[Partition, BlockingCalls, OnDamage | None], Awaitable[TimedOffset]]
 
 
-async def _latest(partition: Partition, _: BlockingCalls) -> TimedOffset:
+async def _latest(partition: Partition, _: BlockingCalls, __: OnDamage | None) -> TimedOffset:
     return TimedOffset(partition.high_watermark, -1)
 
 
-async def _earliest(partition: Partition, _: BlockingCalls) -> TimedOffset:
+async def _earliest(partition: Partition, _: BlockingCalls, __: OnDamage | None) -> TimedOffset:
     return TimedOffset(partition.log_start_offset, -1)
 
 
-async def _newest(partition: Partition, calls: BlockingCalls) -> TimedOffset:
-    return await offset_of_newest_time(partition, calls) or NONE_FOUND
+async def _newest(partition: Partition, calls: BlockingCalls, on_damage: OnDamage | None) -> TimedOffset:
+    return await offset_of_newest_time(partition, calls, on_damage) or NONE_FOUND
 
 
-async def _none(_: Partition, __: BlockingCalls) -> TimedOffset:
+async def _none(_: Partition, __: BlockingCalls, ___: OnDamage | None) -> TimedOffset:
     return NONE_FOUND
 
 
@@ -137,5 +155,7 @@ def _lookup(version: int, timestamp_ms: int) -> Lookup | None:
     return lookup if version >= since else None
 
 
-async def _at_time(timestamp_ms: int, partition: Partition, calls: BlockingCalls) -> TimedOffset:
-    return await offset_for_time(partition, timestamp_ms, calls) or NONE_FOUND
+async def _at_time(
+    timestamp_ms: int, partition: Partition, calls: BlockingCalls, on_damage: OnDamage | None
+) -> TimedOffset:
+    return await offset_for_time(partition, timestamp_ms, calls, on_damage) or NONE_FOUND

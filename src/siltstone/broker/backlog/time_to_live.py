@@ -5,6 +5,7 @@ expiry). A group with members is not moved, because its members commit.
 """
 
 import logging
+from functools import partial
 
 from siltstone.broker.backlog.moving import GroupMover
 from siltstone.broker.backlog.positions import Registrations, position_of
@@ -69,7 +70,7 @@ class TimeToLive:
         for index in sorted(lowest):
             partition = await self._partitions.open(topic, index)
             starts[index] = partition.log_start_offset
-            targets[index] = await self._first_not_older(partition, oldest_ms)
+            targets[index] = await self._first_not_older(topic, index, partition, oldest_ms)
         for group, offsets in behind.items():
             wanted = {index: targets[index] for index, offset in offsets.items() if targets[index] > offset}
             if wanted:
@@ -99,9 +100,11 @@ class TimeToLive:
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
         return (0, 0) if stream is None else (stream.start_offset, stream.end_offset)
 
-    async def _first_not_older(self, partition: Partition, oldest_ms: int) -> int:
+    async def _first_not_older(self, topic: Topic, index: int, partition: Partition, oldest_ms: int) -> int:
         """The first offset whose record is not older. If all records are older: the high watermark before the lookup,
-        as records that are appended during it are younger."""
+        as records that are appended during it are younger. Raises DamagedRange unless the topic skips damage."""
         end_offset = partition.high_watermark
-        found = await offset_for_time(partition, oldest_ms, self._record_calls)
+        report = partial(self._partitions.damage.skipping, f"{topic.name}-{index}")
+        on_damage = report if topic.config.skips_damage else None
+        found = await offset_for_time(partition, oldest_ms, self._record_calls, on_damage)
         return end_offset if found is None else found.offset

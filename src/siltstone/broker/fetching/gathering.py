@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from siltstone.broker.error_codes import error_code
+from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition, check_partition
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionGone, Partitions
@@ -27,8 +28,9 @@ Batches: TypeAlias = Sequence[RecordBatch]
 class Gathering:
     """One pass over all partitions of a fetch."""
 
-    def __init__(self, partitions: Partitions, bytes_max: int) -> None:
+    def __init__(self, partitions: Partitions, reads: DamagedReads, bytes_max: int) -> None:
         self._partitions = partitions
+        self._reads = reads
         self._bytes_left = bytes_max
         self._has_data = False
 
@@ -73,6 +75,7 @@ class Gathering:
         except PartitionGone:
             return unknown_topic_error(wanted)
         except SiltstoneError as failure:
+            self._reads.failed(wanted, failure)
             return error_code(failure)
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ class Gathering:
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return ()
         try:
-            return await partition.read(row.wanted.fetch_offset, self._bytes_max(row.wanted))
+            return await self._reads.read(partition, row.wanted, self._bytes_max(row.wanted))
         except SiltstoneError as failure:
             return failure
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeGuard
 
+from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.partitions.partition import Partition
@@ -86,6 +87,7 @@ class OpenWaits:
 
 async def long_poll(
     partitions: Partitions,
+    reads: DamagedReads,
     clock: Clock,
     waits: OpenWaits,
     wanted: Sequence[WantedPartition],
@@ -99,7 +101,7 @@ async def long_poll(
     deadline_ms = clock.monotonic_ms() + wait_ms_max
     bytes_enough = min(bytes_min, bytes_max)
     while True:
-        found = await Gathering(partitions, bytes_max).gather(wanted)
+        found = await Gathering(partitions, reads, bytes_max).gather(wanted)
         left_ms = deadline_ms - clock.monotonic_ms()
         bytes_missing = bytes_enough - sum(row.size_bytes for row in found)
         is_enough = bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found)

@@ -6,6 +6,7 @@
        │                   └──close──▶ CLOSED
        └──damaged log──▶ DAMAGED ◀──a bug in a background task── LOADING, ACTIVE
 
+A damaged log is loaded again from time to time, in case its object was restored; no damage is skipped.
 While the coordinator is active, ``known_groups`` decides requests as they arrive, and ``log_writer`` sends each
 answer when the records of its decision are durable. Except for rebalances that are in progress, memory holds only
 what the log holds. So after any failure the coordinator may read the log again (``loading``): members see a rebalance
@@ -185,18 +186,24 @@ class GroupCoordinator:
     # -- load --------------------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        backoff_ms = GROUP_LOAD_BACKOFF_MS_MIN
+        backoff_ms, logged = GROUP_LOAD_BACKOFF_MS_MIN, ""
         while True:
             try:
                 group_log = await self._logs.open(self._partition)
                 self._begin(group_log, await replay(group_log))
             except CorruptData as damage:
-                log.error(
-                    "__consumer_offsets-%d cannot be read, its groups are not available: %s",
-                    self._partition,
-                    damage,
-                )
+                if str(damage) != logged:
+                    logged = str(damage)
+                    log.error(
+                        "__consumer_offsets-%d cannot be read, its groups are not available until it can: %s. Restore "
+                        "what is damaged; loading is tried again every %d s",
+                        self._partition, damage, GROUP_LOAD_BACKOFF_MS_MAX // 1000,
+                    )  # fmt: skip
+                if self._phase is Phase.CLOSED:
+                    return
                 self._enter(Phase.DAMAGED)
+                await self._environment.clock.sleep_ms(GROUP_LOAD_BACKOFF_MS_MAX)
+                continue
             except SiltstoneError as trouble:
                 log.warning(
                     "groups of __consumer_offsets-%d could not be loaded, will retry: %s",

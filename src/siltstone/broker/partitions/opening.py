@@ -8,7 +8,9 @@ A broker that is closed writes snapshots, so the next start reads no batches aga
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from siltstone.broker.partitions.damage import DamageReport
 from siltstone.broker.partitions.partition import (
     BatchKnowledge,
     Partition,
@@ -23,13 +25,15 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.maintenance.retention.past import past_of
 from siltstone.metadata.entities import OwnerRange, PartitionMetadata, StreamMetadata, StreamState
+from siltstone.metadata.lookup import find_ranges
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
-from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.errors import DamagedRange
 from siltstone.stream_engine.stream import Stream
 from siltstone.topic_configs.table import TopicConfig
 
@@ -53,6 +57,7 @@ class PartitionOpening:
         clock: Clock,
         config_of: Callable[[str], TopicConfig],
         listener: PartitionListener,
+        damage: DamageReport,
     ) -> None:
         self._engine = engine
         self._metadata = metadata
@@ -60,6 +65,7 @@ class PartitionOpening:
         self._clock = clock
         self._config_of = config_of
         self._listener = listener
+        self._damage = damage
         self._side_by_side = asyncio.Semaphore(OPENINGS_SIDE_BY_SIDE)
 
     async def open(self, topic_id: str, partition: PartitionMetadata) -> Partition:
@@ -67,7 +73,7 @@ class PartitionOpening:
         streams = await self._open_streams(partition)
         try:
             async with self._side_by_side:
-                known = await self._recovered(streams, self._config_of(topic_id))
+                known = await self._recovered(streams, topic_id, partition)
         except BaseException:
             await self._engine.close_streams([streams.data, streams.meta])
             raise
@@ -97,7 +103,10 @@ class PartitionOpening:
             stream_id, epoch_to_open(self._metadata.image.streams[stream_id])
         )
 
-    async def _recovered(self, streams: PartitionStreams, config: TopicConfig) -> BatchKnowledge:
+    async def _recovered(
+        self, streams: PartitionStreams, topic_id: str, partition: PartitionMetadata
+    ) -> BatchKnowledge:
+        config = self._config_of(topic_id)
         snapshot = await self._newest_snapshot(streams)
         producers_max = self._settings.producers_per_partition_max
         segments = self._segments(streams.data.stream_id, snapshot, config)
@@ -108,7 +117,7 @@ class PartitionOpening:
             body = snapshot.body
             producers, times = ProducerState(producers_max, body.producers), TimeIndex(body.times)
             known = BatchKnowledge(producers, times, segments, snapshot.next_offset, 0)
-        await self._replay(streams.data, known)
+        await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.producers.expire(self._clock.now_ms() - self._settings.producer_id_expiration_ms)
         return known
@@ -145,11 +154,21 @@ class PartitionOpening:
             )
             return None
 
-    async def _replay(self, data: Stream, known: BatchKnowledge) -> None:
+    def _name_of(self, topic_id: str, partition: PartitionMetadata) -> str:
+        topic = self._metadata.image.topics[topic_id]
+        return f"{topic.name}-{topic.partitions.index(partition)}"
+
+    async def _replay(self, data: Stream, known: BatchKnowledge, name: Callable[[], str]) -> None:
         now_ms = self._clock.now_ms()
         offset = max(data.start_offset, known.snapshot_offset)
         while offset < data.next_offset:
-            for batch in await self._engine.read(data, offset, REPLAY_BYTES):
+            try:
+                batches = await self._engine.read(data, offset, REPLAY_BYTES)
+            except DamagedRange as damage:
+                self._damage.opened_without(name(), damage)
+                self._replay_damaged(damage, known, now_ms)
+                offset, batches = damage.end_offset, []
+            for batch in batches:
                 header = read_batch_header(batch.payload)
                 size_bytes = len(batch.payload)
                 known.bytes_since_snapshot += size_bytes
@@ -157,18 +176,29 @@ class PartitionOpening:
                 if header.producer_id >= 0 and not header.is_control:
                     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else NO_TIMESTAMP
                     known.producers.appended(header, batch.base_offset, append_time_ms, now_ms)
-                _count(known.segments, batch, header.max_timestamp_ms, now_ms)
+                _count(known.segments, batch.end_offset, size_bytes, header.max_timestamp_ms, now_ms)
                 offset = batch.end_offset
             await let_others_run()
 
+    def _replay_damaged(self, damage: DamagedRange, known: BatchKnowledge, now_ms: int) -> None:
+        """Counts the offsets that cannot be read as one batch with the largest timestamp that the metadata has for
+        them. So lookups by time still find their records when the object has been restored."""
+        start, end = damage.start_offset, damage.end_offset
+        (held,) = find_ranges(self._metadata.image, damage.stream_id, start, None, 1)
+        size_bytes = held.size_bytes * (end - start) // (held.end_offset - held.start_offset)
+        known.times.appended(held.largest_timestamp_ms, start, end, size_bytes)
+        _count(known.segments, end, size_bytes, held.largest_timestamp_ms, now_ms)
 
-def _count(segments: PartitionSegments, batch: RecordBatch, largest_timestamp_ms: int, now_ms: int) -> None:
+
+def _count(
+    segments: PartitionSegments, end_offset: int, size_bytes: int, largest_timestamp_ms: int, now_ms: int
+) -> None:
     """Counts a replayed batch in its segment. When it was appended is not known: the time of its newest record is
     taken, or now if there is none or that time is in the future."""
-    if batch.end_offset <= segments.active.end_offset:
+    if end_offset <= segments.active.end_offset:
         return  # the batch belongs to a closed segment
     came_ms = now_ms if largest_timestamp_ms == NO_TIMESTAMP else min(max(0, largest_timestamp_ms), now_ms)
-    segments.appended(batch.end_offset, len(batch), largest_timestamp_ms, now_ms, came_ms)
+    segments.appended(end_offset, size_bytes, largest_timestamp_ms, now_ms, came_ms)
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:

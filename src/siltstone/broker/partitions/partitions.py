@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.broker.partitions.damage import DamageReport
 from siltstone.broker.partitions.opening import PartitionOpening, epoch_to_open
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.segment_rolls import SegmentRolls
@@ -71,7 +72,8 @@ class Partitions:
         self._open: dict[PartitionKey, Partition] = {}
         self._opening: dict[PartitionKey, asyncio.Future[Partition]] = {}
         self._deleting: dict[str, asyncio.Future[None]] = {}
-        self._opener = PartitionOpening(engine, metadata, settings, clock, self._config_of, self)
+        self.damage = DamageReport(clock)
+        self._opener = PartitionOpening(engine, metadata, settings, clock, self._config_of, self, self.damage)
         self._rolls = SegmentRolls(metadata, clock, node_id=engine.node_id, node_epoch=engine.node_epoch)
         self._to_check: list[PartitionKey] = []
         self._tasks = TaskGroup("partitions", lambda _: None)

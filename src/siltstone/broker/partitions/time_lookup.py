@@ -5,6 +5,7 @@ decoded, in a thread when it is large.
 """
 
 from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,7 +21,7 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import let_others_run
-from siltstone.stream_engine.errors import OffsetBeyondEnds
+from siltstone.stream_engine.errors import DamagedRange, OffsetBeyondEnds
 
 SCAN_BYTES = 1024 * 1024
 """The size of one read; the event loop runs other tasks between two reads."""
@@ -34,12 +35,16 @@ class TimedOffset(msgspec.Struct, frozen=True):
     timestamp_ms: int
 
 
+OnDamage: TypeAlias = Callable[[DamagedRange], None]
+"""Called with damage that a lookup skips. Without it, a lookup raises DamagedRange."""
+
+
 async def offset_for_time(
-    partition: Partition, timestamp_ms: int, calls: BlockingCalls
+    partition: Partition, timestamp_ms: int, calls: BlockingCalls, on_damage: OnDamage | None = None
 ) -> TimedOffset | None:
     """The first record in offset order that is at or after the time; None if there is none."""
     start = max(partition.log_start_offset, partition.times.scan_from(timestamp_ms))
-    async for batch in _batches(partition, start):
+    async for batch in _batches(partition, start, on_damage):
         if batch.largest_timestamp_ms < timestamp_ms:
             continue
         start = partition.log_start_offset
@@ -49,39 +54,50 @@ async def offset_for_time(
     return None
 
 
-async def offset_of_newest_time(partition: Partition, calls: BlockingCalls) -> TimedOffset | None:
+async def offset_of_newest_time(
+    partition: Partition, calls: BlockingCalls, on_damage: OnDamage | None = None
+) -> TimedOffset | None:
     """The first record with the largest timestamp in the partition. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
     if newest.offset >= partition.log_start_offset:
         await partition.wait_for(newest.offset)
-        found = await _newest_of_next_batch(partition, newest.offset, calls)
+        found = await _newest_of_next_batch(partition, newest.offset, calls, on_damage)
         if found is not None and found.timestamp_ms == newest.timestamp_ms:
             return found
-    return await _newest_by_scan(partition, newest, calls)
+    return await _newest_by_scan(partition, newest, calls, on_damage)
 
 
 async def _newest_of_next_batch(
-    partition: Partition, offset: int, calls: BlockingCalls
+    partition: Partition, offset: int, calls: BlockingCalls, on_damage: OnDamage | None
 ) -> TimedOffset | None:
-    async for batch in _batches(partition, offset):
+    async for batch in _batches(partition, offset, on_damage):
         found = await _looked_up(calls, record_with_max_timestamp, batch.payload, partition.log_start_offset)
         return None if found is None else TimedOffset(*found)
     return None
 
 
-async def _newest_by_scan(partition: Partition, gone: TimeEntry, calls: BlockingCalls) -> TimedOffset | None:
+async def _newest_by_scan(
+    partition: Partition, gone: TimeEntry, calls: BlockingCalls, on_damage: OnDamage | None
+) -> TimedOffset | None:
     """Finds the newest record when the one in the index was trimmed or removed by key compaction. The result goes into
-    the index, so the scan is not repeated."""
+    the index, so the scan is not repeated; but not if damage was skipped, which may be repaired."""
     newest: TimedOffset | None = None
+    damages: list[DamagedRange] = []
     end = partition.log_start_offset
-    async for batch in _batches(partition, end):
+
+    def skip(damage: DamagedRange) -> None:
+        assert on_damage is not None
+        damages[:] = [damage]
+        on_damage(damage)
+
+    async for batch in _batches(partition, end, None if on_damage is None else skip):
         end = batch.end_offset
         if newest is None or batch.largest_timestamp_ms > newest.timestamp_ms:
             start = partition.log_start_offset
             found = await _looked_up(calls, record_with_max_timestamp, batch.payload, start)
             if found is not None and (newest is None or found[1] > newest.timestamp_ms):
                 newest = TimedOffset(*found)
-    is_all = end == partition.next_offset and partition.times.newest == gone
+    is_all = end == partition.next_offset and partition.times.newest == gone and not damages
     if newest is not None and is_all:
         partition.times.renew_newest(TimeEntry(newest.timestamp_ms, newest.offset))
     return newest
@@ -95,7 +111,9 @@ async def _looked_up(
     return look(batch, *asked)
 
 
-async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBatch]:
+async def _batches(
+    partition: Partition, offset: int, on_damage: OnDamage | None
+) -> AsyncIterator[RecordBatch]:
     """The batches from the one that contains ``offset`` to the high watermark. After a trim the iteration goes on at
     the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
     turns_left = TURNS_OF_A_TRIM_MAX
@@ -107,6 +125,11 @@ async def _batches(partition: Partition, offset: int) -> AsyncIterator[RecordBat
             turns_left -= 1
             if not turns_left:
                 raise
+        except DamagedRange as damage:
+            if on_damage is None:
+                raise
+            on_damage(damage)
+            found, offset = [], damage.end_offset
         for batch in found:
             yield batch
             offset = batch.end_offset

@@ -17,6 +17,7 @@ from siltstone.cli.tail.sink import ReaderGone, Sink
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.following import Following, Found
 from siltstone.kafka_client.topics import find_topic, partitions_of
+from siltstone.model.errors import SiltstoneError
 
 LAST_DEFAULT = 10
 
@@ -120,13 +121,18 @@ def _in_colour() -> bool:
 
 
 def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:
-    """Writes the records to stdout. Raises ReaderGone, KafkaRefusal, KafkaNotReady."""
+    """Writes the records to stdout, also those that precede a failure. Raises ReaderGone, RecordsDamaged, KafkaRefusal,
+    KafkaNotReady."""
     sink = Sink()
-    for found in _found(settings, cluster):
-        if found is None:
-            sink.flush()
-        else:
-            sink.write(write(*found))
+    try:
+        for found in _found(settings, cluster):
+            if found is None:
+                sink.flush()
+            else:
+                sink.write(write(*found))
+    except SiltstoneError:
+        sink.flush()
+        raise
     sink.flush()
 
 

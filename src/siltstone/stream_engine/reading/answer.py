@@ -33,17 +33,19 @@ class Answer:
         """Takes batches from ``position`` on; returns the position after the last one. It is one loop over local names,
         because with small batches this loop is most of the cost of a read."""
         batches, bytes_left, end_offset, size = self.batches, self.bytes_left, self.end_offset, len(data)
-        while position < size:
-            batch, end_position = decode_frame(data, position)
-            payload_bytes = len(batch.payload)
-            has_room = 0 < bytes_left >= payload_bytes or not batches
-            if not has_room or batch.base_offset >= end_offset:
-                self.is_full = True
-                break
-            batches.append(batch)
-            bytes_left -= payload_bytes
-            position = end_position
-        self.bytes_left = bytes_left
-        if batches:
-            self.next_offset = max(self.next_offset, batches[-1].end_offset)
+        try:
+            while position < size:
+                batch, end_position = decode_frame(data, position)
+                payload_bytes = len(batch.payload)
+                has_room = 0 < bytes_left >= payload_bytes or not batches
+                if not has_room or batch.base_offset >= end_offset:
+                    self.is_full = True
+                    break
+                batches.append(batch)
+                bytes_left -= payload_bytes
+                position = end_position
+        finally:  # a damaged frame ends the loop, and the batches before it have been taken
+            self.bytes_left = bytes_left
+            if batches:
+                self.next_offset = max(self.next_offset, batches[-1].end_offset)
         return position

@@ -16,7 +16,7 @@ from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.port import ObjectStore, ObjectTruncated
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockKey
@@ -137,8 +137,11 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
     """Reads the blocks with one ranged GET and verifies each; a damaged block does not affect the others.
 
     Each block gets a copy of its bytes: a view would keep all 16 MiB of the answer in memory for one block, and the
-    limit of the block cache would not hold."""
-    answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
+    limit of the block cache would not hold. If the object ends too early, the blocks before its end are returned."""
+    try:
+        answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
+    except ObjectTruncated:
+        return _blocks_before_the_end(store, request)
     if len(request.entries) == 1:
         return [_checked(request.object_id, request.entries[0], answer)]
     view = memoryview(answer)
@@ -147,6 +150,20 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
         _checked(request.object_id, entry, bytes(view[entry.position - start : entry.end_position - start]))
         for entry in request.entries
     ]
+
+
+def _blocks_before_the_end(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+    key, entries = object_key(request.object_id), request.entries
+    blocks: list[Block | DamagedBlock] = []
+    for number, entry in enumerate(entries):
+        try:
+            blocks.append(
+                _checked(request.object_id, entry, store.get_range(key, entry.position, entry.end_position))
+            )
+        except ObjectTruncated as truncated:
+            what_is_wrong = f"is cut off: {truncated}"
+            return blocks + [DamagedBlock(cut, request.object_id, what_is_wrong) for cut in entries[number:]]
+    return blocks
 
 
 def _checked(object_id: int, entry: BlockEntry, data: bytes) -> Block | DamagedBlock:

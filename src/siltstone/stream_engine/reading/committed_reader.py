@@ -1,12 +1,14 @@
 """Reads committed batches: image → ranges → indexes → blocks → batches.
 
-Nothing is skipped silently: a damaged block, an index that lacks offsets named by the metadata, and a missing object
-each raise their own error. A read returns the batches before such a fault; the read that begins at the fault raises the
-error. Next: ``read_plan``, ``block_fetcher``.
+Nothing is skipped silently: what is wrong with a damaged block, an index that lacks offsets named by the metadata, or a
+missing object is raised as DamagedRange, which says where the damage ends. A read returns the batches before the
+damage; the read that begins at the damage raises the error. Nothing about damage is remembered: when the object is
+restored, the next read succeeds. Next: ``read_plan``, ``block_fetcher``.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import takewhile
 
 import msgspec
 
@@ -14,29 +16,44 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.errors import CorruptData, SiltstoneError, Unavailable
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.batch_frame import DamagedFrame
+from siltstone.object_formats.block_index import DamagedBlock
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.port import ObjectNotFound
+from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.errors import DamagedRange
 from siltstone.stream_engine.reading.answer import Answer
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockCacheStatistics
 from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, FetchStatistics, PromisedBlock
 from siltstone.stream_engine.reading.index_cache import IndexCache, IndexCacheStatistics
 from siltstone.stream_engine.reading.read_ahead import ReadAhead, SequentialReaders
-from siltstone.stream_engine.reading.read_plan import PlannedBlock, blocks_wanted, ranges_wanted
+from siltstone.stream_engine.reading.read_plan import (
+    IndexNotMatched,
+    PlannedBlock,
+    blocks_wanted,
+    ranges_wanted,
+)
 from siltstone.stream_engine.settings import ReadSettings
 
 REFRESHES_MAX = 2
-"""How often one read refreshes the image because an object is missing: it may have been compacted and deleted since."""
+"""How often one read refreshes the image and reads again because an object is missing or damaged: it may have been
+compacted and deleted since, and bytes may have been damaged only on their way."""
 
 RANGES_PER_PLAN_MAX = 256
 """The most ranges considered in one step of a read. Before compaction a read needs many small ones, afterwards one or
 two."""
 
 
-class ObjectMissing(CorruptData):
-    """The bucket lacks an object that the newest image names."""
+class BucketNotThere(Unavailable):
+    """An object is missing, and so is the marker of its bucket: the bucket is not mounted, or it was emptied."""
+
+    def __init__(self, bucket_id: int, gone: ObjectNotFound) -> None:
+        super().__init__(
+            f"{gone}, nor the marker of bucket {bucket_id}: mount the bucket again, or restore what was in it"
+        )
+        self.bucket_id = bucket_id
 
 
 class ReaderClosed(Unavailable):
@@ -54,7 +71,8 @@ class ReadStatistics(msgspec.Struct, frozen=True):
 
 class CommittedReader:
     """Belongs to one event loop. ``image`` returns the newest image of this process; ``refresh`` reads the metadata
-    log, after which ``image`` is current."""
+    log, after which ``image`` is current. ``is_there`` says whether a bucket is there; it is asked before an object
+    is called missing."""
 
     def __init__(
         self,
@@ -64,7 +82,11 @@ class CommittedReader:
         calls: BlockingCalls,
         clock: Clock,
         settings: ReadSettings,
+        is_there: Callable[[ObjectStore], bool] = lambda _: True,
     ) -> None:
+        self._buckets = buckets
+        self._calls = calls
+        self._is_there = is_there
         self._image = image
         self._refresh = refresh
         self._tasks = TaskGroup("committed-reader", self._fail)
@@ -84,8 +106,8 @@ class CommittedReader:
         The first batch holds ``start_offset``, or is the next one if key compaction has removed that offset; the last
         may end after ``end_offset``. The list is empty when no object holds ``start_offset``, or when key compaction
         has removed all of [start, end); ``covers`` distinguishes the two. Payloads are views into cached blocks: a
-        caller that keeps one for long copies it. Raises StreamNotExist, OffsetOutOfRange, DamagedBlock,
-        IndexNotMatched, DamagedIndex, DamagedFooter, ObjectMissing, ReaderClosed and the errors of the object store.
+        caller that keeps one for long copies it. Raises StreamNotExist, OffsetOutOfRange, DamagedRange, ReaderClosed
+        and the errors of the object store.
         """
         if self._closed is not None:
             raise self._closed
@@ -131,15 +153,34 @@ class CommittedReader:
             try:
                 if not await self._advance(answer, stream_id, ahead):
                     return
-            except ObjectNotFound as gone:
+            except (ObjectNotFound, CorruptData) as damage:
                 if refreshes_left == 0:
-                    raise ObjectMissing(
-                        f"offset {answer.next_offset} of stream {stream_id} cannot be read: {gone}, and the newest "
-                        "metadata still names that object: run siltstone check"
-                    ) from gone
+                    raise await self._damaged_range(stream_id, answer.next_offset, damage) from damage
                 refreshes_left -= 1
                 self._refreshes += 1
                 await self._refresh()
+                if isinstance(damage, IndexNotMatched):
+                    self._indexes.forget(damage.object_id)
+
+    async def _damaged_range(self, stream_id: int, offset: int, damage: SiltstoneError) -> SiltstoneError:
+        """The error for a read that stopped at ``offset``. The damage ends with the damaged block, or with what the
+        object holds of the stream. Raises StreamNotExist and OffsetOutOfRange if the stream was deleted or trimmed
+        meanwhile."""
+        image = self._image()
+        held = next(iter(find_ranges(image, stream_id, offset, None, 1)), None)
+        if held is None:
+            return damage
+        end_offset = held.end_offset
+        if isinstance(damage, DamagedBlock):
+            end_offset = damage.entry.end_offset
+        elif isinstance(damage, IndexNotMatched):
+            end_offset = damage.end_offset
+        bucket_id = image.objects[held.object_id].bucket_id
+        if isinstance(damage, ObjectNotFound):
+            is_there = await self._calls.run(self._is_there, self._buckets.store(bucket_id))
+            if not is_there:
+                return BucketNotThere(bucket_id, damage)
+        return DamagedRange(stream_id, offset, end_offset, held.object_id, bucket_id, damage)
 
     async def _advance(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> bool:
         """One step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
@@ -152,7 +193,7 @@ class CommittedReader:
         self._begin_read_ahead(stream_id, planned[-1].entry.end_offset, ahead)
         for promise in promised:
             block = await _arrived(promise)
-            has_passed_end = answer.take(block)
+            has_passed_end = _taken(answer, block)
             self._cache.mark_read(block)
             if has_passed_end and ahead.is_sequential:
                 self._cache.mark_finished(block)
@@ -165,8 +206,11 @@ class CommittedReader:
     ) -> list[PlannedBlock]:
         covering = find_ranges(image, stream_id, start, end, RANGES_PER_PLAN_MAX)
         ranges = ranges_wanted(covering, start, bytes_wanted)
-        indexes = await self._indexes.get_all(image.objects[held.object_id] for held in ranges)
-        return blocks_wanted(ranges, indexes, start, end, bytes_wanted)
+        indexes = await self._indexes.get_leading(image.objects[held.object_id] for held in ranges)
+        if self._closed is not None:
+            raise self._closed
+        readable = list(takewhile(lambda held: held.object_id in indexes, ranges))
+        return blocks_wanted(readable, indexes, start, end, bytes_wanted)
 
     def _begin_read_ahead(self, stream_id: int, planned_end: int, ahead: ReadAhead) -> None:
         if not ahead.is_sequential or ahead.is_fetching:
@@ -199,6 +243,14 @@ class CommittedReader:
     def _end_waits(self, reason: ReaderClosed) -> None:
         self._indexes.close(reason)
         self._fetcher.close(reason)
+
+
+def _taken(answer: Answer, block: Block) -> bool:
+    """See Answer.take. Raises DamagedBlock if the block has the right checksum, but does not consist of frames."""
+    try:
+        return answer.take(block)
+    except DamagedFrame as damage:
+        raise DamagedBlock(block.entry, block.object_id, f"holds no batches: {damage}") from damage
 
 
 async def _arrived(promise: PromisedBlock) -> Block:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import BlockIndex
 from siltstone.object_store.buckets import Buckets, read_index
@@ -82,20 +83,28 @@ class IndexCache:
         self._hits = 0
         self._loads = 0
 
-    async def get_all(self, objects: Iterable[ObjectMetadata]) -> dict[int, BlockIndex]:
-        """Returns object id → index; indexes that are not cached are loaded concurrently. Raises the errors of
-        ``read_index``."""
+    async def get_leading(self, objects: Iterable[ObjectMetadata]) -> dict[int, BlockIndex]:
+        """Returns object id → index for the first objects, up to the first index that cannot be loaded; so an object
+        that is missing does not make the objects before it unreadable. Indexes that are not cached are loaded
+        concurrently. Raises the errors of ``read_index`` if the index of the first object cannot be loaded."""
+        promised = {
+            wanted.object_id: self._kept(wanted.object_id) or self._promised(wanted) for wanted in objects
+        }
         found: dict[int, BlockIndex] = {}
-        promises: dict[int, asyncio.Future[BlockIndex]] = {}
-        for wanted in objects:
-            kept = self._kept(wanted.object_id)
-            if kept is not None:
-                found[wanted.object_id] = kept
-            else:
-                promises[wanted.object_id] = self._promised(wanted)
-        for object_id, promise in promises.items():
-            found[object_id] = await asyncio.shield(promise)
+        for object_id, index in promised.items():
+            try:
+                found[object_id] = index if isinstance(index, BlockIndex) else await asyncio.shield(index)
+            except SiltstoneError:
+                if not found:
+                    raise
+                break
         return found
+
+    def forget(self, object_id: int) -> None:
+        """Drops a cached index. The next read loads it again, in case another file was put in the object's place."""
+        index = self._indexes.pop(object_id, None)
+        if index is not None:
+            self._bytes_used -= _charge_bytes(index)
 
     def close(self, reason: Exception) -> None:
         self._under_way.fail_all(reason)

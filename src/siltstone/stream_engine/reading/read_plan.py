@@ -6,6 +6,7 @@ because it began in the middle of a block (T33).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
@@ -16,7 +17,16 @@ from siltstone.object_formats.block_index import BlockIndex
 
 
 class IndexNotMatched(CorruptData):
-    """The index of an object lacks offsets that the object holds according to the metadata."""
+    """The index of an object lacks the offsets up to ``end_offset``, which the object holds according to the
+    metadata."""
+
+    def __init__(self, held: ObjectRange, offset: int, end_offset: int) -> None:
+        super().__init__(
+            f"the index of object {held.object_id} has no block for offset {offset} of stream {held.stream_id}, but "
+            f"according to the metadata the object holds [{held.start_offset}, {held.end_offset})"
+        )
+        self.object_id = held.object_id
+        self.end_offset = end_offset
 
 
 class PlannedBlock(msgspec.Struct, frozen=True, gc=False):
@@ -76,8 +86,8 @@ def blocks_wanted(
     end_offset: int | None,
     bytes_wanted: int,
 ) -> list[PlannedBlock]:
-    """Returns the blocks that hold [start, end) in order: as many as ``bytes_wanted`` need, at least one. Raises
-    IndexNotMatched."""
+    """Returns the blocks that hold [start, end) in order: as many as ``bytes_wanted`` need, at least one. The list ends
+    before an offset that an index lacks. Raises IndexNotMatched if that is ``start_offset``."""
     blocks: list[PlannedBlock] = []
     next_offset = start_offset
     for held in ranges:
@@ -85,12 +95,13 @@ def blocks_wanted(
         for entry in indexes[held.object_id].blocks_of(held.stream_id, next_offset, stop):
             if bytes_wanted <= 0 and blocks:
                 return blocks
-            _check_continues(entry, held, next_offset)
+            if entry.start_offset > next_offset:
+                return blocks or _refuse(held, next_offset, entry.start_offset)
             blocks.append(PlannedBlock(held.object_id, entry))
             bytes_wanted -= entry.size_bytes if entry.start_offset >= start_offset else 0
             next_offset = entry.end_offset
         if next_offset < stop:
-            raise _not_matched(held, next_offset)
+            return blocks or _refuse(held, next_offset, held.end_offset)
     return blocks
 
 
@@ -120,13 +131,5 @@ def _request_of(adjacent: Sequence[PlannedBlock]) -> BlockRequest:
     return BlockRequest(adjacent[0].object_id, tuple(block.entry for block in adjacent))
 
 
-def _check_continues(entry: BlockEntry, held: ObjectRange, next_offset: int) -> None:
-    if entry.start_offset > next_offset:
-        raise _not_matched(held, next_offset)
-
-
-def _not_matched(held: ObjectRange, offset: int) -> IndexNotMatched:
-    return IndexNotMatched(
-        f"the index of object {held.object_id} has no block for offset {offset} of stream {held.stream_id}, but "
-        f"according to the metadata the object holds [{held.start_offset}, {held.end_offset}): run siltstone check"
-    )
+def _refuse(held: ObjectRange, offset: int, end_offset: int) -> NoReturn:
+    raise IndexNotMatched(held, offset, end_offset)

@@ -13,6 +13,7 @@ from siltstone.kafka_protocol.headers import RequestHeader, encode_request_heade
 from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
+from siltstone.object_store.port import StoreDenied
 from support.broker.broker_world import READ, WRITE, in_broker_world
 from support.broker.partition_state import trim_in_metadata
 from support.engine.engine_world import settled
@@ -445,8 +446,15 @@ def test_item_32_isolation(version):
 # -- reading fails -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [Unavailable("no bucket"), CorruptData("flipped")])
-def test_what_cannot_be_read_is_told_in_its_partition(failure):
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (Unavailable("no bucket"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (StoreDenied("403 ExpiredToken"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (CorruptData("flipped"), ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_its_partition(failure, code):
     async def scenario(world):
         topic = await filled(world)
         await world.restart()
@@ -463,8 +471,22 @@ def test_what_cannot_be_read_is_told_in_its_partition(failure):
             ],
         )
         rows = rows_of(await world.client().ask(request))
-        assert (rows[0].error_code, rows[0].high_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert (rows[0].error_code, rows[0].high_watermark) == (code, -1)
         assert batches_in(rows[1]) == [(0, 0)]
+
+    in_broker_world(scenario)
+
+
+def test_a_partition_that_cannot_be_opened_is_named_in_the_log(caplog):
+    async def scenario(world):
+        topic = await filled(world)
+        await world.parts.engine.flush()
+        await world.crash()
+        world.calls.fail(READ, Unavailable("no bucket"))
+        row = row_of(await world.client().ask(fetch_request(topic, {0: 0})))
+        assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "partition t-0 cannot be read at the moment, and clients try again: no bucket" in caplog.text
+        world.calls.before_call = lambda _: None
 
     in_broker_world(scenario)
 

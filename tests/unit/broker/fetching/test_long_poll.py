@@ -8,6 +8,7 @@ import pytest
 
 from siltstone.broker.fetching import long_poll as module
 from siltstone.broker.fetching import long_poll as waiting
+from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.wanted import WantedPartition
@@ -45,7 +46,7 @@ class Poll:
         self.waits = OpenWaits()
         self.task = asyncio.ensure_future(
             long_poll(
-                world.parts.partitions, world.clock, self.waits, wanted,
+                world.parts.partitions, DamagedReads(world.parts.partitions.damage), world.clock, self.waits, wanted,
                 bytes_min=bytes_min, bytes_max=bytes_max, wait_ms_max=wait_ms,
             )
         )  # fmt: skip
@@ -341,6 +342,7 @@ def test_a_topic_deleted_while_another_is_read_from_objects():
         poll = asyncio.ensure_future(
             long_poll(
                 world.parts.partitions,
+                DamagedReads(world.parts.partitions.damage),
                 world.clock,
                 OpenWaits(),
                 wanted,

@@ -24,6 +24,7 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.model.errors import CorruptData, Fenced, Unavailable
+from siltstone.model.limits import GROUP_LOAD_BACKOFF_MS_MAX
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_client import (
     GROUP,
@@ -237,6 +238,21 @@ def test_a_damaged_log_serves_nobody_and_says_why(damage: str, caplog: pytest.Lo
         assert "__consumer_offsets-0 cannot be read" in caplog.text
 
     run(story)
+
+
+def test_a_damaged_log_that_was_restored_is_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: GroupsWorld) -> None:
+        world.logs.fails_to_open = [CorruptData("index checksum"), CorruptData("index checksum")]
+        assert code_of(await commit(world, 5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await world.pass_ms(GROUP_LOAD_BACKOFF_MS_MAX)
+        assert statistics(world).phase == "DAMAGED"
+        await world.pass_ms(GROUP_LOAD_BACKOFF_MS_MAX)
+        assert code_of(await commit(world, 5)) == ErrorCode.NONE
+        assert statistics(world).phase == "ACTIVE"
+
+    with caplog.at_level(logging.ERROR):
+        run(story)
+    assert caplog.text.count("__consumer_offsets-0 cannot be read") == 1
 
 
 def test_a_bug_in_a_timer_makes_it_read_the_log_again(monkeypatch: pytest.MonkeyPatch) -> None:

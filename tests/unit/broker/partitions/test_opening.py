@@ -353,7 +353,7 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
         opener = world.parts.partitions._opener
         segments = PartitionSegments(0, ActiveSegment(0, 0), PLAIN)
         known = BatchKnowledge(ProducerState(9), TimeIndex(), segments, 0, 0)
-        await opener._replay(partition.streams.data, known)
+        await opener._replay(partition.streams.data, known, str)
         reads.counter.stop()
         assert len(reads.turns) == len(set(reads.turns)) == 9
 
@@ -382,3 +382,57 @@ def test_the_epoch_to_open_a_stream_under():
     stream = stream_steps.opened(stream, 4, NODE_ID)
     assert epoch_to_open(stream) == 4
     assert epoch_to_open(stream_steps.closed(stream)) == 5
+
+
+# -- damage ----------------------------------------------------------------------------------------------
+
+
+async def in_three_objects(world: BrokerWorld, topic) -> list[str]:
+    """Three rounds of five records, each in an object of its own; then a crash. Returns the objects' keys."""
+    keys: list[str] = []
+    for number in range(3):
+        await fill(world, topic, rounds=1, first=number)
+        await world.parts.engine.flush()
+        keys += [one.key for one in world.world.store.list() if one.key not in keys]
+    await world.crash()
+    return keys
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_partition_is_opened_without_the_batches_that_cannot_be_read(lost, caplog):
+    """Or the intact records could not be read, and nothing more could be appended."""
+
+    async def scenario(world):
+        topic = await world.topic()
+        keys = await in_three_objects(world, topic)
+        store = world.world.store
+        intact = store.get_range(keys[lost], 0, store.head(keys[lost]).size_bytes)
+        store.delete([keys[lost]])
+        partition = await world.partition(topic)
+        start = 5 * lost
+        assert f"partition t-0: offsets {start} to {start + 4} of stream" in caplog.text
+        assert "opened without them" in caplog.text
+        assert (partition.log_start_offset, partition.high_watermark) == (0, 15)
+        assert partition.segments.active.end_offset == 15
+        assert row_of(await world.client().ask(produce_request(topic, batch_of(5)))).base_offset == 15
+        store.put(keys[lost], [intact])
+        assert [batch.base_offset for batch in await partition.read(start, 1)] == [start]
+        assert partition.times.newest.timestamp_ms == NOW_MS + 5
+        assert (
+            partition.times.newest.offset < 5
+        )  # the first round has it, even if that is the one that is lost
+
+    in_broker_world(scenario)
+
+
+def test_a_partition_is_not_opened_while_the_bucket_cannot_be_read():
+    async def scenario(world):
+        topic = await world.topic()
+        await in_three_objects(world, topic)
+        world.calls.fail(READ, Unavailable("no bucket"))
+        with pytest.raises(Unavailable):
+            await world.partition(topic)
+        world.calls.before_call = lambda _: None
+        assert (await world.partition(topic)).high_watermark == 15
+
+    in_broker_world(scenario)

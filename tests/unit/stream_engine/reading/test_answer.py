@@ -1,5 +1,8 @@
+import msgspec
 import pytest
 
+from siltstone.foundation.crc32c import crc32c
+from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.stream_engine.reading.answer import Answer
 from siltstone.stream_engine.reading.block_cache import Block
 from support.engine.batches import batch, build_object, frames
@@ -102,3 +105,15 @@ def test_a_read_before_the_remembered_place_begins_at_the_beginning():
     early = Answer(11, 99, 10_000)
     early.take(block)
     assert early.batches == BATCHES
+
+
+def test_batches_before_a_damaged_frame_are_taken_and_counted():
+    data = frames(BATCHES)
+    damaged = data[: len(frames(BATCHES[:2])) + 3] + b"damage" + data[len(frames(BATCHES[:2])) + 9 :]
+    entry = build_object(BATCHES, block_size_bytes=1 << 30).entries[0]
+    block = Block(1, msgspec.structs.replace(entry, crc32c=crc32c([damaged])), damaged)
+    answer = Answer(10, 99, 10_000)
+    with pytest.raises(DamagedFrame):
+        answer.take(block)
+    assert answer.batches == BATCHES[:2]
+    assert (answer.next_offset, answer.bytes_left, answer.is_full) == (20, 10_000 - 150, False)

@@ -14,11 +14,8 @@ from siltstone.object_store.port import ObjectNotFound, ObjectTruncated, StoreTr
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from siltstone.stream_engine.reading.committed_reader import (
-    REFRESHES_MAX,
-    ObjectMissing,
-    ReaderClosed,
-)
+from siltstone.stream_engine.errors import DamagedRange
+from siltstone.stream_engine.reading.committed_reader import REFRESHES_MAX, ReaderClosed
 from siltstone.stream_engine.reading.read_plan import IndexNotMatched
 from siltstone.stream_engine.settings import ReadSettings
 from support.engine.batches import batch
@@ -340,7 +337,7 @@ def test_read_ahead_that_fails_is_the_business_of_the_read_that_needs_it():
         reader = world.reader()
         assert await read_all(reader, 1, 0, 50, 1000) == BATCHES[:50]
         await settle()
-        with pytest.raises(ObjectMissing):
+        with pytest.raises(DamagedRange):
             await reader.read(1, 50, 100, 1000)
 
     asyncio.run(scenario())
@@ -361,11 +358,11 @@ def test_a_damaged_block_is_named_and_never_an_empty_answer():
         world = one_stream_object()
         damage(world, 0, 2 * 1032 + 100)  # in the block of [12, 18)
         reader = world.reader()
-        with pytest.raises(DamagedBlock, match=r"object 0, stream 1 \[12, 18\)") as caught:
+        with pytest.raises(DamagedRange, match=r"object 0, stream 1 \[12, 18\)") as caught:
             await reader.read(1, 12, 100, EVERYTHING)
-        assert isinstance(caught.value, CorruptData)
+        assert isinstance(caught.value, CorruptData) and isinstance(caught.value.__cause__, DamagedBlock)
         assert await reader.read(1, 18, 24, EVERYTHING) == BATCHES[18:24]
-        with pytest.raises(DamagedBlock):
+        with pytest.raises(DamagedRange):
             await reader.read(1, 15, 100, 1)
 
     asyncio.run(scenario())
@@ -377,7 +374,7 @@ def test_what_precedes_the_damage_is_returned_and_the_read_that_begins_there_rai
         damage(world, 0, 5 * 1032 + 100)  # in the block of [30, 36)
         reader = world.reader()
         assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:30]
-        with pytest.raises(DamagedBlock):
+        with pytest.raises(DamagedRange):
             await reader.read(1, 30, 100, EVERYTHING)
 
     asyncio.run(scenario())
@@ -407,24 +404,30 @@ def test_what_precedes_a_failure_of_the_store_is_returned():
 def test_a_damaged_trailer_is_named(position, error):
     world = one_stream_object()
     damage(world, 0, world.objects[0].size_bytes + position)
-    with pytest.raises(error, match=object_key(0)):
+    with pytest.raises(DamagedRange, match=object_key(0)) as caught:
         asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
+    assert isinstance(caught.value.__cause__, error)
 
 
 def test_a_truncated_object_is_named():
     world = one_stream_object()
     raw = world.store.get_range(object_key(0), 0, 5000)
     replace_object(world.store, object_key(0), [raw])
-    with pytest.raises(ObjectTruncated):
+    with pytest.raises(DamagedRange) as caught:
         asyncio.run(world.reader().read(1, 0, 100, EVERYTHING))
+    assert isinstance(caught.value.__cause__, ObjectTruncated)
 
 
 def test_metadata_that_promises_more_than_the_index_holds():
     world = one_stream_object()
     promised = msgspec.structs.replace(world.objects[0].ranges[0], end_offset=120)
     world.objects[0] = msgspec.structs.replace(world.objects[0], ranges=(promised,))
-    with pytest.raises(IndexNotMatched, match="offset 100 of stream 1"):
-        asyncio.run(world.reader().read(1, 100, 120, EVERYTHING))
+    reader = world.reader()
+    assert asyncio.run(reader.read(1, 90, 120, EVERYTHING)) == BATCHES[90:]
+    with pytest.raises(DamagedRange, match="offset 100 of stream 1") as caught:
+        asyncio.run(reader.read(1, 100, 120, EVERYTHING))
+    assert isinstance(caught.value.__cause__, IndexNotMatched)
+    assert (caught.value.start_offset, caught.value.end_offset) == (100, 120)
 
 
 def test_a_failing_store_is_the_readers_to_retry():
@@ -493,7 +496,7 @@ def test_an_object_that_the_newest_image_still_names_is_missing():
         world = one_stream_object()
         reader = world.reader()
         world.store.delete([object_key(0)])
-        with pytest.raises(ObjectMissing, match="offset 10 of stream 1") as caught:
+        with pytest.raises(DamagedRange, match="offsets 10 to 99 of stream 1") as caught:
             await reader.read(1, 10, 100, EVERYTHING)
         assert isinstance(caught.value, CorruptData)
         assert isinstance(caught.value.__cause__, ObjectNotFound)

@@ -123,24 +123,34 @@ def test_without_an_end_it_goes_as_far_as_the_ranges():
 
 
 @pytest.mark.parametrize(
-    ("promised", "start"),
+    ("promised", "start", "lacks"),
     [
-        (held(0, 30), 0),  # nothing for [20, 30)
-        (held(0, 30), 25),
-        (held(20, 30), 20),
-        (ObjectRange(2, 1, 0, 20, 0, 0), 0),  # another stream
+        (held(0, 30), 20, 20),
+        (held(0, 30), 25, 25),
+        (held(20, 30), 20, 20),
+        (ObjectRange(2, 1, 0, 20, 0, 0), 0, 0),  # another stream
     ],
 )
-def test_an_index_that_lacks_what_the_metadata_promises_is_an_error_not_an_end(promised, start):
+def test_an_index_that_lacks_what_the_metadata_promises_is_an_error_not_an_end(promised, start, lacks):
     indexes = {1: BlockIndex(encode_index(build_object([batch(1, 0, 20)]).entries))}
-    with pytest.raises(IndexNotMatched, match=r"object 1 has no block for offset \d+ of stream"):
+    with pytest.raises(
+        IndexNotMatched, match=rf"object 1 has no block for offset {lacks} of stream"
+    ) as caught:
         blocks_wanted([promised], indexes, start, 30, 10_000)
+    assert caught.value.end_offset == promised.end_offset
+
+
+def test_blocks_before_what_the_index_lacks_are_given():
+    indexes = {1: BlockIndex(encode_index(build_object([batch(1, 0, 20)]).entries))}
+    assert len(blocks_wanted([held(0, 30)], indexes, 0, 30, 10_000)) == 1
 
 
 def test_a_hole_between_blocks_is_an_error():
     indexes = {1: BlockIndex(encode_index(build_object([batch(1, 0, 5), batch(1, 8, 2)]).entries))}
-    with pytest.raises(IndexNotMatched, match="no block for offset 5"):
-        blocks_wanted([held(0, 10)], indexes, 0, 10, 10_000)
+    assert len(blocks_wanted([held(0, 10)], indexes, 0, 10, 10_000)) == 1
+    with pytest.raises(IndexNotMatched, match="no block for offset 5") as caught:
+        blocks_wanted([held(0, 10)], indexes, 5, 10, 10_000)
+    assert caught.value.end_offset == 8
 
 
 def test_blocks_before_a_hole_that_suffice_are_given():
