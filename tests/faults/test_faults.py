@@ -1,0 +1,50 @@
+"""The table of faults, row by row, with real processes; ``SILTSTONE_FAULTS_SEED`` draws others for ``make test``."""
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from faults.table import FAILS_TODAY, ROWS
+from support.faults.plays import PLAYS
+from support.faults.row import Row
+from support.faults.scene import SEED_VARIABLE, Scene, Unwanted
+from support.faults.small_disk import why_not_mounted
+
+DRAWN = 12
+SEED = os.environ.pop(SEED_VARIABLE, "1")
+"""Taken out of the environment: brokers refuse settings that they do not know."""
+
+DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))
+
+
+def marked(row: Row) -> object:
+    marks = [] if row.id in DRAW else [pytest.mark.nightly]
+    if row.place.in_s3 or row.place.proxied:
+        marks += [pytest.mark.s3, pytest.mark.xdist_group("faults-s3")]
+    if reason := FAILS_TODAY.get(row.id):
+        marks.append(pytest.mark.xfail(raises=Unwanted, strict=True, reason=reason))
+    return pytest.param(row, id=row.id, marks=marks)
+
+
+@pytest.mark.crash
+@pytest.mark.faults
+@pytest.mark.parametrize("row", [marked(row) for row in ROWS])
+def test_a_fault_and_what_is_wanted_of_it(
+    row: Row, tmp_path: Path, request: pytest.FixtureRequest, record_property
+) -> None:
+    record_property("fault", f"{row.id} (seed {SEED})")
+    if row.place.disks and (reason := why_not_mounted()):
+        pytest.skip(reason)
+    needs_s3 = row.place.in_s3 or row.place.proxied
+    s3 = request.getfixturevalue("s3_server") if needs_s3 else None
+    with Scene(tmp_path, row.place, s3) as scene:
+        PLAYS[row.play](scene, row)
+
+
+def test_the_table_has_no_row_twice_and_the_marks_name_rows() -> None:
+    ids = [row.id for row in ROWS]
+    assert len(ids) == len(set(ids))
+    assert set(FAILS_TODAY) <= set(ids)
+    assert len(DRAW) == DRAWN
