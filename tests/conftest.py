@@ -10,6 +10,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.engine.s3_server import S3Server, running_s3_server
+from support.faults.summary import faults_tried
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)
@@ -22,3 +23,9 @@ def s3_server() -> Iterator[S3Server]:
     """A real S3 server, started by the first test that needs it."""
     with running_s3_server() as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Which faults were tried: each run draws only some of them."""
+    for line in faults_tried(terminalreporter.stats):
+        terminalreporter.write_line(line)

@@ -43,21 +43,19 @@ PROXIED = Place(proxied=True)
 SMALL_LOG = {"engine.wal.capacity_bytes": "1MiB"}
 """Full within seconds."""
 
-UPLOADS_HELD = {"engine.upload.cache_block_bytes_max": "100MiB", "engine.upload.cache_block_age_ms_max": "1h"}
 
-
-def on_disk(disk: str, **settings: str) -> Place:
-    return Place(disks=(disk,), header_bytes=3_000, settings=settings)
+def on_disk(disk: str) -> Place:
+    return Place(disks=(disk,), header_bytes=3_000, settings=SMALL_LOG)
 
 
 DENIED = Wanted(log=("bucket", "403|denied|ExpiredToken", "credentials|permission|allow"))
 READ_ONLY = Wanted(log=("bucket", "read-only", "writ|permission|mount"), reads=Reads.ALL)
-HELD_UP = Wanted(log=("upload", "retried"))
-WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("space", "full|free"))
+HELD_UP = Wanted(log=("upload", "retried|again"))
+WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full",))
 
 OUTAGES = [
-    ("metadata-disk-full", on_disk("metadata", **SMALL_LOG), fill("metadata"), empty("metadata"), WAITS, 2.0),
-    ("bucket-disk-full", on_disk("bucket", **SMALL_LOG), fill("bucket"), empty("bucket"), WAITS, 2.0),
+    ("metadata-disk-full", on_disk("metadata"), fill("metadata"), empty("metadata"), WAITS, 2.0),
+    ("bucket-disk-full", on_disk("bucket"), fill("bucket"), empty("bucket"), WAITS, 2.0),
     (
         "bucket-read-only",
         Place(disks=("bucket",)),
@@ -74,7 +72,7 @@ OUTAGES = [
 """What keeps a broker from uploading and leaves it the log: (id, place, fault, heal, wanted, seconds)."""
 
 OLDER = ("older", "restore the newest")
-DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("log", r"\d{8}|\.log|node-0", "restore|copy|lost_epoch|move"))
+DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("write-ahead log", "/log/node-0", "restore|lost_epoch|move"))
 DAMAGED_OBJECT = Wanted(log=(r"{key}|object {object_id}\b", "{topic}", "{partition}", "offset"))
 
 FAILS_TODAY: dict[str, str] = {}
@@ -84,7 +82,7 @@ ROWS = [
     Row(
         id="log-disk-full",
         play="ends by itself",
-        place=on_disk("log", **UPLOADS_HELD),
+        place=Place(disks=("log",), holds_uploads=True),
         fault=fill("log"),
         heal=empty("log"),
         wanted=Wanted(exit_statuses=(1,), log=("log", "space|full")),
@@ -114,6 +112,7 @@ ROWS = [
     ),
     Row(
         id="older-metadata",
+        rule=11,
         play="refused",
         before=live_twice,
         fault=restore_older_metadata,
@@ -122,6 +121,7 @@ ROWS = [
     ),
     Row(
         id="older-metadata-without-the-log",
+        rule=11,
         play="refused",
         before=live_twice,
         fault=restore_older_metadata_without_log,
@@ -130,7 +130,8 @@ ROWS = [
     ),
     *(
         Row(
-            id=f"older-metadata-{'-'.join(command[:2]).replace('---', '-')}",
+            id=f"older-metadata-{name}",
+            rule=11,
             play="refused",
             before=live_twice,
             fault=restore_older_metadata,
@@ -138,11 +139,11 @@ ROWS = [
             command=command,
             wanted=Wanted(exit_statuses=(1, 2), log=OLDER),
         )
-        for command in (
-            ("maintain", "run", "--force", "--runner", "in-process"),
-            ("compact", "--runner", "in-process"),
-            ("maintain", "sweep"),
-            ("check", "--repair", "--yes"),
+        for name, command in (
+            ("maintain-run", ("maintain", "run", "--force", "--runner", "in-process")),
+            ("compact", ("compact", "--runner", "in-process")),
+            ("sweep", ("maintain", "sweep")),
+            ("repair", ("check", "--repair", "--yes")),
         )
     ),
     Row(
@@ -192,7 +193,7 @@ ROWS = [
         Row(
             id=name,
             play="refused",
-            place=Place(settings=UPLOADS_HELD),
+            place=Place(holds_uploads=True),
             before=die_with_a_full_log,
             fault=in_log(damage, at=at),
             heal=put_log_back,

@@ -92,9 +92,10 @@ class BrokerProcess:
         """None when it lives on for so long."""
         assert self._process is not None
         try:
-            return self._process.wait(seconds)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+        return self._end()
 
     def kill(self) -> None:
         """As a power failure would, but for what the operating system has written."""
@@ -106,10 +107,10 @@ class BrokerProcess:
         if not self.is_alive:
             return self._end()
         self.signal(signal.SIGTERM)
-        if self.exit_status(seconds) is None:
+        status = self.exit_status(seconds)
+        if status is None:
             self.kill()
-            return None
-        return self._end()
+        return status
 
     def _end(self) -> int | None:
         process = self._process

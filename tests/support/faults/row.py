@@ -37,9 +37,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """``play``: in which order things happen, a name of ``plays.PLAYS``. ``before``: what comes before the fault.
     ``command``: what is tried under the fault; without one a start of the broker, with ``settings``.
-    ``lasts_seconds``: how long producers are watched under the fault."""
+    ``lasts_seconds``: how long producers are watched under the fault. ``rule``: which one of docs/rules.md it tests."""
 
     id: str
+    rule: int = 12
     play: str
     fault: Step
     heal: Step = nothing
