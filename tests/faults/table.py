@@ -48,9 +48,9 @@ def on_disk(disk: str) -> Place:
     return Place(disks=(disk,), header_bytes=3_000, settings=SMALL_LOG)
 
 
-DENIED = Wanted(log=("bucket", "403|denied|ExpiredToken", "credentials|permission|allow"))
+DENIED = Wanted(reads=Reads.NEWEST, log=("bucket", "403|denied|ExpiredToken", "credentials|permission|allow"))
 READ_ONLY = Wanted(log=("bucket", "read-only", "writ|permission|mount"), reads=Reads.ALL)
-HELD_UP = Wanted(log=("upload", "retried|again"))
+HELD_UP = Wanted(reads=Reads.NEWEST, log=("upload", "retried|again"))
 WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full",))
 
 OUTAGES = [
@@ -66,7 +66,14 @@ OUTAGES = [
     ),
     ("bucket-denied", PROXIED, answer(Answers.DENIED), answer(Answers.PASSED), DENIED, 2.0),
     ("bucket-busy", PROXIED, answer(Answers.BUSY), answer(Answers.PASSED), HELD_UP, 2.0),
-    ("bucket-silent", PROXIED, answer(Answers.NEVER), answer(Answers.PASSED), Wanted(), 3.0),
+    (
+        "bucket-silent",
+        PROXIED,
+        answer(Answers.NEVER),
+        answer(Answers.PASSED),
+        Wanted(reads=Reads.NEWEST),
+        3.0,
+    ),
     ("metadata-locked", Place(), lock_metadata, unlock_metadata, Wanted(reads=Reads.ALL), 4.0),
 ]
 """What keeps a broker from uploading and leaves it the log: (id, place, fault, heal, wanted, seconds)."""
@@ -103,12 +110,17 @@ ROWS = [
     ),
     Row(id="s3-restarted", play="met by a broker", place=IN_S3, fault=kill_s3, heal=start_s3, wanted=HELD_UP),
     Row(
-        id="bucket-busy-beyond-the-time-limit",
-        play="met by a broker",
-        place=Place(proxied=True, settings={"engine.upload.time_limit_ms": "1500ms"}),
-        fault=answer(Answers.BUSY),
-        heal=answer(Answers.PASSED),
-        lasts_seconds=5,
+        id="told-twice-metadata-locked", play="told twice", fault=lock_metadata, heal=unlock_metadata,
+    ),
+    *(
+        Row(
+            id=f"{name}-beyond-the-time-limit", play="met by a broker", fault=fault, heal=heal,
+            place=Place(proxied=proxied, settings={"engine.upload.time_limit_ms": "1500ms"}), lasts_seconds=5,
+        )
+        for name, proxied, fault, heal in (
+            ("bucket-busy", True, answer(Answers.BUSY), answer(Answers.PASSED)),
+            ("metadata-locked", False, lock_metadata, unlock_metadata),
+        )
     ),
     Row(
         id="older-metadata",

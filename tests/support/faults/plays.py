@@ -4,6 +4,7 @@ Each ends with the same: everything acknowledged is read back in order and once,
 ``siltstone check`` finds nothing.
 """
 
+import signal
 import time
 from collections.abc import Callable, Mapping
 
@@ -15,6 +16,9 @@ from support.faults.victim import object_in_the_middle
 
 STALLED_SECONDS = 1.5
 """No acknowledgement for so long: producers wait."""
+
+AT_ONCE_SECONDS_MAX = 1.9
+"""Shorter than what the first SIGTERM waits for; busy cores have some of it."""
 
 
 def met_by_a_broker(scene: Scene, row: Row) -> None:
@@ -41,6 +45,8 @@ def look_at(scene: Scene, row: Row) -> None:
         scene.wait_for_log(wanted.log)
     if wanted.reads is Reads.ALL:
         scene.assert_all_is_read()
+    if wanted.reads is Reads.NEWEST:
+        scene.assert_newest_is_read()
     scene.assert_alive("under the fault")
 
 
@@ -91,6 +97,26 @@ def told_to_end(scene: Scene, row: Row) -> None:
     if status not in {0, 1}:
         raise Unwanted(
             f"SIGTERM: after {time.monotonic() - began:.1f} s {status=}. It logged: {scene.broker.log[-2000:]}"
+        )
+    row.heal(scene)
+    scene.start()
+    go_on(scene, row.wanted)
+    scene.end_well()
+
+
+def told_twice(scene: Scene, row: Row) -> None:
+    """The second SIGTERM ends the broker at once; nothing is lost by it."""
+    scene.begin()
+    row.fault(scene)
+    look_at(scene, row)
+    scene.broker.signal(signal.SIGTERM)
+    scene.wait_for_log(("stopping", "press again to exit now"))
+    began = time.monotonic()
+    status = scene.broker.stop(AT_ONCE_SECONDS_MAX)
+    if status not in {0, 1}:
+        took = time.monotonic() - began
+        raise Unwanted(
+            f"the second SIGTERM: {status=} after {took:.1f} s. It logged: {scene.broker.log[-2000:]}"
         )
     row.heal(scene)
     scene.start()
@@ -180,5 +206,13 @@ def read_until_error(scene: Scene, partition: int) -> tuple[set[int], list[str]]
 
 PLAYS: Mapping[str, Callable[[Scene, Row], None]] = {
     play.__name__.replace("_", " "): play
-    for play in (met_by_a_broker, ends_by_itself, told_to_end, refused, refused_beside, damaged_object)
+    for play in (
+        met_by_a_broker,
+        ends_by_itself,
+        told_to_end,
+        told_twice,
+        refused,
+        refused_beside,
+        damaged_object,
+    )
 }

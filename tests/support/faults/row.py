@@ -20,6 +20,7 @@ class Reads(Enum):
     """What a consumer from the beginning gets while the fault lasts."""
 
     ALL = "everything acknowledged"
+    NEWEST = "what needs no bucket"
     NO_MATTER = "nothing is wanted of it"
 
 

@@ -12,16 +12,21 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import msgspec
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
+from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.opening import open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
-from support.broker.broker_process import SILTSTONE, BrokerProcess
+from support.broker.broker_process import READY, SILTSTONE, BrokerProcess
 from support.engine.s3_server import S3Server, free_ports
 from support.faults.s3_proxy import S3Proxy, s3_proxy
 from support.faults.small_disk import SmallDisk
@@ -260,7 +265,12 @@ class Scene:
 
     def wait_for_acks(self, count: int, seconds: float, when: str) -> None:
         wanted = self.acknowledged + count
-        self.wait(lambda: self.acknowledged >= wanted, seconds, f"{count} acknowledgements {when}")
+
+        def told() -> bool:
+            self.assert_alive(when)
+            return self.acknowledged >= wanted
+
+        self.wait(told, seconds, f"{count} acknowledgements {when}")
 
     def wait_for_objects(self, count: int, when: str) -> None:
         wanted = len(self.objects()) + count
@@ -282,6 +292,22 @@ class Scene:
         missing = [place for place, value in told.items() if log.records.get(place) != value]
         if missing:
             raise Unwanted(f"{len(missing)} of {len(told)} acknowledged records are not read: {missing[:5]}")
+
+    def assert_newest_is_read(self) -> None:
+        """The last one that was acknowledged, which no bucket is needed for."""
+        with self.history.lock:
+            (partition, offset), value = next(reversed(self.history.acknowledged.items()))
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "newest", "log_level": 0})
+        try:
+            consumer.assign([TopicPartition(TOPIC, partition, offset)])
+            message = consumer.poll(SECONDS_MAX / 2)
+        finally:
+            consumer.close()
+        if message is None or message.error() is not None or message.value() != value.encode():
+            said = None if message is None else message.error() or message.value()
+            raise Unwanted(
+                f"the newest record, {value!r} at {offset} of partition {partition}, is read as {said}"
+            )
 
     def _read(self, seconds: float) -> Log:
         try:
@@ -321,14 +347,14 @@ class Scene:
         return run_command(self.broker_at(0, **settings).command, SECONDS_MAX)
 
     def objects(self) -> list[str]:
+        """Empty while S3 is away."""
+        store = open_store(self.bucket_url, settings=RetrySettings(attempts_max=1))
         try:
-            with_marker = open_store(self.bucket_url)
-            try:
-                return sorted(each.key for each in with_marker.list() if each.key != MARKER_KEY)
-            finally:
-                with_marker.close()
-        except Exception:  # while S3 is being started again
+            return [each.key for each in store.list() if each.key != MARKER_KEY]
+        except Unavailable:
             return []
+        finally:
+            store.close()
 
     def victim_path(self) -> Path:
         assert self.victim is not None
@@ -364,15 +390,21 @@ def port_of(endpoint_url: str) -> str:
 
 
 def run_command(command: Sequence[str], seconds: float) -> Outcome:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
-    )
-    try:
-        text, _ = process.communicate(timeout=seconds)
-        return Outcome(process.returncode, text)
-    except subprocess.TimeoutExpired:
+    """Killed when a broker is ready, too: then nothing was refused."""
+    with TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())
+        deadline = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < deadline and not READY.search(_text(output)):
+            time.sleep(0.05)
+        status = process.poll()
         process.kill()
-        return Outcome(None, process.communicate()[0])
+        process.wait()
+        return Outcome(status, _text(output).decode(errors="replace"))
+
+
+def _text(output: IO[bytes]) -> bytes:
+    """All of it, without moving the position at which the child writes."""
+    return os.pread(output.fileno(), 1 << 20, 0)
 
 
 def _environment() -> dict[str, str]:
