@@ -40,10 +40,11 @@ BATCH_BYTES_MAX = 20_000
 SECONDS_MAX = 20
 """For what nobody promised a time for."""
 
-ENDS_SECONDS_MAX = 9
-"""``CLOSING`` promises 2 + 2 s; the rest is for busy cores."""
+ENDS_SECONDS_MAX = 10
+"""``CLOSING`` promises 1 + 1 s for requests and uploads, and the snapshots of partitions and the progress of groups have
+2 s each; the rest is for busy cores."""
 
-CLOSING = {"engine.close_time_limit_ms": "2s", "network.close_time_limit_ms": "2s"}
+CLOSING = {"engine.close_time_limit_ms": "1s", "network.close_time_limit_ms": "1s"}
 SETTINGS = {
     **CLOSING,
     "engine.append_bytes_max": "32KiB",
