@@ -41,8 +41,8 @@ SECONDS_MAX = 20
 """For what nobody promised a time for."""
 
 ENDS_SECONDS_MAX = 10
-"""``CLOSING`` promises 1 + 1 s for requests and uploads, and the snapshots of partitions and the progress of groups have
-2 s each; the rest is for busy cores."""
+"""``CLOSING`` promises 1 + 1 s for requests and uploads, snapshots of partitions and progress of groups have 2 s each;
+the rest is for busy cores."""
 
 CLOSING = {"engine.close_time_limit_ms": "1s", "network.close_time_limit_ms": "1s"}
 SETTINGS = {
