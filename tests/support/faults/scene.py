@@ -22,7 +22,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
 from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.opening import open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
@@ -33,7 +32,9 @@ from support.faults.small_disk import SmallDisk
 from support.faults.victim import Victim
 
 TESTS = Path(__file__).parents[2]
-TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 2, 2, 300
+TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
+"""The keys of the two writers lead to two of four partitions, so most objects hold two streams."""
+
 BATCH_BYTES_MAX = 20_000
 """An append must fit into the small log."""
 
@@ -351,7 +352,7 @@ class Scene:
         """Empty while S3 is away."""
         store = open_store(self.bucket_url, settings=RetrySettings(attempts_max=1))
         try:
-            return [each.key for each in store.list() if each.key != MARKER_KEY]
+            return [each.key for each in store.list() if "/objects/" in each.key]
         except Unavailable:
             return []
         finally:
