@@ -51,7 +51,7 @@ def on_disk(disk: str) -> Place:
 DENIED = Wanted(reads=Reads.NEWEST, log=("bucket", "403|denied|ExpiredToken", "credentials|permission|allow"))
 READ_ONLY = Wanted(log=("bucket", "read-only", "writ|permission|mount"), reads=Reads.ALL)
 HELD_UP = Wanted(reads=Reads.NEWEST, log=("upload", "retried|again"))
-WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full",))
+WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full|free space",))
 
 OUTAGES = [
     ("metadata-disk-full", on_disk("metadata"), fill("metadata"), empty("metadata"), WAITS, 2.0),

@@ -324,6 +324,8 @@ class Scene:
         if found := faults_in(self.history, self._read(SECONDS_MAX)):
             raise Unwanted(f"{len(found)} faults in what was told: {found[:5]}")
         self.stop()
+        if has_line(self.broker.log, ("Traceback|this is a bug",)):
+            raise Unwanted(f"a bug was logged: {self.broker.log[-4000:]}")
         checked = self.command("check")
         if checked.status != 0:
             raise Unwanted(f"siltstone check: {checked.text}")
