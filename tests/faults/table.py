@@ -110,6 +110,9 @@ FAILS_TODAY = {
 }
 """Rows that fail, by what happens instead of what is wanted."""
 
+FAILS_BY_CHANCE = {"metadata-locked-beyond-the-time-limit"}
+"""Those of them that fail only when the lock comes between the preparing and the commit of an upload."""
+
 ROWS = [
     Row(
         id="log-disk-full",

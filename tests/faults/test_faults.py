@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from faults.table import FAILS_TODAY, ROWS
+from faults.table import FAILS_BY_CHANCE, FAILS_TODAY, ROWS
 from support.faults.plays import PLAYS
 from support.faults.row import Row
 from support.faults.scene import SEED_VARIABLE, Scene, Unwanted
@@ -26,7 +26,7 @@ def marked(row: Row) -> object:
     if row.place.needs_s3:
         marks += [pytest.mark.s3, pytest.mark.xdist_group("faults-s3")]
     if reason := FAILS_TODAY.get(row.id):
-        marks.append(pytest.mark.xfail(raises=Unwanted, strict=True, reason=reason))
+        marks.append(pytest.mark.xfail(raises=Unwanted, strict=row.id not in FAILS_BY_CHANCE, reason=reason))
     return pytest.param(row, id=row.id, marks=marks)
 
 
@@ -63,5 +63,5 @@ def test_rule_12_a_fault_shows_and_nothing_stalls_or_is_lost(row: Row, play, rec
 def test_the_table_has_no_row_twice_and_the_marks_name_rows() -> None:
     ids = [row.id for row in ROWS]
     assert len(ids) == len(set(ids))
-    assert set(FAILS_TODAY) <= set(ids)
+    assert FAILS_BY_CHANCE <= set(FAILS_TODAY) <= set(ids)
     assert len(DRAW) == DRAWN
