@@ -32,7 +32,7 @@ lint: .venv/installed ## Format, style, types, and who may import whom
 
 unit: .venv/installed ## The fast tests only: no JVM, no server process, nothing killed (a minute and a half)
 	@$(BIN)/pytest tests/unit tests/contracts tests/property tests/compatibility -n 3 --dist worksteal --hypothesis-profile=quick \
-		-m "not nightly and not spark and not cluster and not s3 and not crash and not fuzz and not kafka and not clients"
+		-m "not nightly and not spark and not cluster and not s3 and not crash and not faults and not fuzz and not kafka and not clients"
 
 bench: .venv/installed ## Speed beside the plain loop that does the same, as ratios
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev,bench]'
@@ -45,7 +45,7 @@ conformance: .venv/installed ## What every Kafka client does with the broker, in
 	@$(BIN)/python -m conformance --page docs/conformance.md
 
 nightly: .venv/installed ## The long tests, and what each has tried (at most 45 minutes on 2 cores)
-	@$(BIN)/pytest -m nightly -n 2 --dist loadgroup --timeout 3600
+	@$(BIN)/pytest -m "nightly or faults" -n 2 --dist loadgroup --timeout 3600
 
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)

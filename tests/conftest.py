@@ -10,9 +10,10 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.engine.s3_server import S3Server, running_s3_server
-from support.processes.tried import pytest_runtest_call, pytest_terminal_summary, record_tried
+from support.faults.summary import faults_tried
+from support.processes.tried import pytest_runtest_call, record_tried, summarize_tried
 
-__all__ = ["pytest_runtest_call", "pytest_terminal_summary", "record_tried", "s3_server"]
+__all__ = ["pytest_runtest_call", "record_tried", "s3_server"]
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)
@@ -25,3 +26,10 @@ def s3_server() -> Iterator[S3Server]:
     """A real S3 server, started by the first test that needs it."""
     with running_s3_server() as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the long tests have tried, and which faults: each run draws only some of them."""
+    summarize_tried(terminalreporter)
+    for line in faults_tried(terminalreporter.stats):
+        terminalreporter.write_line(line)

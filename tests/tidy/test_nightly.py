@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-CONFTEST = "from support.processes.tried import pytest_runtest_call, pytest_terminal_summary, record_tried\n"
+CONFTEST = (
+    "from support.processes.tried import pytest_runtest_call, record_tried\n"
+    "from support.processes.tried import summarize_tried as pytest_terminal_summary\n"
+)
 NIGHT = """
 import pytest
 

@@ -43,6 +43,8 @@ class Actor:
     def __init__(self, history: History, act: Callable[["Actor"], None]) -> None:
         self.history = history
         self.finishing = threading.Event()
+        self.abandoned = threading.Event()
+        """The broker is gone for good: what has no answer yet is given up."""
         self._thread = threading.Thread(target=self._run, args=(act,))
         self._thread.start()
 
@@ -55,30 +57,56 @@ class Actor:
     def finish(self) -> None:
         self.finishing.set()
 
+    def abandon(self) -> None:
+        self.abandoned.set()
+        self.finish()
+
     def join(self) -> None:
         self._thread.join(SECONDS_MAX)
         if self._thread.is_alive():
             self.history.failures.append("a client did not come to its end")
 
 
-def producing(bootstrap: str, topic: str, writer: int, per_second: int) -> Callable[[Actor], None]:
-    """Idempotent: ``w1 0``, ``w1 1`` … under one key, so in one partition and in order."""
+def producing(
+    bootstrap: str,
+    topic: str,
+    writer: int,
+    per_second: int,
+    *,
+    header_bytes: int = 0,
+    batch_bytes_max: int = 1_000_000,
+) -> Callable[[Actor], None]:
+    """Idempotent: ``w1 0``, ``w1 1`` … under one key, so in one partition and in order. ``header_bytes`` makes the
+    records larger, ``batch_bytes_max`` the batches smaller."""
+    headers = [("padding", b"p" * header_bytes)] if header_bytes else None
 
     def act(actor: Actor) -> None:
         producer = Producer({
             "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0,
             "message.timeout.ms": SECONDS_MAX * 1000, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50,
+            "batch.size": batch_bytes_max,
         })  # fmt: skip
         number = 0
         while not actor.finishing.is_set():
-            producer.produce(topic, f"w{writer} {number}", f"w{writer}", on_delivery=told(actor.history))
+            producer.produce(
+                topic, f"w{writer} {number}", f"w{writer}", on_delivery=told(actor.history), headers=headers
+            )
             producer.poll(1 / per_second)
             number += 1
-        left = producer.flush(SECONDS_MAX)
+        left = _flushed(producer, actor)
         if left:
             actor.history.failures.append(f"writer {writer}: {left} records without an answer")
 
     return act
+
+
+def _flushed(producer: Producer, actor: Actor) -> int:
+    """How many records have no answer after all."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while (left := producer.flush(0.2)) and time.monotonic() < deadline:
+        if actor.abandoned.is_set():
+            producer.purge()
+    return left
 
 
 def told(history: History) -> Callable[[KafkaError | None, Message], None]:
@@ -129,25 +157,27 @@ def _take(consumer: Consumer, history: History) -> None:
                 )
 
 
-def read_log(bootstrap: str, topic: str, partitions: int) -> Log:
-    """Everything from the beginning, by a client that has seen nothing yet."""
+def read_log(bootstrap: str, topic: str, partitions: int, *, seconds_max: float = SECONDS_MAX) -> Log:
+    """Everything from the beginning, by a client that has seen nothing yet. Raises TimeoutError."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False, "log_level": 0}
     )  # or the looking itself would move the offsets of the group, if it takes five seconds
     try:
         records: dict[Place, str] = {}
         for partition in range(partitions):
-            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), SECONDS_MAX)
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), seconds_max)
             consumer.assign([TopicPartition(topic, partition, start)])
-            _read_to(consumer, partition, end, records)
-        committed = consumer.committed([TopicPartition(topic, n) for n in range(partitions)], SECONDS_MAX)
+            _read_to(consumer, partition, end, records, seconds_max)
+        committed = consumer.committed([TopicPartition(topic, n) for n in range(partitions)], seconds_max)
         return Log(records, {each.partition: each.offset for each in committed})
     finally:
         consumer.close()
 
 
-def _read_to(consumer: Consumer, partition: int, end: int, records: dict[Place, str]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
+def _read_to(
+    consumer: Consumer, partition: int, end: int, records: dict[Place, str], seconds_max: float
+) -> None:
+    deadline = time.monotonic() + seconds_max
     position = 0
     while position < end:
         for message in consumer.consume(5_000, 0.2):

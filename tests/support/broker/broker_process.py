@@ -5,8 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.kafka.raw_kafka import Address
@@ -16,10 +15,25 @@ READY = re.compile(rb"Siltstone is ready at (\S+):(\d+) ")
 
 
 class BrokerProcess:
-    """In a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a traceback there."""
+    """In a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a traceback there.
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    ``program``: what runs in place of ``siltstone``; ``options``: further ones of ``serve``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
+        program: Sequence[str] = (str(SILTSTONE),),
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._folder = folder
+        self._port = port
+        self._program = program
+        self._options = options
+        self._environment = environment
         self._settings = dict(settings or {})
         self._log_path = folder.with_name(f"{folder.name}-stderr.txt")
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,17 +48,23 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Returns when clients can connect."""
-        command = [str(SILTSTONE), "serve", "--store", str(self._folder)]
-        command += ["--listener", "127.0.0.1:0"]
-        for key, value in self._settings.items():
-            command += ["--set", f"{key}={value}"]
         with self._log_path.open("ab") as stderr:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)
+            self._process = subprocess.Popen(
+                self.command, stdout=subprocess.PIPE, stderr=stderr, env=self._environment
+            )
         stdout = self._process.stdout
         assert stdout is not None
         match = READY.search(stdout.readline())
         assert match is not None, f"it did not start: {self.log}"
         self.address = match[1].decode(), int(match[2])
+
+    @property
+    def command(self) -> list[str]:
+        command = [*self._program, "serve", "--store", str(self._folder), *self._options]
+        command += ["--listener", f"127.0.0.1:{self._port}"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        return command
 
     @property
     def log(self) -> str:
@@ -64,25 +84,33 @@ class BrokerProcess:
         pages = Path(f"/proc/{self.process_id}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def exit_status(self, seconds: float) -> int | None:
+        """None when it lives on for so long."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return self._end()
+
     def kill(self) -> None:
         """As a power failure would, but for what the operating system has written."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._end()
 
     def stop(self, seconds: float = 20.0) -> int | None:
         """As Ctrl-C does; its exit status. Killed when it takes too long: then None."""
         if not self.is_alive:
             return self._end()
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + seconds
-        while self.is_alive and time.monotonic() < deadline:
-            time.sleep(0.01)
-        if self.is_alive:
+        self.signal(signal.SIGTERM)
+        status = self.exit_status(seconds)
+        if status is None:
             self.kill()
-            return None
-        return self._end()
+        return status
 
     def _end(self) -> int | None:
         process = self._process

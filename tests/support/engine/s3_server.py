@@ -12,7 +12,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -45,12 +45,15 @@ _OPTIONS = (
 
 
 class S3Server:
-    """A running server."""
+    """A running server, which may be killed and started again on its ports and its folder."""
 
-    def __init__(self, endpoint_url: str) -> None:
+    def __init__(self, folder: Path, command: Sequence[str], endpoint_url: str) -> None:
         self.endpoint_url = endpoint_url
+        self._folder = folder
+        self._command = command
         self._numbers = count(1)
         self._client = _client(endpoint_url)
+        self._process: subprocess.Popen[bytes] | None = None
 
     def new_url(self) -> str:
         """An empty prefix of the one bucket, the caller's own; for ``open_store``. A bucket for each would cost the
@@ -70,7 +73,26 @@ class S3Server:
             return False
         return True
 
+    def start(self) -> None:
+        """Returns when it can be written to."""
+        log = self._folder / "log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder)
+        self._process = process
+        give_up = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self.is_writable():
+            assert process.poll() is None, f"the S3 server ended: {log.read_text()[-2000:]}"
+            assert time.monotonic() < give_up, f"the S3 server does not come up: {log.read_text()[-2000:]}"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """An orderly stop takes seconds."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
     def close(self) -> None:
+        self.kill()
         self._client.close()
 
 
@@ -93,37 +115,17 @@ def running_s3_server() -> Iterator[S3Server]:
     ):
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        with _started(weed, Path(folder), ports) as process:
-            server = S3Server(f"http://127.0.0.1:{ports['s3.port']}")
-            try:
-                _wait_until_writable(server, process, Path(folder) / "log")
-                yield server
-            finally:
-                server.close()
-
-
-@contextmanager
-def _started(weed: Path, folder: Path, ports: dict[str, int]) -> Iterator[subprocess.Popen[bytes]]:
-    command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS]
-    command += [f"-{option}={port}" for option, port in ports.items()]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGKILL)  # an orderly stop takes seconds, and nothing is to be kept
-        process.wait()
-        for port in ports.values():
-            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                left.unlink(missing_ok=True)
-
-
-def _wait_until_writable(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up = time.monotonic() + START_TIMEOUT_SECONDS
-    while not server.is_writable():
-        assert process.poll() is None, f"the S3 server ended: {log.read_text()[-2000:]}"
-        assert time.monotonic() < give_up, f"the S3 server does not come up: {log.read_text()[-2000:]}"
-        time.sleep(0.05)
+        command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS]
+        command += [f"-{option}={port}" for option, port in ports.items()]
+        server = S3Server(Path(folder), command, f"http://127.0.0.1:{ports['s3.port']}")
+        try:
+            server.start()
+            yield server
+        finally:
+            server.close()
+            for port in ports.values():
+                for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                    left.unlink(missing_ok=True)
 
 
 def _client(endpoint_url: str) -> Any:

@@ -78,7 +78,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return outcome
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def summarize_tried(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [
         report
         for outcome in ("passed", "failed")

@@ -1,0 +1,53 @@
+"""One row of the table of faults: where, what is broken, what heals it, and what is wanted."""
+
+from enum import Enum
+
+import msgspec
+
+from support.faults.scene import Place
+from support.faults.steps import Step, nothing
+
+
+class Acks(Enum):
+    """What producers are told while the fault lasts."""
+
+    GO_ON = "they go on"
+    UNTIL_THE_LOG_IS_FULL = "they go on until the log is full, then wait"
+    NO_MATTER = "nothing is wanted of them"
+
+
+class Reads(Enum):
+    """What a consumer from the beginning gets while the fault lasts."""
+
+    ALL = "everything acknowledged"
+    NEWEST = "what needs no bucket"
+    NO_MATTER = "nothing is wanted of it"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """``log``: what is in one line that the broker logs, or the command prints. ``exit_statuses``: of what ends by
+    itself. ``heals_seconds``: until acknowledgements go on after healing."""
+
+    acks: Acks = Acks.GO_ON
+    reads: Reads = Reads.NO_MATTER
+    log: tuple[str, ...] = ()
+    exit_statuses: tuple[int, ...] = ()
+    heals_seconds: float = 10
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """``play``: in which order things happen, a name of ``plays.PLAYS``. ``before``: what comes before the fault.
+    ``command``: what is tried under the fault; without one a start of the broker, with ``settings``.
+    ``lasts_seconds``: how long producers are watched under the fault. ``rule``: which one of docs/rules.md it tests."""
+
+    id: str
+    rule: int = 12
+    play: str
+    fault: Step
+    heal: Step = nothing
+    before: Step | None = None
+    command: tuple[str, ...] = ()
+    settings: dict[str, str] = {}
+    place: Place = Place()
+    lasts_seconds: float = 2
+    wanted: Wanted = Wanted()

@@ -1,0 +1,418 @@
+"""What a fault meets: a store with its parts apart, ``siltstone serve`` on it, producers, and what they were told."""
+
+import hashlib
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from siltstone.model.errors import Unavailable
+from siltstone.model.objects import object_key
+from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.opening import open_store
+from siltstone.server.settings.store import StoreSettings, load_settings
+from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
+from support.broker.broker_process import READY, SILTSTONE, BrokerProcess
+from support.engine.s3_server import S3Server, free_ports
+from support.faults.s3_proxy import S3Proxy, s3_proxy
+from support.faults.small_disk import SmallDisk
+from support.faults.victim import Victim
+
+TESTS = Path(__file__).parents[2]
+TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
+"""The keys of the two writers lead to two of four partitions, so most objects hold two streams."""
+
+BATCH_BYTES_MAX = 20_000
+"""An append must fit into the small log."""
+
+SECONDS_MAX = 20
+"""For what nobody promised a time for."""
+
+ENDS_SECONDS_MAX = 10
+"""``CLOSING`` promises 1 + 1 s for requests and uploads, snapshots of partitions and progress of groups have 2 s each;
+the rest is for busy cores."""
+
+CLOSING = {"engine.close_time_limit_ms": "1s", "network.close_time_limit_ms": "1s"}
+SETTINGS = {
+    **CLOSING,
+    "engine.append_bytes_max": "32KiB",
+    "engine.upload.cache_block_bytes_max": "64KiB",
+    "engine.upload.cache_block_age_ms_max": "300ms",
+    "engine.upload.block_size_bytes": "4KiB",
+    "engine.wal.segment_bytes": "64KiB",
+    "engine.wal.capacity_bytes": "16MiB",
+    "read.block_cache_bytes_max": "64KiB",
+    "read.read_ahead_bytes_min": "8KiB",
+    "read.read_ahead_bytes_max": "16KiB",
+    "retry.attempts_max": "3",
+    "retry.backoff_ms_max": "100ms",
+    "maintenance.run_ms_max": "10s",
+}
+UPLOADS_HELD = {"engine.upload.cache_block_bytes_max": "100MiB", "engine.upload.cache_block_age_ms_max": "1h"}
+SEED_VARIABLE = "SILTSTONE_FAULTS_SEED"
+
+
+class Unwanted(AssertionError):
+    """What happened is not what the row of the table wants."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """``status``: None when the command went on for too long, and was killed."""
+
+    status: int | None
+    text: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a row has its store. ``disks``: which of log, metadata and bucket are small disks. ``proxied``: the bucket
+    is in S3, behind a proxy; ``in_s3``: without one. ``shifted``: the clock of the broker can be shifted.
+    ``holds_uploads``: what is acknowledged stays in the log."""
+
+    disks: tuple[str, ...] = ()
+    disk_size: str = "64m"
+    in_s3: bool = False
+    proxied: bool = False
+    shifted: bool = False
+    header_bytes: int = 700
+    holds_uploads: bool = False
+    settings: dict[str, str] = {}
+
+    @property
+    def needs_s3(self) -> bool:
+        return self.in_s3 or self.proxied
+
+
+class Scene:
+    """In a ``with``, which ends everything. The folders ``log``, ``metadata`` and ``bucket`` are beside each other."""
+
+    def __init__(self, folder: Path, place: Place, s3: S3Server | None = None) -> None:
+        self.folder = folder
+        self.place = place
+        self.s3 = s3
+        self.history = History()
+        self.disks: dict[str, SmallDisk] = {}
+        self.proxy: S3Proxy | None = None
+        self.writers: list[Actor] = []
+        self.locked: sqlite3.Connection | None = None
+        self.connections: list[socket.socket] = []
+        self.victim: Victim | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> "Scene":
+        with ExitStack() as opened:
+            for name in self.place.disks:
+                self.disks[name] = opened.enter_context(SmallDisk(self.folder / name, self.place.disk_size))
+            self.bucket_url = self._bucket(opened)
+            (port,) = free_ports(1)
+            self.broker = self.broker_at(port)
+            opened.callback(self.broker.stop, 0.1)
+            opened.callback(self._let_go)
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _let_go(self) -> None:
+        if self.locked is not None:
+            self.locked.close()
+        for each in self.connections:
+            each.close()
+        for each in self.writers:
+            each.abandon()
+        for each in self.writers:
+            each.join()
+
+    # -- what it is made of ------------------------------------------------------------------------------
+
+    def _bucket(self, opened: ExitStack) -> str:
+        """The URL that does not lead through the proxy."""
+        if not self.place.needs_s3:
+            return (self.folder / "bucket").as_uri()
+        assert self.s3 is not None
+        url = self.s3.new_url()
+        if self.place.proxied:
+            self.proxy = opened.enter_context(s3_proxy(self.s3.endpoint_url))
+        return url
+
+    def broker_at(self, port: int, **settings: str) -> BrokerProcess:
+        """One on this store, not started; ``settings`` are more of them."""
+        program = [str(SILTSTONE)]
+        if self.place.shifted:
+            self.shift_clock(0)
+            program = [sys.executable, "-m", "support.faults.shifted_serve", str(self._shift_file)]
+        return BrokerProcess(
+            self.folder / "store",
+            {**self._settings, **settings},
+            port=port,
+            program=program,
+            options=self._options(through_proxy=True),
+            environment=_environment(),
+        )
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        held = UPLOADS_HELD if self.place.holds_uploads else {}
+        return {**SETTINGS, **held, **self.place.settings, "wal_folder": str(self.log_folder)}
+
+    def load_settings(self) -> StoreSettings:
+        return load_settings(
+            self.folder / "store",
+            flags={
+                **self._settings,
+                "metadata": f"sqlite://{self.metadata_file}",
+                "buckets.0": (self.folder / "bucket").as_uri(),
+            },
+        )
+
+    def _options(self, *, through_proxy: bool) -> list[str]:
+        url = self.bucket_url
+        if through_proxy and self.proxy is not None and self.s3 is not None:
+            url = url.replace(port_of(self.s3.endpoint_url), port_of(self.proxy.endpoint_url))
+        return ["--bucket", url, "--metadata", f"sqlite://{self.metadata_file}"]
+
+    @property
+    def log_folder(self) -> Path:
+        return self.folder / "log" / "node-0"
+
+    @property
+    def metadata_file(self) -> Path:
+        return self.folder / "metadata" / "metadata.sqlite"
+
+    @property
+    def _shift_file(self) -> Path:
+        return self.folder / "clock-ahead-ms"
+
+    def shift_clock(self, milliseconds: int) -> None:
+        draft = self._shift_file.with_suffix(".draft")
+        draft.write_text(str(milliseconds))
+        draft.rename(self._shift_file)
+
+    # -- the broker and its producers --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The broker, on the port where the producers look for it."""
+        try:
+            self.broker.start()
+        except AssertionError as refused:
+            raise Unwanted(f"the broker does not start: {refused}") from None
+
+    def begin(self) -> None:
+        """Records are acknowledged, some are in objects, and there is a topic for the offsets of groups: the first
+        consumer's wish for it is an ordinary change of the metadata."""
+        self.start()
+        self.create_topic()
+        self.produce()
+        self.assert_all_is_read()
+        self.wait_for_acks(300, SECONDS_MAX, "at the beginning")
+        if not self.place.holds_uploads:
+            self.wait_for_objects(3, "at the beginning")
+
+    @property
+    def bootstrap(self) -> str:
+        return "{}:{}".format(*self.broker.address)
+
+    def create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(SECONDS_MAX)
+
+    def produce(self) -> None:
+        acts = [
+            producing(
+                self.bootstrap,
+                TOPIC,
+                number,
+                PER_SECOND,
+                header_bytes=self.place.header_bytes,
+                batch_bytes_max=BATCH_BYTES_MAX,
+            )
+            for number in range(WRITERS)
+        ]
+        self.writers = [Actor(self.history, act) for act in acts]
+
+    def finish_writers(self) -> None:
+        for each in self.writers:
+            each.finish()
+        for each in self.writers:
+            each.join()
+        self.writers = []
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.history.acknowledged)
+
+    # -- what is wanted ----------------------------------------------------------------------------------
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Unwanted(
+                    f"{what}: not within {seconds:g} s. The broker logged: {self.broker.log[-2000:]}"
+                )
+            time.sleep(0.02)
+
+    def wait_for_acks(self, count: int, seconds: float, when: str) -> None:
+        wanted = self.acknowledged + count
+
+        def told() -> bool:
+            self.assert_alive(when)
+            return self.acknowledged >= wanted
+
+        self.wait(told, seconds, f"{count} acknowledgements {when}")
+
+    def wait_for_objects(self, count: int, when: str) -> None:
+        wanted = len(self.objects()) + count
+        self.wait(lambda: len(self.objects()) >= wanted, SECONDS_MAX, f"{count} new objects {when}")
+
+    def wait_for_log(self, patterns: Sequence[str]) -> None:
+        """One line with all of them."""
+        self.wait(lambda: has_line(self.broker.log, patterns), 10, f"a line of the log with {patterns}")
+
+    def assert_alive(self, when: str) -> None:
+        if not self.broker.is_alive:
+            raise Unwanted(f"the broker ended {when}: {self.broker.log[-2000:]}")
+
+    def assert_all_is_read(self, seconds: float = SECONDS_MAX) -> None:
+        """What is acknowledged by now."""
+        with self.history.lock:
+            told = dict(self.history.acknowledged)
+        log = self._read(seconds)
+        missing = [place for place, value in told.items() if log.records.get(place) != value]
+        if missing:
+            raise Unwanted(f"{len(missing)} of {len(told)} acknowledged records are not read: {missing[:5]}")
+
+    def assert_newest_is_read(self) -> None:
+        """The last one that was acknowledged, which no bucket is needed for."""
+        with self.history.lock:
+            (partition, offset), value = next(reversed(self.history.acknowledged.items()))
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "newest", "log_level": 0})
+        try:
+            consumer.assign([TopicPartition(TOPIC, partition, offset)])
+            message = consumer.poll(SECONDS_MAX / 2)
+        finally:
+            consumer.close()
+        if message is None or message.error() is not None or message.value() != value.encode():
+            said = None if message is None else message.error() or message.value()
+            raise Unwanted(
+                f"the newest record, {value!r} at {offset} of partition {partition}, is read as {said}"
+            )
+
+    def _read(self, seconds: float) -> Log:
+        try:
+            return read_log(self.bootstrap, TOPIC, PARTITIONS, seconds_max=seconds)
+        except Exception as failed:
+            raise Unwanted(f"reading from the beginning failed: {failed}") from failed
+
+    def end_well(self) -> None:
+        """Everything that was acknowledged is read back, in order and once; the broker ends in time, and the check
+        finds nothing."""
+        self.finish_writers()
+        if found := faults_in(self.history, self._read(SECONDS_MAX)):
+            raise Unwanted(f"{len(found)} faults in what was told: {found[:5]}")
+        self.stop()
+        if has_line(self.broker.log, ("Traceback|this is a bug",)):
+            raise Unwanted(f"a bug was logged: {self.broker.log[-4000:]}")
+        checked = self.command("check")
+        if checked.status != 0:
+            raise Unwanted(f"siltstone check: {checked.text}")
+
+    def stop(self) -> None:
+        """Told to end once, it does so in the time it promises."""
+        status = self.broker.stop(ENDS_SECONDS_MAX)
+        if status != 0:
+            raise Unwanted(
+                f"SIGTERM: after {ENDS_SECONDS_MAX} s {status=}. It logged: {self.broker.log[-2000:]}"
+            )
+
+    # -- other commands, and the bucket ------------------------------------------------------------------
+
+    def command(self, *words: str, seconds: float = 60) -> Outcome:
+        """``siltstone`` beside the broker, on the same store."""
+        pairs = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
+        options = ["--store", str(self.folder / "store"), *self._options(through_proxy=False), *pairs]
+        return run_command([str(SILTSTONE), *words, *options], seconds)
+
+    def serve_in_vain(self, **settings: str) -> Outcome:
+        """A start that is expected to end by itself."""
+        return run_command(self.broker_at(0, **settings).command, SECONDS_MAX)
+
+    def objects(self) -> list[str]:
+        """Empty while S3 is away."""
+        store = open_store(self.bucket_url, settings=RetrySettings(attempts_max=1))
+        try:
+            return [each.key for each in store.list() if "/objects/" in each.key]
+        except Unavailable:
+            return []
+        finally:
+            store.close()
+
+    def victim_path(self) -> Path:
+        assert self.victim is not None
+        return self.folder / "bucket" / object_key(self.victim.object_id)
+
+    def digests(self) -> dict[str, str]:
+        """Of every file of a bucket in a folder."""
+        root = self.folder / "bucket"
+        return {
+            str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+
+    def copy(self, folder: Path, name: str) -> None:
+        """Puts a copy of one of the parts beside them; the broker is not running."""
+        shutil.copytree(folder, self.folder / name)
+
+    def put_back(self, name: str, folder: Path) -> None:
+        """The copy becomes the part again."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder / name, folder)
+
+
+def has_line(text: str, patterns: Sequence[str]) -> bool:
+    return any(
+        all(re.search(pattern, line, re.IGNORECASE) for pattern in patterns) for line in text.splitlines()
+    )
+
+
+def port_of(endpoint_url: str) -> str:
+    return endpoint_url.rpartition(":")[2]
+
+
+def run_command(command: Sequence[str], seconds: float) -> Outcome:
+    """Killed when a broker is ready, too: then nothing was refused."""
+    with TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())
+        deadline = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < deadline and not READY.search(_text(output)):
+            time.sleep(0.05)
+        status = process.poll()
+        process.kill()
+        process.wait()
+        return Outcome(status, _text(output).decode(errors="replace"))
+
+
+def _text(output: IO[bytes]) -> bytes:
+    """All of it, without moving the position at which the child writes."""
+    return os.pread(output.fileno(), 1 << 20, 0)
+
+
+def _environment() -> dict[str, str]:
+    """``serve`` refuses settings that it does not know, and the seed of these tests looks like one."""
+    environment = {key: value for key, value in os.environ.items() if key != SEED_VARIABLE}
+    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(path)}

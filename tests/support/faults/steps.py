@@ -1,0 +1,200 @@
+"""What is done to a scene: faults, and what heals them. Each is a step, a function of the scene, or makes one."""
+
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from support.faults.s3_proxy import Answers
+from support.faults.scene import SECONDS_MAX, Scene, Unwanted
+
+Step = Callable[[Scene], None]
+KEPT = "kept"
+"""The name of a copy of what is damaged or replaced."""
+
+
+def nothing(_: Scene) -> None:
+    """For faults that need no healing, or heal by themselves."""
+
+
+# -- disks -----------------------------------------------------------------------------------------------
+
+
+def fill(disk: str) -> Step:
+    return lambda scene: scene.disks[disk].fill()
+
+
+def empty(disk: str) -> Step:
+    return lambda scene: scene.disks[disk].empty()
+
+
+def make_read_only(disk: str) -> Step:
+    return lambda scene: scene.disks[disk].make_read_only()
+
+
+def make_writable(disk: str) -> Step:
+    return lambda scene: scene.disks[disk].make_writable()
+
+
+# -- S3 --------------------------------------------------------------------------------------------------
+
+
+def answer(answers: Answers) -> Step:
+    def step(scene: Scene) -> None:
+        assert scene.proxy is not None
+        scene.proxy.answer(answers)
+
+    return step
+
+
+def kill_s3(scene: Scene) -> None:
+    assert scene.s3 is not None
+    scene.s3.kill()
+
+
+def start_s3(scene: Scene) -> None:
+    assert scene.s3 is not None
+    scene.s3.start()
+
+
+# -- the metadata ----------------------------------------------------------------------------------------
+
+
+def lock_metadata(scene: Scene) -> None:
+    scene.locked = sqlite3.connect(scene.metadata_file, isolation_level=None, timeout=SECONDS_MAX)
+    scene.locked.execute("BEGIN EXCLUSIVE")
+
+
+def unlock_metadata(scene: Scene) -> None:
+    assert scene.locked is not None
+    scene.locked.close()
+    scene.locked = None
+
+
+NEWEST = "newest-metadata"
+OLDER = "older-metadata"
+LOG = "log-of-the-node"
+
+
+def live_twice(scene: Scene) -> None:
+    """The broker was stopped twice; a copy of the metadata is from the first time."""
+    scene.begin()
+    scene.stop()
+    scene.copy(scene.metadata_file.parent, OLDER)
+    scene.start()
+    scene.wait_for_acks(300, SECONDS_MAX, "in the second life")
+    scene.wait_for_objects(3, "in the second life")
+    scene.stop()
+
+
+def restore_older_metadata(scene: Scene) -> None:
+    scene.copy(scene.metadata_file.parent, NEWEST)
+    scene.put_back(OLDER, scene.metadata_file.parent)
+
+
+def restore_older_metadata_without_log(scene: Scene) -> None:
+    restore_older_metadata(scene)
+    scene.log_folder.rename(scene.folder / LOG)
+
+
+def restore_newest_metadata(scene: Scene) -> None:
+    """And the log, if it was moved away."""
+    scene.put_back(NEWEST, scene.metadata_file.parent)
+    if (scene.folder / LOG).exists():
+        scene.put_back(LOG, scene.log_folder)
+
+
+# -- the write-ahead log ---------------------------------------------------------------------------------
+
+
+def die_with_a_full_log(scene: Scene) -> None:
+    """Killed with half a MiB in the log that is in no object."""
+    assert scene.place.holds_uploads
+    scene.begin()
+    scene.wait_for_acks(600, SECONDS_MAX, "before the end")
+    scene.broker.kill()
+
+
+def in_log(damage: Callable[[Path], None], *, at: int) -> Step:
+    """``at``: which of the log's files, oldest first."""
+
+    def step(scene: Scene) -> None:
+        scene.copy(scene.log_folder, KEPT)
+        files = sorted(path for path in scene.log_folder.iterdir() if path.stat().st_size > 32_000)
+        if len(files) < 5:
+            raise Unwanted(f"the log has too few files to damage one in the middle: {files}")
+        damage(files[at])
+
+    return step
+
+
+def put_log_back(scene: Scene) -> None:
+    scene.put_back(KEPT, scene.log_folder)
+
+
+# -- objects ---------------------------------------------------------------------------------------------
+
+
+def in_object(damage: Callable[[Path], None]) -> Step:
+    """The one that ``Scene.victim`` names."""
+
+    def step(scene: Scene) -> None:
+        path = scene.victim_path()
+        shutil.copy(path, scene.folder / KEPT)
+        damage(path)
+
+    return step
+
+
+def put_object_back(scene: Scene) -> None:
+    shutil.copy(scene.folder / KEPT, scene.victim_path())
+
+
+def flip(path: Path) -> None:
+    """One bit, in the second quarter: neither header nor index."""
+    data = bytearray(path.read_bytes())
+    data[len(data) * 3 // 8] ^= 1
+    path.write_bytes(data)
+
+
+def halve(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+# -- the process -----------------------------------------------------------------------------------------
+
+
+def shift_clock(milliseconds: int) -> Step:
+    return lambda scene: scene.shift_clock(milliseconds)
+
+
+def stand_still(scene: Scene) -> None:
+    """For 10 s, in which nobody is told anything."""
+    scene.broker.signal(signal.SIGSTOP)
+    time.sleep(10)
+    scene.broker.signal(signal.SIGCONT)
+
+
+CONNECTIONS = 150
+
+
+def connect_beyond_the_file_limit(scene: Scene) -> None:
+    """More connections than the process may have files."""
+    resource.prlimit(scene.broker.process_id, resource.RLIMIT_NOFILE, (64, 4096))
+    scene.connections = [
+        socket.create_connection(scene.broker.address, timeout=SECONDS_MAX) for _ in range(CONNECTIONS)
+    ]
+
+
+def close_connections(scene: Scene) -> None:
+    for each in scene.connections:
+        each.close()

@@ -1,0 +1,32 @@
+"""Which object a test damages: one of the middle, with records before it and behind it."""
+
+import msgspec
+
+from siltstone.metadata.lookup import find_ranges
+from siltstone.model.objects import object_key
+from siltstone.server.components import open_store
+from siltstone.server.settings.store import StoreSettings
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """``start_offset``: the first of the partition that is in the object."""
+
+    object_id: int
+    topic: str
+    partition: int
+    start_offset: int
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What an error about the object may name; for ``str.format``."""
+        return {**msgspec.structs.asdict(self), "key": object_key(self.object_id)}
+
+
+def object_in_the_middle(settings: StoreSettings, topic: str) -> Victim:
+    with open_store(settings) as store:
+        image = store.context.metadata.image
+    (found,) = (each for each in image.topics.values() if each.name == topic)
+    held = [find_ranges(image, each.data_stream_id, 0) for each in found.partitions]
+    partition = max(range(len(held)), key=lambda number: len(held[number]))
+    middle = held[partition][len(held[partition]) // 2]
+    return Victim(middle.object_id, topic, partition, middle.start_offset)
