@@ -71,13 +71,21 @@ def table(
 def _named(view: KeyedView, keys: Iterable[str]) -> Iterator[KeyRow]:
     for key in keys:
         name = key.encode()
-        yield KeyRow(name, view.entry(name) if name in view else None)
+        yield KeyRow(name, _entry(view, name))
+
+
+def _entry(view: KeyedView, key: bytes) -> Entry | None:
+    try:
+        return view.entry(key)
+    except KeyError:  # a tombstone may arrive at any time
+        return None
 
 
 def _found(view: KeyedView, prefix: bytes, limit: int) -> Iterator[KeyRow]:
     matching = sorted(key for key in view if key.startswith(prefix))
     for key in matching[:limit]:
-        yield KeyRow(key, view.entry(key))
+        if (entry := _entry(view, key)) is not None:
+            yield KeyRow(key, entry)
     if len(matching) > limit:
         output.remarks().print(
             f"{counted(len(matching) - limit, 'more key')} (--limit)", style="dim", markup=False
