@@ -34,8 +34,9 @@ offset size field
 A *log position* never repeats, neither over files nor over node epochs, so in a file that is used again the stale
 records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check:
 a crash leaves one at the end of the log. If a later record confirms a position beyond the tear, the log is *damaged*,
-not torn, because everything below a confirmed position was acknowledged and must be whole. A file that is shorter than the
-size in its header is damaged, too: its end may have held the newest acknowledged records, which no later one confirms.
+not torn, because everything below a confirmed position was acknowledged and must be whole. A file that is shorter than
+the size in its header is damaged, too: its end may have held acknowledged records, the newest of which no later record
+confirms.
 """
 
 from collections.abc import Iterator

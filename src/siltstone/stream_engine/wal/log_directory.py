@@ -34,7 +34,14 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
 )
-from siltstone.runtime.files import replace_file, sync_directory, write_at
+from siltstone.runtime.files import (
+    PRIVATE_FILE_MODE,
+    PRIVATE_FOLDER_MODE,
+    replace_file,
+    sync_directory,
+    take_from_others,
+    write_at,
+)
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
 
 IDENTITY_FILE = "identity.json"
@@ -52,7 +59,7 @@ class LogFile:
         self.first_position = header.first_position
         self.size_bytes = size_bytes = header.reserved_bytes
         self._at = 0
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
         try:
             if os.fstat(self._descriptor).st_size < size_bytes:
                 os.posix_fallocate(self._descriptor, 0, size_bytes)
@@ -78,13 +85,21 @@ class LogFile:
 
 class LogDirectory:
     def __init__(self, directory: Path, node_id: int) -> None:
-        """Creates the directory if it does not exist, and locks it. Raises WalInUse."""
+        """Creates the directory if it does not exist, and locks it. Only the user that owns its files may read them.
+        Raises WalInUse."""
         self._directory = directory
         self._node_id = node_id
         self._spares: list[Path] = []
         self._spare_number = 0
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = _locked(directory / "LOCK")
+        for path in (
+            directory / "LOCK",
+            directory / IDENTITY_FILE,
+            *directory.glob("*.wal"),
+            *directory.glob("*.spare"),
+        ):
+            take_from_others(path)
 
     # -- identity ----------------------------------------------------------------------------------------
 
@@ -214,7 +229,7 @@ def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:
 
 
 def _locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
