@@ -57,7 +57,9 @@ def serve(
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
     )
-    addresses = parse_addresses([settings.listeners], [settings.advertised_listeners])
+    addresses = parse_addresses(
+        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
+    )
     log_to_stderr(level_for(log_level, verbose))
     for address in addresses:
         _warn_of_misleading(address)

@@ -53,6 +53,12 @@ PLACE_REASONS = {
         "Where clients find a listener, by its name, if not where it listens: behind a proxy, in a container, on all "
         "addresses. `--advertised-listener` wins.",
     ),
+    "listener_security_protocol_map": (
+        "PLAINTEXT:PLAINTEXT",
+        "Which protocol a listener speaks whose name is not a protocol, such as "
+        "`INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT`; the only protocol is PLAINTEXT "
+        "[Kafka: listener.security.protocol.map].",
+    ),
 }
 
 

@@ -68,6 +68,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     buckets: dict[int, str]
     listeners: str = DEFAULT_LISTENER
     advertised_listeners: str = ""
+    listener_security_protocol_map: str = ""
     tuning: Tuning = Tuning()
 
     @property
@@ -115,6 +116,7 @@ PLACES: tuple[Setting, ...] = (
     Setting("wal_folder", str, None),
     Setting("listeners", str, DEFAULT_LISTENER),
     Setting("advertised_listeners", str, None),
+    Setting("listener_security_protocol_map", str, None),
 )
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
 """Every key but ``buckets.N`` and ``topics.…``."""
@@ -122,7 +124,7 @@ SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *s
 TOPICS_PREFIX = "topics."
 
 COMMAND_LINE = "command line"
-_LISTS = frozenset({"listeners", "advertised_listeners"})
+_LISTS = frozenset({"listeners", "advertised_listeners", "listener_security_protocol_map"})
 
 
 def load_settings(
@@ -209,6 +211,7 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
         buckets=dict(sorted(buckets.items())),
         listeners=str(values.get("listeners") or DEFAULT_LISTENER),
         advertised_listeners=str(values.get("advertised_listeners") or ""),
+        listener_security_protocol_map=str(values.get("listener_security_protocol_map") or ""),
         tuning=tuning,
     )
 
@@ -238,6 +241,7 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield "wal_folder", str(settings.wal_folder)
     yield "listeners", settings.listeners
     yield "advertised_listeners", settings.advertised_listeners
+    yield "listener_security_protocol_map", settings.listener_security_protocol_map
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     for setting, value in values_of(settings.tuning):
