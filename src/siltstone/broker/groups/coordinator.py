@@ -243,9 +243,7 @@ class GroupCoordinator:
         log.warning(
             "groups of __consumer_offsets-%d are loaded again after a failure: %r", self._partition, failure
         )
-        assert self._expiry is not None
-        self._expiry.stop()
-        groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._discard(groups)
         self._phase = Phase.LOADING
         self.start()
 
@@ -254,7 +252,14 @@ class GroupCoordinator:
         self._enter(Phase.DAMAGED)
         groups, self._groups = self._groups, None
         if groups is not None:
-            groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._discard(groups)
+
+    def _discard(self, groups: KnownGroups) -> None:
+        """Stops everything that works on the state in memory: offsets do not expire, and no record is appended."""
+        assert self._expiry is not None
+        self._expiry.stop()
+        groups.writer.stop()
+        groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _ring(self, group_id: str, timer: GroupTimer) -> None:
         assert self._groups is not None
