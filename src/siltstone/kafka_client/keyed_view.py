@@ -82,7 +82,9 @@ class KeyedView(Mapping[bytes, bytes]):
         entry."""
         self.topic = topic
         self._cluster = Cluster(
-            parse_bootstrap(bootstrap_servers), clock or SystemClock(), rng or system_randomness()
+            parse_bootstrap(bootstrap_servers, "bootstrap_servers"),
+            clock or SystemClock(),
+            rng or system_randomness(),
         )
         self._bytes_max = bytes_max
         self._size_bytes = 0

@@ -297,7 +297,13 @@ class Connection(asyncio.BufferedProtocol):
         call's reason counts."""
         if self.close_reason is None:
             self.close_reason = reason
-            log.log(_LEVELS.get(reason, logging.DEBUG), "%s closed: %s %s", self, reason, detail)
+            log.log(
+                _LEVELS.get(reason, logging.DEBUG),
+                "%s closed: %s%s",
+                self,
+                reason,
+                f": {detail}" if detail else "",
+            )
             self._note_progress(self._parts.now_ms)
             self._let_go()
             self._transport.close()

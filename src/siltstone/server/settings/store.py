@@ -151,8 +151,21 @@ def load_settings(
 def _file_layers(folder: Path, config: Path | None) -> Iterator[Layer]:
     if config is not None:
         yield file_layer(config)
-    elif (folder / SETTINGS_FILE).exists():
+    elif _exists(folder, folder / SETTINGS_FILE):
         yield file_layer(folder / SETTINGS_FILE)
+
+
+def _exists(folder: Path, path: Path) -> bool:
+    """Raises SettingRefused, with the name of the folder, when the folder is a file or may not be entered."""
+    try:
+        if folder.is_file():
+            raise SettingRefused(f"{folder} is a file, and a store is a folder: name another with --store")
+        return path.exists()
+    except OSError as failure:
+        raise SettingRefused(
+            f"the store's folder {folder} cannot be entered: {failure.strerror}; allow this user to read and write in "
+            "it, or name another with --store"
+        ) from failure
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, object]:
@@ -226,9 +239,7 @@ def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
     try:
         return written_defaults(named)
     except InvalidRequest as refusal:
-        raise SettingRefused(
-            f"settings in [topics] are not allowed: {refusal} (docs/topic-configurations.md)"
-        ) from refusal
+        raise SettingRefused(f"settings in [topics] are not allowed: {refusal}") from refusal
 
 
 def _sqlite_url(path: Path) -> str:

@@ -284,7 +284,7 @@ def test_an_exception_closes_one_connection_with_a_traceback(
         run(scenario())
     levels = {record.levelname: record for record in caplog.records}
     assert levels["ERROR"].exc_info is not None
-    assert "refused not supported" in levels["INFO"].getMessage()
+    assert "refused: not supported" in levels["INFO"].getMessage()
 
 
 # -- opening and closing
