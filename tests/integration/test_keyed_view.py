@@ -121,6 +121,9 @@ def test_records_without_a_key_are_passed_over(siltstone_broker, siltstone_topic
     assert producer.flush(30) == 0
     with view_of(siltstone_broker, siltstone_topic) as view:
         assert dict(view) == {} and view.positions == {0: 1}
+        assert view.records_without_key == 1
+    shown = run("table", siltstone_topic, "--bootstrap", siltstone_broker.bootstrap_servers)
+    assert "0 keys, 0 B in memory; 1 record without a key was skipped" in " ".join(shown.err.split())
 
 
 def test_values_are_counted_and_limited(siltstone_broker, siltstone_topic, writer):

@@ -34,6 +34,7 @@ from siltstone.stream_engine.engine import StreamEngine
     metavar="[NAME://]HOST:PORT",
     help="Address under which clients reach the listener of that name, if it differs; repeatable.",
 )
+@click.option("--port", hidden=True, expose_value=False, callback=lambda *given: _refuse_port(given[2]))
 @click.option("-v", "--verbose", count=True, help="Log more on stderr: -v for info, -vv for debug.")
 @click.option(
     "--log-level",
@@ -64,6 +65,13 @@ def serve(
     for address in addresses:
         _warn_of_misleading(address)
     run(_serve(settings, addresses))
+
+
+def _refuse_port(port: str | None) -> None:
+    if port is not None:
+        raise click.UsageError(
+            f"No such option '--port'. Write --listener 127.0.0.1:{port}, or another HOST:PORT."
+        )
 
 
 def _warn_of_misleading(address: ListenerAddress) -> None:

@@ -88,6 +88,8 @@ class KeyedView(Mapping[bytes, bytes]):
         )
         self._bytes_max = bytes_max
         self._size_bytes = 0
+        self.records_without_key = 0
+        """The number of records that were skipped because they have no key."""
         self._entries: dict[bytes, Entry] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._changed = Condition()
@@ -217,6 +219,7 @@ class KeyedView(Mapping[bytes, bytes]):
 
     def _take(self, where: TopicPartition, record: Record) -> None:
         if record.key is None:
+            self.records_without_key += 1
             return
         key = bytes(record.key)
         with self._changed:

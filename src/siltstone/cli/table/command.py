@@ -100,8 +100,11 @@ def _show(view: KeyedView, rows: list[KeyRow], *, as_json: bool) -> None:
     for row in rows:
         shown.add_row(*_cells(row))
     output.results().print(shown)
+    skipped = view.records_without_key
+    of_skipped = f"; {counted(skipped, 'record')} without a key {'was' if skipped == 1 else 'were'} skipped"
     output.remarks().print(
-        f"{view.topic}: {counted(len(view), 'key')}, {size_words(view.size_bytes)} in memory",
+        f"{view.topic}: {counted(len(view), 'key')}, {size_words(view.size_bytes)} in memory"
+        f"{of_skipped if skipped else ''}",
         style="dim",
         markup=False,
     )
