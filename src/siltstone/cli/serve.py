@@ -19,7 +19,19 @@ from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
 
 
-@click.command()
+class ServeCommand(click.Command):
+    """Says how a port is given: the nearest of the options, by its letters, is --store."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            if unknown.option_name != "--port":
+                raise
+            raise click.UsageError("No such option '--port'. Write --listener HOST:PORT.", ctx) from unknown
+
+
+@click.command(cls=ServeCommand)
 @click.option(
     "--listener",
     "listeners",
@@ -34,7 +46,6 @@ from siltstone.stream_engine.engine import StreamEngine
     metavar="[NAME://]HOST:PORT",
     help="Address under which clients reach the listener of that name, if it differs; repeatable.",
 )
-@click.option("--port", hidden=True, expose_value=False, callback=lambda *given: _refuse_port(given[2]))
 @click.option("-v", "--verbose", count=True, help="Log more on stderr: -v for info, -vv for debug.")
 @click.option(
     "--log-level",
@@ -65,13 +76,6 @@ def serve(
     for address in addresses:
         _warn_of_misleading(address)
     run(_serve(settings, addresses))
-
-
-def _refuse_port(port: str | None) -> None:
-    if port is not None:
-        raise click.UsageError(
-            f"No such option '--port'. Write --listener 127.0.0.1:{port}, or another HOST:PORT."
-        )
 
 
 def _warn_of_misleading(address: ListenerAddress) -> None:
