@@ -19,7 +19,7 @@ from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
 
 
-class ServeCommand(click.Command):
+class BrokerCommand(click.Command):
     """Says how a port is given: the nearest of the options, by its letters, is --store."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -31,7 +31,7 @@ class ServeCommand(click.Command):
             raise click.UsageError("No such option '--port'. Write --listener HOST:PORT.", ctx) from unknown
 
 
-@click.command(cls=ServeCommand)
+@click.command(cls=BrokerCommand)
 @click.option(
     "--listener",
     "listeners",

@@ -31,7 +31,7 @@ from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.limits import (
+from siltstone.model.serving_limits import (
     GROUP_CLOSE_WAIT_MS,
     GROUP_LOAD_BACKOFF_MS_MAX,
     GROUP_LOAD_BACKOFF_MS_MIN,

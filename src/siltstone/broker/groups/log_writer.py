@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
 from siltstone.broker.groups.ports import GroupLog
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
 
 RECORD_OVERHEAD_BYTES = 200

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.model.buffers import Buffer, total_bytes
-from siltstone.model.limits import ANSWER_PROGRESS_BYTES_MIN
+from siltstone.model.serving_limits import ANSWER_PROGRESS_BYTES_MIN
 from siltstone.server.network.answer_memory import unpinned
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts

@@ -9,7 +9,7 @@ import pytest
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
-from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_logs import MemoryGroupLog
 from support.groups.groups_world import turns
