@@ -76,6 +76,13 @@ def test_wal_segment_v1():
     assert written == stored
 
 
+def test_wal_segment_v1_reserved():
+    stored = golden("wal_segment_v1_reserved")
+    header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35, reserved_bytes=2**26)
+    assert decode_log_file_header(stored) == header
+    assert encode_log_file_header(header) == stored
+
+
 STORE_ID = "00112233445566778899aabbccddeeff"
 
 

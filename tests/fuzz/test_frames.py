@@ -21,7 +21,7 @@ from siltstone.kafka_protocol.compiling.primitives import varint
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
-from siltstone.model.limits import REQUEST_ELEMENTS_MAX
+from siltstone.model.serving_limits import REQUEST_ELEMENTS_MAX
 from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frames
 from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
 from support.kafka.raw_calls import create_topic

@@ -45,6 +45,46 @@ def test_of_each_key_the_newest_value_and_tombstones_remove(siltstone_broker, si
             view[b"b"]
 
 
+def test_items_and_values_are_of_one_moment_while_a_thread_deletes_their_keys(
+    siltstone_broker, siltstone_topic, writer
+):
+    writer.put(a=b"1", b=b"2", c=b"3")
+    with view_of(siltstone_broker, siltstone_topic) as view:
+        items, values, keys = iter(view.items()), iter(view.values()), iter(view)
+        assert (next(items), next(values), next(keys)) == ((b"a", b"1"), b"1", b"a")
+        deleting = threading.Thread(target=writer.put, kwargs={"a": None, "b": None, "c": b"4"})
+        deleting.start()
+        deleting.join()
+        view.catch_up(30)
+        assert list(items) == [(b"b", b"2"), (b"c", b"3")]
+        assert list(values) == [b"2", b"3"]
+        assert list(keys) == [b"b", b"c"]
+        assert dict(view.items()) == {b"c": b"4"}
+
+
+def test_copies_of_a_view_never_miss_a_key_while_tombstones_arrive(siltstone_broker, siltstone_topic, writer):
+    names = [f"k{number}" for number in range(200)]
+    writer.put(**dict.fromkeys(names, b"x"))
+    with view_of(siltstone_broker, siltstone_topic) as view:
+
+        def write_and_delete() -> None:
+            for _ in range(30):
+                writer.put(**dict.fromkeys(names, b"x"))
+                writer.put(**dict.fromkeys(names, None))
+
+        writing = threading.Thread(target=write_and_delete)
+        writing.start()
+        copied = 0
+        while writing.is_alive():
+            assert set(dict(view.items()).values()) <= {b"x"}
+            assert set(view.values()) <= {b"x"}
+            copied += len(view.items())
+        writing.join()
+        assert copied > 0
+        view.catch_up(30)
+        assert (len(view), view.size_bytes) == (0, 0)
+
+
 def test_a_key_that_is_a_text_is_refused_instead_of_missed(siltstone_broker, siltstone_topic, writer):
     writer.put(a=b"1")
     with view_of(siltstone_broker, siltstone_topic) as view:
@@ -81,6 +121,9 @@ def test_records_without_a_key_are_passed_over(siltstone_broker, siltstone_topic
     assert producer.flush(30) == 0
     with view_of(siltstone_broker, siltstone_topic) as view:
         assert dict(view) == {} and view.positions == {0: 1}
+        assert view.records_without_key == 1
+    shown = run("table", siltstone_topic, "--bootstrap", siltstone_broker.bootstrap_servers)
+    assert "0 keys, 0 B in memory; 1 record without a key was skipped" in " ".join(shown.err.split())
 
 
 def test_values_are_counted_and_limited(siltstone_broker, siltstone_topic, writer):

@@ -1,5 +1,6 @@
 """``siltstone serve`` in a process of its own, and what ends it."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -92,6 +93,44 @@ def test_a_broker_with_nothing_to_do_ends_when_its_metadata_cannot_be_followed(t
         assert broker.stop() == 1
         last_line = broker.log.splitlines()[-1]
         assert last_line.startswith("siltstone: the stream engine failed: the metadata service failed: ")
+
+
+def test_only_its_user_may_read_the_metadata_and_the_write_ahead_log_of_a_broker(tmp_path: Path) -> None:
+    """Objects have the mode that the umask leaves: Spark executors may run as another user."""
+    folder = tmp_path / "store"
+    before = os.umask(0o022)
+    try:
+        with BrokerProcess(folder, SEALED_AT_ONCE) as broker:
+            with RawConnection(broker.address) as connection:
+                produce_well(connection, create_topic(connection, "t"), batch_of())
+            private = private_files(folder)
+            assert {path.name for path in private} >= {
+                "metadata.sqlite", "metadata.sqlite-wal", "metadata.sqlite-shm", "LOCK", "identity.json",
+                "00000000000000000000.wal",
+            }  # fmt: skip
+            assert {mode_of(path) for path in private} == {0o600}
+            assert mode_of(folder / "wal" / "node-0") == 0o700
+            for path in private:
+                path.chmod(0o644)
+            broker.kill()
+            broker.start()
+            assert {mode_of(path) for path in private_files(folder)} == {0o600}
+            assert f"{folder / 'metadata.sqlite'} was open to other users of this machine" in broker.log
+        objects = [path for path in (folder / "bucket").rglob("*") if path.is_file()]
+        assert objects
+        assert {mode_of(path) for path in objects} == {0o644}
+    finally:
+        os.umask(before)
+
+
+def private_files(folder: Path) -> list[Path]:
+    return [
+        path for path in (*folder.glob("metadata.sqlite*"), *(folder / "wal").rglob("*")) if path.is_file()
+    ]
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
 
 
 def assert_ends(broker: BrokerProcess) -> None:

@@ -19,7 +19,7 @@ def confirm(question: str, *, is_answered: bool) -> None:
     no."""
     if is_answered:
         return
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise NobodyToAsk(f"{question} Not a terminal, so I cannot ask: add --yes to confirm")
     if not click.confirm(question, err=True):
         remarks().print("Nothing was done.")

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from siltstone import __version__
 from siltstone.cli.failures import FAILED, debugging, exit_status, failure_line
 from siltstone.cli.output import abandon
+from siltstone.cli.standard_streams import STDOUT_NAME, StreamClosed, prepare_streams
 
 COMMANDS: Mapping[str, str] = {
     "demo": "siltstone.cli.demo.command",
@@ -40,15 +41,16 @@ class Commands(click.Group):
         extra["standalone_mode"] = False
         try:
             status = super().main(args, **extra)
+            sys.stdout.flush()  # a full disk is noticed here, not while the interpreter exits
         except BrokenPipeError:  # the reader of stdout, such as ``head``, has closed the pipe
             abandon(sys.stdout)
             sys.exit(FAILED)
         except Exception as failure:
+            if isinstance(failure, OSError) and failure.filename == STDOUT_NAME:
+                abandon(sys.stdout)
             if debugging():
                 raise
-            if line := failure_line(failure):
-                print(f"siltstone: {line}", file=sys.stderr)  # noqa: T201
-            sys.exit(exit_status(failure))
+            end_with(failure)
         sys.exit(status if isinstance(status, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -102,7 +104,18 @@ def main() -> None:
         logging.basicConfig(level=logging.INFO)
     else:
         keep_quiet()
+    try:
+        prepare_streams()
+    except StreamClosed as failure:
+        end_with(failure)
     cli.main(prog_name="siltstone")
+
+
+def end_with(failure: Exception) -> NoReturn:
+    """Ends the program with the line and the exit status of the failure."""
+    if line := failure_line(failure):
+        print(f"siltstone: {line}", file=sys.stderr)  # noqa: T201
+    sys.exit(exit_status(failure))
 
 
 def keep_quiet() -> None:

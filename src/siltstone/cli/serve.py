@@ -23,7 +23,19 @@ STARTING_MS_MAX = 1_000
 """How long a process that has nothing to commit may take to end after a signal."""
 
 
-@click.command()
+class BrokerCommand(click.Command):
+    """Says how a port is given: the nearest of the options, by its letters, is --store."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            if unknown.option_name != "--port":
+                raise
+            raise click.UsageError("No such option '--port'. Write --listener HOST:PORT.", ctx) from unknown
+
+
+@click.command(cls=BrokerCommand)
 @click.option(
     "--listener",
     "listeners",
@@ -63,7 +75,9 @@ def serve(
     settings = choice.settings(
         listeners=",".join(listeners) or None, advertised_listeners=",".join(advertised) or None
     )
-    addresses = parse_addresses([settings.listeners], [settings.advertised_listeners])
+    addresses = parse_addresses(
+        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
+    )
     log_to_stderr(level_for(log_level, verbose))
     for address in addresses:
         _warn_of_misleading(address)

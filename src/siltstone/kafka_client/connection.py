@@ -54,21 +54,19 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """The addresses in the value of ``--bootstrap``, at least one. Raises InvalidAddress."""
+def parse_bootstrap(text: str, name: str = "--bootstrap") -> tuple[Address, ...]:
+    """The addresses in the value of the option or argument ``name``, at least one. Raises InvalidAddress."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        raise InvalidAddress("--bootstrap is empty: write HOST:PORT, such as 127.0.0.1:9092")
-    return tuple(_parsed(part) for part in parts)
+        raise InvalidAddress(f"{name} is empty: write HOST:PORT, such as 127.0.0.1:9092")
+    return tuple(_parsed(part, name) for part in parts)
 
 
-def _parsed(part: str) -> Address:
+def _parsed(part: str, name: str) -> Address:
     match = _ADDRESS.fullmatch(part)
     port = int(match["port"] or DEFAULT_PORT) if match else 0
     if match is None or not 0 < port <= PORT_MAX:
-        raise InvalidAddress(
-            f"--bootstrap: {part!r} is not an address: write HOST:PORT, such as 127.0.0.1:9092"
-        )
+        raise InvalidAddress(f"{name}: {part!r} is not an address: write HOST:PORT, such as 127.0.0.1:9092")
     return Address(match["ipv6"] or match["host"], port)
 
 
@@ -236,7 +234,9 @@ class Connection:
 
     def _not_kafka(self, reason: str) -> NotKafka:
         self.close()
-        return NotKafka(f"the server at {self.address} is not a Kafka broker ({reason}): correct --bootstrap")
+        return NotKafka(
+            f"the server at {self.address} is not a Kafka broker ({reason}): correct the bootstrap address"
+        )
 
     def ask_versions(self) -> None:
         """Asks which versions the broker speaks; the first request of a connection. Raises what ``call`` does."""
@@ -273,7 +273,7 @@ def open_connection(address: Address) -> Connection:
     except BrokerSilent as silent:
         raise BrokerSilent(
             f"the server at {address} accepts connections and does not answer: if it is not a Kafka broker, correct "
-            "--bootstrap; if it is, look at its log"
+            "the bootstrap address; if it is, look at its log"
         ) from silent
     except BaseException:
         connection.close()
@@ -285,15 +285,17 @@ def _connected(address: Address) -> socket.socket:
     try:
         connected = socket.create_connection((address.host, address.port), CONNECT_TIME_LIMIT_MS / 1000)
     except socket.gaierror as failure:
-        raise BrokerNotThere(f"the host {address.host!r} is not known: correct --bootstrap") from failure
+        raise BrokerNotThere(
+            f"the host {address.host!r} is not known: correct the bootstrap address"
+        ) from failure
     except TimeoutError as failure:
         raise BrokerNotThere(
-            f"no answer from {address} within {CONNECT_TIME_LIMIT_MS / 1000:.0f} s: correct --bootstrap"
+            f"no answer from {address} within {CONNECT_TIME_LIMIT_MS / 1000:.0f} s: correct the bootstrap address"
         ) from failure
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
         raise BrokerNotThere(
-            f"no broker at {address} ({reason}): start one with siltstone serve, or name another with --bootstrap"
+            f"no broker at {address} ({reason}): start one with siltstone serve, or give another bootstrap address"
         ) from failure
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected

@@ -4,7 +4,7 @@ The view reads the topic from its beginning and then follows it. It works with a
 ``cleanup.policy=compact`` there is less to read at the beginning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from threading import Condition, Thread
 from types import TracebackType
 from typing import Self
@@ -63,7 +63,10 @@ class KeyedView(Mapping[bytes, bytes]):
     last counts.
 
     If the thread fails, looking up and iterating raise its error: KafkaRefusal, CorruptData, KeyedViewTooLarge,
-    KeyedViewOutdated, and Unavailable after a minute without a broker. Iterating uses a snapshot of the keys.
+    KeyedViewOutdated, and Unavailable after a minute without a broker.
+
+    ``items()`` and ``values()`` are of one moment, and iterating is over the keys of one moment. The thread may remove
+    a key before it is looked up, and Python makes ``dict(view)`` by looking up each key: use ``dict(view.items())``.
     """
 
     def __init__(
@@ -79,10 +82,14 @@ class KeyedView(Mapping[bytes, bytes]):
         entry."""
         self.topic = topic
         self._cluster = Cluster(
-            parse_bootstrap(bootstrap_servers), clock or SystemClock(), rng or system_randomness()
+            parse_bootstrap(bootstrap_servers, "bootstrap_servers"),
+            clock or SystemClock(),
+            rng or system_randomness(),
         )
         self._bytes_max = bytes_max
         self._size_bytes = 0
+        self.records_without_key = 0
+        """The number of records that were skipped because they have no key."""
         self._entries: dict[bytes, Entry] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._changed = Condition()
@@ -127,6 +134,19 @@ class KeyedView(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         self._refuse_failed()
         return len(self._entries)
+
+    def items(self) -> ItemsView[bytes, bytes]:
+        """All keys and newest values of one moment. Later changes of the view do not change them."""
+        return self._snapshot().items()
+
+    def values(self) -> ValuesView[bytes]:
+        """All newest values of one moment. Later changes of the view do not change them."""
+        return self._snapshot().values()
+
+    def _snapshot(self) -> dict[bytes, bytes]:
+        self._refuse_failed()
+        with self._changed:
+            return {key: entry.value for key, entry in self._entries.items()}
 
     def __repr__(self) -> str:
         return f"<KeyedView of {self.topic}: {len(self._entries):,} keys, {self._size_bytes:,} bytes>"
@@ -199,22 +219,23 @@ class KeyedView(Mapping[bytes, bytes]):
 
     def _take(self, where: TopicPartition, record: Record) -> None:
         if record.key is None:
+            self.records_without_key += 1
             return
         key = bytes(record.key)
-        before = self._entries.get(key)
-        if before is not None:
-            self._size_bytes -= _charged(key, before)
-        if record.value is None:
-            self._entries.pop(key, None)
-            return
-        entry = Entry(bytes(record.value), where.partition, record.offset, record.timestamp_ms)
-        self._size_bytes += _charged(key, entry)
-        if self._size_bytes > self._bytes_max:
-            raise KeyedViewTooLarge(
-                f"the keys and newest values of {self.topic} take more than {self._bytes_max:,} bytes: give a larger "
-                "bytes_max, or keep them elsewhere"
-            )
         with self._changed:
+            before = self._entries.get(key)
+            if before is not None:
+                self._size_bytes -= _charged(key, before)
+            if record.value is None:
+                self._entries.pop(key, None)
+                return
+            entry = Entry(bytes(record.value), where.partition, record.offset, record.timestamp_ms)
+            self._size_bytes += _charged(key, entry)
+            if self._size_bytes > self._bytes_max:
+                raise KeyedViewTooLarge(
+                    f"the keys and newest values of {self.topic} take more than {self._bytes_max:,} bytes: give a "
+                    "larger bytes_max, or keep them elsewhere"
+                )
             self._entries[key] = entry
 
     def _forget_before(self, where: TopicPartition, position: int, resumed: int) -> None:

@@ -60,7 +60,7 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
     key = _KEYS.get(number)
     if key is None:
         raise UnknownApi(
-            f"api key {number}, version {version} is not supported: use an API that is announced"
+            f"api key {number} is unknown: use an API that is announced (its version was {version})"
         )
     position = _REQUEST.size
     client_id = None

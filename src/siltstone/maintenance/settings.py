@@ -188,6 +188,9 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """GC6."""
+        for name in self.__struct_fields__:
+            if (interval_ms := getattr(self, name)) <= 0:
+                raise InvalidRequest(f"{name} is {interval_ms}: an interval is at least 1 ms")
         if self.minor_gc_ms >= self.major_gc_ms:
             raise InvalidRequest(
                 f"minor_gc_ms is {self.minor_gc_ms} and major_gc_ms {self.major_gc_ms}: a minor collection has to come "

@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 FOLLOW_INTERVAL_MS = 100
 """How often the log is read for entries of other processes."""
 
+UNREADABLE_WARNING_INTERVAL_MS = 30_000
+"""How often the log has a warning while the metadata log cannot be read: often enough for a supervisor to notice."""
+
 COMMANDS_WAITING_MAX = 10_000
 """Ten appends' worth of commands: a longer queue would only make every answer later."""
 
@@ -77,6 +80,7 @@ class MetadataService:
         self._failure: BaseException | None = None
         self._closing = False
         self._snapshot_running = False
+        self._warned_ms: float | None = None
         self._commands_executed = 0
         self._batches = 0
 
@@ -209,8 +213,22 @@ class MetadataService:
             try:
                 await self._calls.run(self._client.refresh)
             except Unavailable as error:
-                logger.warning("the metadata log cannot be read, another attempt follows: %s", error)
+                self._warn_of_unreadable_log(error)
+            else:
+                self._note_readable_log()
             self._publish()
+
+    def _warn_of_unreadable_log(self, error: Unavailable) -> None:
+        """Warns at the first failed attempt, and then at intervals: there are ten attempts in a second."""
+        now_ms = self._clock.monotonic_ms()
+        if self._warned_ms is None or now_ms - self._warned_ms >= UNREADABLE_WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            logger.warning("the metadata log cannot be read, the service tries again: %s", error)
+
+    def _note_readable_log(self) -> None:
+        if self._warned_ms is not None:
+            self._warned_ms = None
+            logger.warning("the metadata log can be read again")
 
     def _publish(self) -> None:
         image = self._client.image

@@ -25,7 +25,7 @@ class ObjectKind(IntEnum):
 class ObjectState(IntEnum):
     """PREPARED → COMMITTED → DESTROYED → deleted from bucket and metadata (T27).
 
-    An object is prepared (its id is registered) before it is put, and committed once the metadata name its ranges.
+    An object is prepared (its id is registered) before it is put, and committed once the metadata names its ranges.
     A prepared object whose time limit passes becomes DESTROYED without having been committed."""
 
     PREPARED = 1

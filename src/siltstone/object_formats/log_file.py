@@ -13,7 +13,8 @@ offset size field
 16     8    node id
 24     8    node epoch
 32     8    log position of the first record of this file
-40     20   zero
+40     8    size in bytes that was reserved for the file; 0: not known, in files of older programs
+48     12   zero
 60     4    CRC-32C of bytes 0–59
 ====== ==== =======================================================================
 
@@ -33,7 +34,9 @@ offset size field
 A *log position* never repeats, neither over files nor over node epochs, so in a file that is used again the stale
 records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check:
 a crash leaves one at the end of the log. If a later record confirms a position beyond the tear, the log is *damaged*,
-not torn, because everything below a confirmed position was acknowledged and must be whole.
+not torn, because everything below a confirmed position was acknowledged and must be whole. A file that is shorter than
+the size in its header is damaged, too: its end may have held acknowledged records, the newest of which no later record
+confirms.
 """
 
 from collections.abc import Iterator
@@ -58,7 +61,7 @@ from siltstone.object_formats.batch_frame import (
 LOG_FILE_MAGIC = b"SILTSWAL"
 LOG_FILE_VERSION = 1
 RECORD_MAGIC = int.from_bytes(b"SWR1", "little")
-_LOG_FILE_HEADER = Struct("<8sIIQQQ20s")
+_LOG_FILE_HEADER = Struct("<8sIIQQQQ12s")
 _CRC = Struct("<I")
 LOG_FILE_HEADER_BYTES = _LOG_FILE_HEADER.size + _CRC.size
 _RECORD_HEADER = Struct("<IIQQQ")
@@ -78,6 +81,7 @@ class LogFileHeader(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
     first_position: int
+    reserved_bytes: int = 0
 
 
 class WalRecord(msgspec.Struct, frozen=True):
@@ -95,7 +99,8 @@ def encode_log_file_header(header: LogFileHeader) -> bytes:
         header.node_id,
         header.node_epoch,
         header.first_position,
-        bytes(20),
+        header.reserved_bytes,
+        bytes(12),
     )
     return checked + _CRC.pack(crc32c([checked]))
 
@@ -105,12 +110,14 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader:
     if len(data) < LOG_FILE_HEADER_BYTES:
         raise DamagedWal(f"the log file has {len(data)} bytes, too few for a header")
     checked = bytes(data[: _LOG_FILE_HEADER.size])
-    magic, version, _, node_id, node_epoch, first_position, _ = _LOG_FILE_HEADER.unpack(checked)
+    magic, version, _, node_id, node_epoch, first_position, reserved_bytes, _ = _LOG_FILE_HEADER.unpack(
+        checked
+    )
     if magic != LOG_FILE_MAGIC or _CRC.unpack_from(data, _LOG_FILE_HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
     if version != LOG_FILE_VERSION:
         raise DamagedWal(f"the log file has version {version}; this program reads {LOG_FILE_VERSION}")
-    return LogFileHeader(node_id, node_epoch, first_position)
+    return LogFileHeader(node_id, node_epoch, first_position, reserved_bytes)
 
 
 def encode_record_header(batch: RecordBatch, position: int, confirmed_position: int) -> bytearray:

@@ -42,9 +42,7 @@ def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) 
             return MemoryStore.named(url.removeprefix("memory:"), clock)
         case "s3":
             return _open_s3(url, settings)
-    raise InvalidStoreUrl(
-        f"{url!r} names no store; write file:///absolute/folder, s3://bucket/prefix or memory:name"
-    )
+    raise InvalidStoreUrl(f"{url!r} names no store; write file:///absolute/folder or s3://bucket/prefix")
 
 
 def _open_folder(url: str, clock: Clock, rng: Random) -> ObjectStore:

@@ -4,6 +4,7 @@ The write-ahead log and object folders are built on these functions: gathered wr
 power failure, small files that are replaced atomically. All of them raise OSError; the callers translate it.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +13,22 @@ from typing import Protocol
 
 from siltstone.model.buffers import Buffers
 
+log = logging.getLogger(__name__)
+
 FILE_MODE = 0o666
-"""The mode of new files, reduced by the umask: with a suitable umask, Spark executors that run as another user can
-read the broker's files."""
+"""The mode of new objects, reduced by the umask: with a suitable umask, Spark executors that run as another user can
+read and write the objects of a folder."""
+PRIVATE_FILE_MODE = 0o600
+"""The mode of the metadata and of the write-ahead log: only processes of the same user open them."""
+PRIVATE_FOLDER_MODE = 0o700
+_OF_OTHERS = 0o077
 
 _GATHER_MAX = os.sysconf("SC_IOV_MAX")
 
 
 @contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+def opened(path: Path, flags: int, mode: int = FILE_MODE) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
     try:
         yield descriptor
     finally:
@@ -49,11 +56,24 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
 
 
+def take_from_others(path: Path) -> None:
+    """Takes the permissions of the group and of all others from a file of this user; the file of another user, or none,
+    is left as it is. Files of older programs could be read by everybody."""
+    try:
+        status = path.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & _OF_OTHERS:
+            path.chmod(status.st_mode & 0o7777 & ~_OF_OTHERS)
+            log.warning("%s was open to other users of this machine, and is not any more", path)
+    except OSError as trouble:  # its users can go on, and the start is no worse than before
+        if not isinstance(trouble, FileNotFoundError):
+            log.warning("%s stays open to other users of this machine: %s", path, trouble)
+
+
 def replace_file(path: Path, content: bytes) -> None:
-    """Replaces the file atomically: after a crash it has the old or the new content, and after the call returned it has
-    the new one. Only one process may replace a file at a time."""
+    """Replaces a private file atomically: after a crash it has the old or the new content, and after the call returned
+    it has the new one. Only one process may replace a file at a time."""
     draft = path.with_name(f"{path.name}.draft")
-    with opened(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as descriptor:
+    with opened(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE_MODE) as descriptor:
         write_at(descriptor, [content], 0)
         os.fdatasync(descriptor)
     draft.rename(path)

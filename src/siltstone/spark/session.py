@@ -42,11 +42,12 @@ ANY_MASTER = {
     "spark.python.unix.domain.socket.enabled": "true",
     # The commands show their own progress.
     "spark.ui.showConsoleProgress": "false",
+    # The web pages of the driver listen on every address of the machine and ask for no login. For a Spark that lives
+    # for one command they are of little use, and starting them takes a second.
+    "spark.ui.enabled": "false",
 }
 
 LOCAL_MASTER = {
-    # The web pages of a Spark that lives for one command are of no use, and starting them takes a second.
-    "spark.ui.enabled": "false",
     # The JVM only schedules tasks: with a light compiler and collector its start takes half the CPU.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

@@ -15,6 +15,10 @@ CAUSE_MARK = "task failed: "
 
 _MARKED = re.compile(f"^.*TaskFailed: {CAUSE_MARK}(.+)$", re.MULTILINE)
 _JAVA = re.compile(r"^: (.+)$", re.MULTILINE)  # py4j writes the text of the Java exception after ": "
+_JAVA_FRAME = "\n\tat "
+_TRACEBACK = "Traceback (most recent call last):"
+_SQL_STATE = " SQLSTATE: "  # Spark writes it behind the text of some errors
+_MODULES = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")
 
 _modules_when_frozen = 0
 
@@ -57,6 +61,24 @@ def cause_in_one_line(failure: BaseException) -> str:
     text = str(failure)
     if marked := _MARKED.findall(text):
         return str(marked[-1]).strip()
+    if raised := _raised_by_a_worker(text):
+        return raised
     if java := _JAVA.search(text):
-        return java[1].strip()
+        return _with_what_follows(java[1].strip(), text[java.end() :])
     return next((line.strip() for line in text.splitlines() if line.strip()), type(failure).__name__)
+
+
+def _raised_by_a_worker(text: str) -> str | None:
+    """The exception of a Python worker that did not come from the task, such as another version of Python than the
+    driver's, or a missing package. Spark has its traceback in its own text, before the frames of Java."""
+    _, begins, traceback = text.partition(_JAVA_FRAME)[0].rpartition(_TRACEBACK)
+    said = [line for line in traceback.splitlines() if line and not line.startswith(("  ", _SQL_STATE))]
+    return _MODULES.sub("", " ".join(line.strip() for line in said)) if begins and said else None
+
+
+def _with_what_follows(line: str, rest: str) -> str:
+    """A line that ends in a colon says nothing without the lines below it."""
+    if not line.endswith(":"):
+        return line
+    following = rest.partition(_JAVA_FRAME)[0].split()
+    return " ".join((line, *following))

@@ -37,6 +37,7 @@ from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
+    damaged,
     log_last_used,
     lost,
     refuse_older_metadata,
@@ -57,7 +58,11 @@ async def open_engine(
     refusals of RegisterNode and of commits, EngineNotRunning."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
     registration = await _register(components, settings, random_token(rng), store_id, wal_location)
-    carried = await _recover(components, settings, registration)
+    try:
+        carried = await _recover(components, settings, registration)
+    except DamagedWal as damage:
+        log_epoch = components.metadata.image.nodes[settings.node_id].log_epoch
+        raise damaged(damage, log_epoch, wal_location) from damage
     metadata_version = components.metadata.image.version
     await components.wal.claim(
         LogIdentity(store_id, settings.node_id, registration.node_epoch, metadata_version)
@@ -155,8 +160,7 @@ def _refuse_to_drop(wanted: RecoveryFilter) -> None:
     if wanted.records_lost:
         raise DamagedWal(
             f"{wanted.records_lost} records of the write-ahead log do not continue their streams in the metadata: part "
-            "of the log is missing, or the metadata is an older copy or another store's. Restore what is missing, or "
-            "move the log's folder away to start without these records"
+            "of the log is missing, or the metadata is an older copy or another store's; restore what is missing"
         )
 
 

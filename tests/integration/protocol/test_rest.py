@@ -58,7 +58,8 @@ def test_item_56_an_idle_connection_is_closed_and_one_that_waits_is_not(tmp_path
 @pytest.fixture
 def two_listeners(tmp_path: Path) -> Iterator[ServedNode]:
     listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
-    with ServedNode(tmp_path, listeners=listeners) as served:
+    protocols = {"listener_security_protocol_map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"}
+    with ServedNode(tmp_path, protocols, listeners=listeners) as served:
         yield served
 
 

@@ -202,10 +202,10 @@ def test_footer_round_trip_and_flips(index_position, crc, count, data):
         decode_footer(flipped, footer.object_bytes)
 
 
-@given(UNSIGNED, UNSIGNED, UNSIGNED, st.data())
+@given(UNSIGNED, UNSIGNED, UNSIGNED, UNSIGNED, st.data())
 @settings(max_examples=100)
-def test_segment_header_round_trip_and_flips(node_id, node_epoch, first_position, data):
-    header = LogFileHeader(node_id, node_epoch, first_position)
+def test_segment_header_round_trip_and_flips(node_id, node_epoch, first_position, reserved_bytes, data):
+    header = LogFileHeader(node_id, node_epoch, first_position, reserved_bytes)
     raw = encode_log_file_header(header)
     assert decode_log_file_header(raw) == header
     flipped = bytearray(raw)

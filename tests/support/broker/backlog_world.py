@@ -102,7 +102,7 @@ def mirrored(world: BrokerWorld, group: str) -> GroupProgress | None:
 
 
 def mirrored_offset(world: BrokerWorld, group: str, topic: Topic, partition: int = 0) -> int | None:
-    """None: the metadata know nothing of the group."""
+    """None: the metadata knows nothing of the group."""
     progress = mirrored(world, group)
     return None if progress is None else progress.offset(topic.id, partition)
 

@@ -1,8 +1,8 @@
 """The tables of docs/reference.md, made from the code: settings with default and reason, commands with options.
 
 ``python tests/support/pages/reference_tables.py`` writes them into the file, between its markers; ``tests/tidy``
-compares. The reason for a default is the text below its constant in ``model/limits.py``; the few settings without one
-have theirs here.
+compares. The reason for a default is the text below its constant in ``model/limits.py`` or ``serving_limits.py``;
+the few settings without one have theirs here.
 """
 
 import ast
@@ -53,6 +53,12 @@ PLACE_REASONS = {
         "Where clients find a listener, by its name, if not where it listens: behind a proxy, in a container, on all "
         "addresses. `--advertised-listener` wins.",
     ),
+    "listener_security_protocol_map": (
+        "PLAINTEXT:PLAINTEXT",
+        "Which protocol a listener speaks whose name is not a protocol, such as "
+        "`INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT`; the only protocol is PLAINTEXT "
+        "[Kafka: listener.security.protocol.map].",
+    ),
 }
 
 
@@ -78,7 +84,8 @@ def _reason(setting: Setting, reasons: dict[str, str]) -> str:
 
 def limit_reasons() -> dict[str, str]:
     """By setting key, as far as the default is a constant of the limits."""
-    texts = _texts_below_constants(ROOT / "src/siltstone/model/limits.py")
+    model = ROOT / "src/siltstone/model"
+    texts = _texts_below_constants(model / "limits.py") | _texts_below_constants(model / "serving_limits.py")
     constants = {
         f"{key}{name}": constant
         for key, tree in _structs(Tuning)
@@ -109,7 +116,7 @@ def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
         if isinstance(node, ast.ClassDef) and node.name == tree.__name__:
             assignments = [line for line in node.body if isinstance(line, ast.AnnAssign)]
             return {
-                line.target.id: ast.unparse(line.value).removeprefix("limits.")
+                line.target.id: ast.unparse(line.value).removeprefix("serving_").removeprefix("limits.")
                 for line in assignments
                 if isinstance(line.target, ast.Name) and line.value is not None
             }

@@ -53,6 +53,7 @@ def test_the_default_listener_is_for_this_machine_alone(served: Served, tmp_path
 def test_listeners_come_from_the_settings_and_flags_win(served: Served, tmp_path: Path) -> None:
     (tmp_path / "siltstone.toml").write_text(
         'listeners = ["127.0.0.1:1", "EXTERNAL://127.0.0.1:2"]\nadvertised_listeners = "EXTERNAL://there:3"\n'
+        'listener_security_protocol_map = ["EXTERNAL:PLAINTEXT"]\n'
     )
     run("serve", "--store", tmp_path)
     assert served.listeners == [
@@ -62,6 +63,21 @@ def test_listeners_come_from_the_settings_and_flags_win(served: Served, tmp_path
     run("serve", "--store", tmp_path, "--listener", ":4", "--listener", "EXTERNAL://:5", "--advertised-listener",
         "here:4", "--advertised-listener", "EXTERNAL://here:5")  # fmt: skip
     assert served.listeners == ["PLAINTEXT://:4 as here:4", "EXTERNAL://:5 as here:5"]
+
+
+def test_a_listener_that_looks_encrypted_is_refused_before_anything_listens(
+    served: Served, tmp_path: Path
+) -> None:
+    outcome = run("serve", "--store", tmp_path, "--listener", "TLS://127.0.0.1:0")
+    assert outcome.status == 2
+    assert "TLS is not a protocol; the known protocol is PLAINTEXT" in outcome.err
+    assert served.addresses == []
+
+
+def test_a_port_is_given_with_its_host(served: Served, tmp_path: Path) -> None:
+    outcome = run("serve", "--store", tmp_path, "--port", "9092")
+    assert outcome.status == 2
+    assert "No such option '--port'. Write --listener HOST:PORT. See siltstone serve --help" in outcome.err
 
 
 def test_who_is_sent_to_themselves_is_warned_of(served: Served, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from siltstone.kafka_client.connection import Address, parse_bootstrap
 from siltstone.kafka_client.failures import InvalidAddress
+from siltstone.kafka_client.keyed_view import KeyedView
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,12 @@ def test_addresses_as_people_write_them(text: str, addresses: list[Address]) -> 
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(InvalidAddress, match=r"such as 127\.0\.0\.1:9092"):
         parse_bootstrap(text)
+
+
+@pytest.mark.parametrize("text", ["", "host:port"])
+def test_a_view_of_keys_names_its_own_argument(text: str) -> None:
+    with pytest.raises(InvalidAddress, match=r"^bootstrap_servers"):
+        KeyedView(text, "planes")
 
 
 def test_an_address_is_written_as_it_is_read() -> None:

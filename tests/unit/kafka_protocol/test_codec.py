@@ -37,7 +37,7 @@ from siltstone.kafka_protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from support.kafka.message_strategies import EVERY_VERSION, full_message, group_of
 
 

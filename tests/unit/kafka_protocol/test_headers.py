@@ -112,7 +112,7 @@ def test_a_client_id_longer_than_the_frame() -> None:
 
 @pytest.mark.parametrize("key", [-1, 4, 7, 999])
 def test_apis_that_are_not_described(key: int) -> None:
-    with pytest.raises(UnknownApi, match=f"api key {key}, version 1"):
+    with pytest.raises(UnknownApi, match=f"api key {key} is unknown: use an API that is announced"):
         decode_request_header(
             memoryview(key.to_bytes(2, "big", signed=True) + b"\x00\x01\x00\x00\x00\x07\xff\xff")
         )

@@ -211,6 +211,26 @@ def test_a_log_that_cannot_be_followed_is_tried_again() -> None:
     with_service(body)
 
 
+def test_a_log_that_is_away_is_warned_of_at_once_then_twice_a_minute_and_when_it_is_back(caplog) -> None:
+    async def body(world: World) -> None:
+        reads = world.log.read_after
+        world.log.read_after = lambda *_: (_ for _ in ()).throw(CommitUnknown("busy"))
+        await world.tick()
+        assert caplog.messages == ["the metadata log cannot be read, the service tries again: busy"]
+        for _ in range(450):
+            await world.tick()
+        assert len(caplog.messages) == 2, "in 45 s"
+        world.log.read_after = reads
+        await world.tick()
+        await world.tick()
+        assert caplog.messages[2:] == ["the metadata log can be read again"]
+        world.log.read_after = lambda *_: (_ for _ in ()).throw(CommitUnknown("gone"))
+        await world.tick()
+        assert caplog.messages[3:] == ["the metadata log cannot be read, the service tries again: gone"]
+
+    with_service(body)
+
+
 def test_damage_closes_the_service_with_its_reason() -> None:
     async def body(world: World) -> None:
         damaged = encode_entry(LogEntry("00" * 16, (StreamClosed(7),)))

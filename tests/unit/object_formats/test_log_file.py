@@ -42,7 +42,7 @@ def read(log: bytes, first_position: int = FIRST):
 
 
 @pytest.mark.parametrize(
-    "header", [HEADER, LogFileHeader(0, 0, 0), LogFileHeader(2**64 - 1, 2**63, 2**64 - 1)]
+    "header", [HEADER, LogFileHeader(0, 0, 0), LogFileHeader(2**64 - 1, 2**63, 2**64 - 1, 2**64 - 1)]
 )
 @pytest.mark.parametrize("behind", [b"", b"records"])
 def test_segment_header_comes_back(header, behind):

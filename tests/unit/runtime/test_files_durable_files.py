@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.runtime import files as durable_files
-from siltstone.runtime.files import replace_file, sync_directory, write_at
+from siltstone.runtime.files import replace_file, sync_directory, take_from_others, write_at
 
 
 class RecordingOs:
@@ -112,3 +112,54 @@ def test_a_replacement_that_fails_leaves_the_file_and_can_be_made_again(
 def test_a_directory_that_is_not_there_is_not_synced(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sync_directory(tmp_path / "nowhere")
+
+
+def test_a_replaced_file_is_for_its_user_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        replace_file(tmp_path / "identity", b"content")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "identity").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(0o644, 0o600), (0o660, 0o600), (0o404, 0o400), (0o755, 0o700), (0o600, 0o600)]
+)
+def test_the_permissions_of_others_are_taken_and_a_warning_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, expected: int
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    path.chmod(mode)
+    take_from_others(path)
+    assert path.stat().st_mode & 0o777 == expected
+    assert [str(path) in message for message in caplog.messages] == [True] * (mode != expected)
+
+
+def test_a_file_of_another_user_keeps_its_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    take_from_others(path)
+    take_from_others(tmp_path / "none")
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert caplog.messages == []
+
+
+def test_a_file_whose_permissions_cannot_be_changed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    take_from_others(path)
+    assert caplog.messages == [f"{path} stays open to other users of this machine: read-only file system"]

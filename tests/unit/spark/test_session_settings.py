@@ -36,9 +36,12 @@ def test_local_masters(master: str) -> None:
 @pytest.mark.parametrize(
     "master", ["local-cluster[2,1,1024]", "spark://localhost:7077", "k8s://local", "yarn"]
 )
-def test_other_masters_keep_their_own_ui_and_compiler(master: str) -> None:
+def test_other_masters_keep_their_own_compiler_and_have_no_ui_but_the_callers(master: str) -> None:
     assert not is_local(master)
-    assert not {"spark.ui.enabled", "spark.driver.extraJavaOptions"} & settings_for(master, "a", {}).keys()
+    settings = settings_for(master, "a", {})
+    assert "spark.driver.extraJavaOptions" not in settings
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings_for(master, "a", {"spark.ui.enabled": "true"})["spark.ui.enabled"] == "true"
 
 
 def test_the_callers_settings_win() -> None:

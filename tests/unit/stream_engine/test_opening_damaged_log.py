@@ -1,6 +1,7 @@
 """Opening a node whose log and metadata do not belong together: what would be dropped is kept, and a person is told."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import msgspec
@@ -76,6 +77,45 @@ def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path, has
             (world.wal_folder / IDENTITY_FILE).unlink()
         world.log = MemoryLog()
         await refused_twice(world, "another store", WalOfAnotherStore if has_identity else DamagedWal)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cut", ["half", "a byte", "all but the header"])
+def test_rule_1_a_log_file_that_is_shorter_than_it_was_made_is_not_taken_for_a_torn_log(tmp_path, cut):
+    """The newest records have no later one that confirms them: only the size of their file tells that they are gone."""
+
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        last = segments(world)[-1]
+        size = last.stat().st_size
+        os.truncate(last, {"half": size // 2, "a byte": size - 1, "all but the header": 64}[cut])
+        await refused_twice(
+            world, f"{last} has .* bytes, and {size:,} were reserved for it.*restore the file"
+        )
+
+    asyncio.run(main())
+
+
+def test_rule_1_a_damaged_log_names_its_file_and_the_way_to_start_without_it(tmp_path):
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        path = segments(world)[0]
+        damaged = bytearray(path.read_bytes())
+        damaged[500] ^= 1
+        path.write_bytes(damaged)
+        reason = (
+            f"{path}: the acknowledged record at log position 0 is damaged; restore the file. "
+            f"If that is not possible, move the log in file:.* away and start once with engine.wal.lost_epoch=1; "
+        )
+        await refused_twice(world, reason)
+
+        world.wal_folder.rename(tmp_path / "away")
+        lost = msgspec.structs.replace(SMALL, wal=msgspec.structs.replace(SMALL_WAL, lost_epoch=1))
+        node = await world.open(lost)
+        await node.engine.close()
 
     asyncio.run(main())
 

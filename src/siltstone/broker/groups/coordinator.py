@@ -32,7 +32,7 @@ from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.limits import (
+from siltstone.model.serving_limits import (
     GROUP_CLOSE_WAIT_MS,
     GROUP_LOAD_BACKOFF_MS_MAX,
     GROUP_LOAD_BACKOFF_MS_MIN,
@@ -250,9 +250,7 @@ class GroupCoordinator:
         log.warning(
             "groups of __consumer_offsets-%d are loaded again after a failure: %r", self._partition, failure
         )
-        assert self._expiry is not None
-        self._expiry.stop()
-        groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._discard(groups)
         self._phase = Phase.LOADING
         self.start()
 
@@ -261,7 +259,14 @@ class GroupCoordinator:
         self._enter(Phase.DAMAGED)
         groups, self._groups = self._groups, None
         if groups is not None:
-            groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._discard(groups)
+
+    def _discard(self, groups: KnownGroups) -> None:
+        """Stops everything that works on the state in memory: offsets do not expire, and no record is appended."""
+        assert self._expiry is not None
+        self._expiry.stop()
+        groups.writer.stop()
+        groups.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _ring(self, group_id: str, timer: GroupTimer) -> None:
         assert self._groups is not None

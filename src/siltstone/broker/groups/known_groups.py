@@ -47,7 +47,7 @@ from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import OFFSETS_LOOKED_AT_PER_TURN
+from siltstone.model.serving_limits import OFFSETS_LOOKED_AT_PER_TURN
 from siltstone.runtime.clock import Clock
 
 GROUP_OVERHEAD_BYTES = 1_000

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
 from siltstone.broker.groups.ports import GroupLog
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
 
 RECORD_OVERHEAD_BYTES = 200
@@ -37,7 +37,8 @@ class _Batch:
 
 
 class LogWriter:
-    """``on_failure`` is called once; after that the caller must not add records."""
+    """``on_failure`` is called at most once. After that, and after ``stop``, no record is appended, and every answer is
+    COORDINATOR_NOT_AVAILABLE."""
 
     def __init__(self, log: GroupLog, tasks: TaskGroup, on_failure: Callable[[Exception], None]) -> None:
         self._log = log
@@ -46,6 +47,7 @@ class LogWriter:
         self._batches: deque[_Batch] = deque()
         self._newest_of: dict[str, _Batch] = {}
         self._is_writing = False
+        self._has_ended = False
         self._waiting_bytes = 0
         self.records_added = 0
 
@@ -57,6 +59,8 @@ class LogWriter:
 
     def add(self, records: Sequence[EncodedRecord], group_id: str | None = None) -> None:
         """``group_id``: answers about that group wait until these records are durable."""
+        if self._has_ended:
+            return
         for record in records:
             record_bytes = len(record[0]) + len(record[1] or b"")
             self._waiting_bytes += record_bytes + RECORD_OVERHEAD_BYTES
@@ -74,7 +78,9 @@ class LogWriter:
         """Resolves ``future`` with ``answer`` when all records of the group are durable, or with
         COORDINATOR_NOT_AVAILABLE when their append failed."""
         batch = self._newest_of.get(group_id)
-        if batch is None:
+        if self._has_ended:
+            _resolve(future, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif batch is None:
             _resolve(future, answer)
         else:
             batch.answers.append((future, answer))
@@ -82,11 +88,17 @@ class LogWriter:
     def flushed(self) -> "asyncio.Future[Any]":
         """The future gets True when every record added so far is durable, and another value when an append failed."""
         durable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._batches:
+        if self._has_ended:
+            durable.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif self._batches:
             self._batches[-1].answers.append((durable, True))
         else:
             durable.set_result(True)
         return durable
+
+    def stop(self) -> None:
+        """Begins no further append. An append that is under way may still be completed: only the log shows it."""
+        self._give_up()
 
     def _batch_for(self, record_bytes: int) -> _Batch:
         if not self._batches or not self._batches[-1].has_room_for(record_bytes):
@@ -102,12 +114,15 @@ class LogWriter:
             try:
                 await self._log.append(batch.records)
             except Exception as failure:
-                self._give_up()
-                self._on_failure(failure)
+                if not self._has_ended:
+                    self._give_up()
+                    self._on_failure(failure)
                 return
             except asyncio.CancelledError:
                 self._give_up()
                 raise
+            if self._has_ended:
+                return
             self._complete(self._batches.popleft())
         self._is_writing = False
 
@@ -120,6 +135,7 @@ class LogWriter:
             _resolve(future, answer)
 
     def _give_up(self) -> None:
+        self._has_ended = True
         for batch in self._batches:
             for future, _ in batch.answers:
                 _resolve(future, ErrorCode.COORDINATOR_NOT_AVAILABLE)

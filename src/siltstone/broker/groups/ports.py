@@ -23,8 +23,8 @@ class GroupLog(Protocol):
         ...
 
     async def append(self, records: Sequence[EncodedRecord]) -> None:
-        """Returns when the records are durable. They are one record, or have at most ``limits.GROUP_APPEND_BYTES_MAX``
-        of keys and values."""
+        """Returns when the records are durable. They are one record, or have at most
+        ``serving_limits.GROUP_APPEND_BYTES_MAX`` of keys and values."""
         ...
 
     def read_all(self) -> AsyncIterator[EncodedRecord]:

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from siltstone.model import limits
+from siltstone.model import limits, serving_limits
 from siltstone.model.errors import InvalidRequest
 
 _MAY_BE_ZERO = frozenset({"group_initial_rebalance_delay_ms", "offset_metadata_max_bytes"})
@@ -14,18 +14,18 @@ class InvalidGroupSetting(InvalidRequest):
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    group_initial_rebalance_delay_ms: int = limits.GROUP_INITIAL_REBALANCE_DELAY_MS
-    group_min_session_timeout_ms: int = limits.GROUP_SESSION_TIMEOUT_MS_MIN
-    group_max_session_timeout_ms: int = limits.GROUP_SESSION_TIMEOUT_MS_MAX
-    group_max_size: int = limits.GROUP_MEMBERS_MAX
-    new_member_join_timeout_ms: int = limits.GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS
-    offset_metadata_max_bytes: int = limits.OFFSET_METADATA_BYTES_MAX
-    offsets_retention_minutes: int = limits.OFFSETS_RETENTION_MINUTES
-    offsets_retention_check_interval_ms: int = limits.OFFSETS_RETENTION_CHECK_INTERVAL_MS
-    group_bytes_max: int = limits.GROUP_BYTES_MAX
-    groups_bytes_max: int = limits.GROUPS_BYTES_MAX
-    checkpoint_records_min: int = limits.GROUP_CHECKPOINT_RECORDS_MIN
-    checkpoint_live_factor: int = limits.GROUP_CHECKPOINT_LIVE_FACTOR
+    group_initial_rebalance_delay_ms: int = serving_limits.GROUP_INITIAL_REBALANCE_DELAY_MS
+    group_min_session_timeout_ms: int = serving_limits.GROUP_SESSION_TIMEOUT_MS_MIN
+    group_max_session_timeout_ms: int = serving_limits.GROUP_SESSION_TIMEOUT_MS_MAX
+    group_max_size: int = serving_limits.GROUP_MEMBERS_MAX
+    new_member_join_timeout_ms: int = serving_limits.GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS
+    offset_metadata_max_bytes: int = serving_limits.OFFSET_METADATA_BYTES_MAX
+    offsets_retention_minutes: int = serving_limits.OFFSETS_RETENTION_MINUTES
+    offsets_retention_check_interval_ms: int = serving_limits.OFFSETS_RETENTION_CHECK_INTERVAL_MS
+    group_bytes_max: int = serving_limits.GROUP_BYTES_MAX
+    groups_bytes_max: int = serving_limits.GROUPS_BYTES_MAX
+    checkpoint_records_min: int = serving_limits.GROUP_CHECKPOINT_RECORDS_MIN
+    checkpoint_live_factor: int = serving_limits.GROUP_CHECKPOINT_LIVE_FACTOR
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

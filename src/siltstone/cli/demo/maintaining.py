@@ -41,7 +41,7 @@ def keep_newest(stage: Stage) -> bool:
     story.done(f"{counted(len(stage.flights), 'record')} became {left:,} in {seconds_words(seconds)}; they keep "
                "their offsets")  # fmt: skip
     with siltstone.KeyedView(stage.broker.bootstrap_servers, FLIGHTS_TOPIC) as view:
-        found = dict(view)
+        found = dict(view.items())
     expected = {flight.tail_number: flight.line for flight in stage.flights}
     same = sum(found.get(plane) == line for plane, line in expected.items())
     is_same = found == expected

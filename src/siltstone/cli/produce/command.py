@@ -11,6 +11,7 @@ from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.produce.lines import FORMATS, TEXT, LineRules, line_reader, parse_headers, parse_separator
 from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import read_lines
+from siltstone.cli.standard_streams import InputFile
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.configs import topic_configs
@@ -38,7 +39,7 @@ class ProduceSettings(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("topic", metavar="TOPIC")
-@click.argument("stream", metavar="[FILE]", type=click.File("rb"), default="-")
+@click.argument("stream", metavar="[FILE]", type=InputFile(), default="-")
 @click.option(
     "--format",
     "line_format",

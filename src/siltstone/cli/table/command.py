@@ -71,13 +71,21 @@ def table(
 def _named(view: KeyedView, keys: Iterable[str]) -> Iterator[KeyRow]:
     for key in keys:
         name = key.encode()
-        yield KeyRow(name, view.entry(name) if name in view else None)
+        yield KeyRow(name, _entry(view, name))
+
+
+def _entry(view: KeyedView, key: bytes) -> Entry | None:
+    try:
+        return view.entry(key)
+    except KeyError:  # a tombstone may arrive at any time
+        return None
 
 
 def _found(view: KeyedView, prefix: bytes, limit: int) -> Iterator[KeyRow]:
     matching = sorted(key for key in view if key.startswith(prefix))
     for key in matching[:limit]:
-        yield KeyRow(key, view.entry(key))
+        if (entry := _entry(view, key)) is not None:
+            yield KeyRow(key, entry)
     if len(matching) > limit:
         output.remarks().print(
             f"{counted(len(matching) - limit, 'more key')} (--limit)", style="dim", markup=False
@@ -92,8 +100,11 @@ def _show(view: KeyedView, rows: list[KeyRow], *, as_json: bool) -> None:
     for row in rows:
         shown.add_row(*_cells(row))
     output.results().print(shown)
+    skipped = view.records_without_key
+    of_skipped = f"; {counted(skipped, 'record')} without a key {'was' if skipped == 1 else 'were'} skipped"
     output.remarks().print(
-        f"{view.topic}: {counted(len(view), 'key')}, {size_words(view.size_bytes)} in memory",
+        f"{view.topic}: {counted(len(view), 'key')}, {size_words(view.size_bytes)} in memory"
+        f"{of_skipped if skipped else ''}",
         style="dim",
         markup=False,
     )

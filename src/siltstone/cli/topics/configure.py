@@ -4,7 +4,9 @@
 ``retention.ms=7d``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
 
 import click
 from rich.console import RenderableType
@@ -13,9 +15,12 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.words import cell
 from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
+from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
+from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.settings.values import topic_config_text
+from siltstone.server.settings.values import Unit, topic_config_text
+from siltstone.topic_configs.rows import TABLE
 
 
 class NoAssignment(InvalidRequest):
@@ -31,6 +36,29 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
             raise NoAssignment(f"{option} {text!r}: write NAME=VALUE, such as retention.ms=7d")
         assigned[name.strip()] = topic_config_text(name.strip(), value.strip())
     return assigned
+
+
+@contextmanager
+def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
+    """Adds to a broker's refusal of a configuration the name that was meant, or how its value is written."""
+    try:
+        yield
+    except KafkaRefusal as refusal:
+        hints = [hint for name, value in assigned.items() if (hint := _hint(name, value))]
+        if refusal.code is not ErrorCode.INVALID_CONFIG or not hints:
+            raise
+        raise KafkaRefusal(refusal.code, f"{str(refusal).rstrip('.')}: {'; '.join(hints)}") from refusal
+
+
+def _hint(name: str, value: str) -> str | None:
+    if name not in TABLE:
+        near = get_close_matches(name, TABLE, n=1)
+        return f"did you mean {near[0]}?" if near else "siltstone topics describe TOPIC --all lists all names"
+    example = {Unit.MILLISECONDS: "7d or 604800000", Unit.BYTES: "64MiB or 67108864"}.get(
+        Unit.of(name.replace(".", "_"))
+    )
+    is_number = value.removeprefix("-").isdigit()
+    return None if example is None or is_number else f"write {name}={example}"
 
 
 PARTITIONS = "partitions"
@@ -79,7 +107,10 @@ def configure(
         topic = find_topic(cluster, name)
         before = topic_configs(cluster, [name])[name]
         if touched:
-            change_configs(cluster, name, assigned, remove, validate_only=dry_run or partitions is not None)
+            with refusals_explained(assigned | dict.fromkeys(remove, "0")):
+                change_configs(
+                    cluster, name, assigned, remove, validate_only=dry_run or partitions is not None
+                )
         if partitions is not None:
             add_partitions(cluster, name, partitions, validate_only=dry_run)
         if touched and partitions is not None and not dry_run:

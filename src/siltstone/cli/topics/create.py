@@ -4,7 +4,7 @@ import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
-from siltstone.cli.topics.configure import parse_assignments
+from siltstone.cli.topics.configure import parse_assignments, refusals_explained
 from siltstone.cli.words import counted, written_topic_id
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import create_topic
@@ -40,7 +40,8 @@ def create(
     assigned = parse_assignments(configs, "--config")
     with choice.open() as cluster:
         try:
-            made = create_topic(cluster, name, partitions, assigned)
+            with refusals_explained(assigned):
+                made = create_topic(cluster, name, partitions, assigned)
         except KafkaRefusal as refusal:
             if if_missing and refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 _say(as_json, {"name": name, "made": False}, f"{name} already exists.")

@@ -30,7 +30,9 @@ class TopicRow(msgspec.Struct, frozen=True):
 
     @property
     def records_words(self) -> str:
-        return ("≤ " if "compact" in self.cleanup_policy else "") + count_words(self.records_max)
+        return ("≤ " if self.records_max and "compact" in self.cleanup_policy else "") + count_words(
+            self.records_max
+        )
 
 
 def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:

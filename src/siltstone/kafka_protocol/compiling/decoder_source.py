@@ -37,7 +37,7 @@ from siltstone.kafka_protocol.compiling.primitives import (
 )
 from siltstone.kafka_protocol.compiling.source import Source
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Number
-from siltstone.model.limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:

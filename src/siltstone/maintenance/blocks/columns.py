@@ -90,7 +90,9 @@ def live_blocks(source: Source, streams: Mapping[int, StreamMetadata]) -> Table:
     )
     offsets_found = (entries["end_offset"] - entries["start_offset"])[inside].sum()
     if offsets_found != (held_end - held_start).sum():
-        raise SourceUnusable("its index does not hold the offsets that the metadata say; run siltstone check")
+        raise SourceUnusable(
+            "its index does not hold the offsets that the metadata says; run siltstone check"
+        )
     live_from = np.array([_live_from(streams, held.stream_id) for held in ranges], dtype=np.int64)
     is_live = inside & (entries["end_offset"] > live_from[at])
     return entries if is_live.all() else entries[is_live]

@@ -1,4 +1,4 @@
-"""Compares the listing of a bucket with the metadata: it finds objects and uploads that no metadata name.
+"""Compares the listing of a bucket with the metadata: it finds objects and uploads that the metadata does not name.
 
 The bucket is listed before the image is read. Every object in the list was prepared before, so an object that was just
 uploaded cannot look like an orphan. An orphan is looked up once more, since it may have been deleted after the listing.

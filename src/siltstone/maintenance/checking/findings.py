@@ -7,7 +7,7 @@ import msgspec
 
 class Severity(IntEnum):
     """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
-    no metadata name. NOTE: an ordinary state that passes by itself."""
+    the metadata does not name. NOTE: an ordinary state that passes by itself."""
 
     NOTE = 1
     WARNING = 2

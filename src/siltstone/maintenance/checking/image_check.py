@@ -69,7 +69,7 @@ def _check_ranges_listed(metadata: ObjectMetadata, image: ImageView) -> Iterator
         stream = image.streams.get(held.stream_id)
         if stream is None:
             yield _unlisted(
-                FindingKind.STREAM_MISSING, held, "which the metadata do not know and no record deleted"
+                FindingKind.STREAM_MISSING, held, "which the metadata does not know and no record deleted"
             )
         elif not _contains(stream.ranges, held, "start_offset"):
             yield _unlisted(FindingKind.RANGE_NOT_LISTED, held, "whose list does not have it")

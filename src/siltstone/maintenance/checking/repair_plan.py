@@ -1,11 +1,11 @@
 """Which findings of a check can be repaired, and advice about those that cannot. Pure.
 
 Two repairs exist: orphaned objects that are older than any time limit are deleted, and orphaned multipart uploads are
-aborted. Both use space, and no metadata name them. For every other finding there is advice.
+aborted. Both use space, and the metadata does not name them. For every other finding there is advice.
 
 Nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold the very batches
 that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store has not assigned
-yet: its metadata are then older than the bucket, or the bucket belongs to another store.
+yet: its metadata is then older than the bucket, or the bucket belongs to another store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,8 +57,8 @@ SOMETHING_IS_WRONG = (
     "not repaired until all errors are dealt with: it may hold the records that are missing elsewhere"
 )
 METADATA_IS_OLDER = (
-    "the bucket holds objects with ids that this store never assigned: the metadata are older than the bucket (were"
-    " they restored?), or the bucket is another store's"
+    "the bucket holds objects with ids that this store never assigned: the metadata is older than the bucket (was"
+    " it restored?), or the bucket is another store's"
 )
 NAMED_ELSEWHERE = (
     "its id is in use in another bucket: check whether two names in the settings lead to one bucket"

@@ -20,7 +20,7 @@ from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.tasks import OnProgress
 
 NO_LONGER = "is not there any more"
-IN_USE = "kept: the metadata name it now"
+IN_USE = "kept: the metadata names it now"
 CHANGED = "kept: it has changed since it was listed"
 NOT_OURS = "kept: the bucket is not marked as this store's"
 

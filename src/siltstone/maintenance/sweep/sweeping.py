@@ -1,7 +1,7 @@
 """The work of a sweep: it gives up prepared objects after their time limit, deletes destroyed ones after their grace
 period, and aborts multipart uploads of objects that are not prepared any more.
 
-An object is deleted only if no committed metadata name it (rule 6): its id is DESTROYED in an image just read, and an
+An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, and an
 id never leaves that state. A bucket that fails is skipped, with the reason, and so is an object that the bucket
 refuses to delete; the next sweep tries again. Deleting is idempotent, so a sweep that is killed, or two at once, do
 no harm.

@@ -9,7 +9,8 @@ snapshots    version, chunk_count   the complete snapshots; chunks without a row
 ============ ====================== ==============================================================
 
 SQLite's application_id is "SILT", its user_version the version of these tables. WAL mode lets readers and the writer
-work at the same time; synchronous=FULL makes a commit durable when it returns.
+work at the same time; synchronous=FULL makes a commit durable when it returns. Only the user that owns the file may
+read it; SQLite gives its other files, ``-wal`` and ``-shm``, the mode of this one.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 from siltstone.metadata.store.port import LogNotFound, LogUnavailable, LogVersionUnknown, NotMetadataLog
+from siltstone.runtime.files import take_from_others
 
 APPLICATION_ID = int.from_bytes(b"SILT", "big")
 TABLES_VERSION = 1
@@ -40,6 +42,8 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
         if not create:
             raise LogNotFound(f"no metadata database at {path}; check the path")
         _create(path)
+    for end in ("", "-wal", "-shm"):
+        take_from_others(path.with_name(path.name + end))
     try:
         connection = _open(path)
         try:
@@ -79,7 +83,7 @@ def _create(path: Path) -> None:
     the others use its file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with mode 0600
         os.close(handle)
         draft = Path(name)
         try:

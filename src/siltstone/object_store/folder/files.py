@@ -33,7 +33,11 @@ def os_errors_translated(action: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _PASSING:
             raise StoreTransient(f"{action}: {error.strerror}") from error
-        raise StoreDenied(f"{action}: {error.strerror}; check the folder and its permissions") from error
+        path = "" if error.filename is None else os.fsdecode(error.filename)
+        where = f" ({path})" if path and path not in action else ""
+        raise StoreDenied(
+            f"{action}: {error.strerror}{where}; check the folder and its permissions"
+        ) from error
 
 
 def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:

@@ -2,11 +2,14 @@
 
 The important distinction is whether a failed write may have taken effect. A request that was refused (SlowDown, a
 conflict, no connection) had no effect; a request whose answer was lost may have had one, so its error is ``uncertain``.
+
+A refusal of the credentials says which ones were used, since botocore finds them in several places.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+import botocore.session
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -14,6 +17,8 @@ from botocore.exceptions import (
     EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
     ProxyConnectionError,
     ReadTimeoutError,
 )
@@ -53,12 +58,21 @@ _REFUSED_FOR_NOW = {
     "429",
 }
 _HINTS = {
-    "AccessDenied": "allow these credentials to read, write, list and delete in the bucket",
     "EntityTooSmall": "every part of an upload except the last must have at least 5 MiB",
-    "NoSuchBucket": "create the bucket, or correct its name",
-    "InvalidAccessKeyId": "check the credentials in the environment",
-    "SignatureDoesNotMatch": "check the credentials in the environment and the region",
 }
+_MAY_NOT = "allow it to read, write, list and delete in the bucket"
+_OF_CREDENTIALS = {
+    "AccessDenied": _MAY_NOT,
+    "InvalidAccessKeyId": "the store does not know it: correct the access key and its secret",
+    "SignatureDoesNotMatch": "correct its secret, or the region",
+    "403": f"correct its secret, or {_MAY_NOT}",  # the answer to HEAD has no body, only a status
+}
+_PROVIDERS = {
+    "env": "the environment (AWS_ACCESS_KEY_ID)",
+    "shared-credentials-file": "the file of AWS credentials (~/.aws/credentials)",
+    "config-file": "the file of AWS settings (~/.aws/config)",
+}
+"""botocore's providers of credentials that need no request, in botocore's order, in words."""
 _MAY_HAVE_HAPPENED = {"RequestTimeout", "InternalError"}
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 _ANSWER_LOST = (HTTPClientError, ReadTimeoutError, IncompleteReadError)
@@ -75,6 +89,11 @@ def s3_errors_translated(action: str) -> Iterator[None]:
         raise StoreTransient(f"{action}: {error}", uncertain=False) from error
     except _ANSWER_LOST as error:
         raise StoreTransient(f"{action}: {error}") from error
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise StoreDenied(
+            f"{action.strip()}: no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+            "profile in ~/.aws/credentials; for a public bucket, add anonymous=true to the URL"
+        ) from error
     except BotoCoreError as error:
         raise StoreDenied(f"{action}: {error}; check credentials, region and settings") from error
 
@@ -82,7 +101,7 @@ def s3_errors_translated(action: str) -> Iterator[None]:
 def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneError:
     """The port's error for an answer of S3 that contains an ``Error``."""
     code = str(response["Error"].get("Code", ""))
-    text = f"{action}: {code} {response['Error'].get('Message', '')}"
+    text = f"{action.strip()}: {code} {response['Error'].get('Message', '')}".rstrip(".")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _REFUSED_FOR_NOW:
         return StoreTransient(text, uncertain=False)
@@ -90,4 +109,23 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
         return StoreTransient(text)
     if code in _BY_CODE:
         return _BY_CODE[code](text)
+    if code == "NoSuchBucket":
+        return StoreDenied(f"{text}; {_missing_bucket(str(response['Error'].get('BucketName', '')))}")
+    if code in _OF_CREDENTIALS:
+        return StoreDenied(f"{text}; the request used {credentials_in_use()}: {_OF_CREDENTIALS[code]}")
     return StoreDenied(f"{text}; {_HINTS.get(code, 'a retry will not help')}")
+
+
+def _missing_bucket(name: str) -> str:
+    named = f"the bucket {name}" if name else "the bucket"
+    return f"create {named}, which the store does not make by itself, or correct its name in the s3:// URL"
+
+
+def credentials_in_use() -> str:
+    """The access key that botocore uses, and where it found it, in words. An access key is not a secret."""
+    providers = botocore.session.Session().get_component("credential_provider")
+    for provider, place in _PROVIDERS.items():
+        with suppress(BotoCoreError):
+            if (found := providers.get_provider(provider).load()) is not None:
+                return f"access key {found.access_key} from {place}"
+    return "credentials that botocore found elsewhere, such as this machine's role"

@@ -3,11 +3,14 @@ ones.
 
 A client connects to a listener's address first, and from then on to the address that the broker advertises for that
 listener. So 0.0.0.0, or no host at all, which mean "all addresses of this machine", cannot be advertised.
+
+A listener is named after its protocol. Any other name needs an entry in ``listener_security_protocol_map``, as in
+Kafka, so that nobody takes a listener for an encrypted one because of its name.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
 
 import msgspec
@@ -15,6 +18,8 @@ import msgspec
 from siltstone.model.errors import InvalidRequest
 
 DEFAULT_NAME = "PLAINTEXT"
+PROTOCOLS = ("PLAINTEXT",)
+"""The protocols that a listener can have; Kafka's others encrypt, or ask for a login."""
 
 _LISTENER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_-]+)://)?(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d{1,5})"
@@ -22,6 +27,7 @@ _LISTENER = re.compile(
 _EXAMPLE = "[NAME://]HOST:PORT, such as 127.0.0.1:9092 or EXTERNAL://[::1]:9093"
 _PORT_MAX = 65_535
 _ENCRYPTED = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
+_KNOWN = ", ".join(PROTOCOLS)
 
 
 class InvalidListener(InvalidRequest):
@@ -49,10 +55,11 @@ class ListenerAddress(msgspec.Struct, frozen=True):
 
 
 def parse_addresses(
-    listeners: Sequence[str], advertised_listeners: Sequence[str] = ()
+    listeners: Sequence[str], advertised_listeners: Sequence[str] = (), protocols: str = ""
 ) -> tuple[ListenerAddress, ...]:
     """Parses listeners; each text may have several, separated by commas. A listener without an entry in
-    ``advertised_listeners`` advertises the address that it binds. Raises InvalidListener."""
+    ``advertised_listeners`` advertises the address that it binds. ``protocols`` is the value of
+    ``listener_security_protocol_map``, such as ``INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT``. Raises InvalidListener."""
     bound = list(_parsed("listeners", listeners))
     if not bound:
         raise InvalidListener(f"listeners is empty: name at least one as {_EXAMPLE}")
@@ -60,6 +67,7 @@ def parse_addresses(
         name: (host, port) for name, host, port in _parsed("advertised_listeners", advertised_listeners)
     }
     names = [name for name, _, _ in bound]
+    _refuse_without_protocol(names, _parsed_protocols(protocols))
     if unknown := advertised.keys() - set(names):
         raise InvalidListener(
             f"advertised_listeners names {', '.join(sorted(unknown))}, but listeners has only {', '.join(names)}"
@@ -79,7 +87,8 @@ def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]
             raise InvalidListener(f"{setting}: port {port} of {name} is above {_PORT_MAX}")
         if name in _ENCRYPTED:
             raise InvalidListener(
-                f"{setting}: encryption and login are not supported, so no listener may be named {name}"
+                f"{setting}: encryption and login are not supported, so no listener may be named {name}; the known "
+                f"protocol is {_KNOWN}"
             )
         if name in seen:
             raise InvalidListener(
@@ -87,6 +96,27 @@ def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]
             )
         seen.add(name)
         yield name, _checked_host(setting, part, match["host"], match["ipv6"]), port
+
+
+def _parsed_protocols(text: str) -> dict[str, str]:
+    """Listener name → protocol. Raises InvalidListener."""
+    protocols = {protocol: protocol for protocol in PROTOCOLS}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if protocol not in PROTOCOLS or (name in protocols and protocols[name] != protocol):
+            raise InvalidListener(
+                f"listener_security_protocol_map: {entry!r} is not NAME:PROTOCOL; the known protocol is {_KNOWN}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def _refuse_without_protocol(names: Iterable[str], protocols: Mapping[str, str]) -> None:
+    if unknown := [name for name in names if name not in protocols]:
+        raise InvalidListener(
+            f"listeners: {', '.join(unknown)} is not a protocol; the known protocol is {_KNOWN}. For a listener of "
+            f"another name, say what it speaks: listener_security_protocol_map={unknown[0]}:{DEFAULT_NAME}"
+        )
 
 
 def _checked_host(setting: str, part: str, host: str | None, ipv6: str | None) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.model.buffers import Buffer, total_bytes
-from siltstone.model.limits import ANSWER_PROGRESS_BYTES_MIN
+from siltstone.model.serving_limits import ANSWER_PROGRESS_BYTES_MIN
 from siltstone.server.network.answer_memory import unpinned
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
@@ -297,7 +297,13 @@ class Connection(asyncio.BufferedProtocol):
         call's reason counts."""
         if self.close_reason is None:
             self.close_reason = reason
-            log.log(_LEVELS.get(reason, logging.DEBUG), "%s closed: %s %s", self, reason, detail)
+            log.log(
+                _LEVELS.get(reason, logging.DEBUG),
+                "%s closed: %s%s",
+                self,
+                reason,
+                f": {detail}" if detail else "",
+            )
             self._note_progress(self._parts.now_ms)
             self._let_go()
             self._transport.close()

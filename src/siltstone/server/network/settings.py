@@ -5,7 +5,7 @@
 
 import msgspec
 
-from siltstone.model import limits
+from siltstone.model import serving_limits
 from siltstone.model.errors import InvalidRequest
 
 TLS_SIZE_BYTES = 0x1603_0000
@@ -20,18 +20,18 @@ class NetworkSettings(msgspec.Struct, frozen=True):
     """``connection_*`` limit each connection; ``queued_max_request_bytes`` and ``answer_bytes_max`` limit all
     connections together."""
 
-    max_connections: int = limits.MAX_CONNECTIONS
-    max_connections_per_ip: int = limits.MAX_CONNECTIONS_PER_IP
-    connections_max_idle_ms: int = limits.CONNECTIONS_IDLE_MS_MAX
-    socket_request_max_bytes: int = limits.SOCKET_REQUEST_BYTES_MAX
-    queued_max_request_bytes: int = limits.QUEUED_REQUEST_BYTES_MAX
-    connection_request_bytes_max: int = limits.CONNECTION_REQUEST_BYTES_MAX
-    connection_requests_max: int = limits.CONNECTION_REQUESTS_MAX
-    connection_answer_bytes_max: int = limits.CONNECTION_ANSWER_BYTES_MAX
-    answer_bytes_max: int = limits.ANSWER_BYTES_MAX
-    answer_stalled_ms_max: int = limits.ANSWER_STALLED_MS_MAX
-    request_stalled_ms_max: int = limits.REQUEST_STALLED_MS_MAX
-    close_time_limit_ms: int = limits.CLOSE_TIME_LIMIT_MS
+    max_connections: int = serving_limits.MAX_CONNECTIONS
+    max_connections_per_ip: int = serving_limits.MAX_CONNECTIONS_PER_IP
+    connections_max_idle_ms: int = serving_limits.CONNECTIONS_IDLE_MS_MAX
+    socket_request_max_bytes: int = serving_limits.SOCKET_REQUEST_BYTES_MAX
+    queued_max_request_bytes: int = serving_limits.QUEUED_REQUEST_BYTES_MAX
+    connection_request_bytes_max: int = serving_limits.CONNECTION_REQUEST_BYTES_MAX
+    connection_requests_max: int = serving_limits.CONNECTION_REQUESTS_MAX
+    connection_answer_bytes_max: int = serving_limits.CONNECTION_ANSWER_BYTES_MAX
+    answer_bytes_max: int = serving_limits.ANSWER_BYTES_MAX
+    answer_stalled_ms_max: int = serving_limits.ANSWER_STALLED_MS_MAX
+    request_stalled_ms_max: int = serving_limits.REQUEST_STALLED_MS_MAX
+    close_time_limit_ms: int = serving_limits.CLOSE_TIME_LIMIT_MS
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name
+from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
 from siltstone.server.settings.values import SettingRefused
 
 NOT_SETTINGS = frozenset({
@@ -49,7 +49,7 @@ def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]
             continue
         bucket = name.removeprefix(f"{ENVIRONMENT_PREFIX}BUCKETS_")
         if name not in known and bucket == name:
-            raise SettingRefused(f"environment: {name} is not a setting; docs/reference.md lists them")
+            raise SettingRefused(f"environment: {name} is not a setting; {known_settings('', keys)}")
         values[known.get(name) or f"buckets.{bucket}"] = value
     return Layer("environment", values)
 

@@ -68,6 +68,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     buckets: dict[int, str]
     listeners: str = DEFAULT_LISTENER
     advertised_listeners: str = ""
+    listener_security_protocol_map: str = ""
     tuning: Tuning = Tuning()
 
     @property
@@ -115,6 +116,7 @@ PLACES: tuple[Setting, ...] = (
     Setting("wal_folder", str, None),
     Setting("listeners", str, DEFAULT_LISTENER),
     Setting("advertised_listeners", str, None),
+    Setting("listener_security_protocol_map", str, None),
 )
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
 """Every key but ``buckets.N`` and ``topics.…``."""
@@ -122,7 +124,7 @@ SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *s
 TOPICS_PREFIX = "topics."
 
 COMMAND_LINE = "command line"
-_LISTS = frozenset({"listeners", "advertised_listeners"})
+_LISTS = frozenset({"listeners", "advertised_listeners", "listener_security_protocol_map"})
 
 
 def load_settings(
@@ -149,8 +151,21 @@ def load_settings(
 def _file_layers(folder: Path, config: Path | None) -> Iterator[Layer]:
     if config is not None:
         yield file_layer(config)
-    elif (folder / SETTINGS_FILE).exists():
+    elif _exists(folder, folder / SETTINGS_FILE):
         yield file_layer(folder / SETTINGS_FILE)
+
+
+def _exists(folder: Path, path: Path) -> bool:
+    """Raises SettingRefused, with the name of the folder, when the folder is a file or may not be entered."""
+    try:
+        if folder.is_file():
+            raise SettingRefused(f"{folder} is a file, and a store is a folder: name another with --store")
+        return path.exists()
+    except OSError as failure:
+        raise SettingRefused(
+            f"the store's folder {folder} cannot be entered: {failure.strerror}; allow this user to read and write in "
+            "it, or name another with --store"
+        ) from failure
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, object]:
@@ -209,6 +224,7 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
         buckets=dict(sorted(buckets.items())),
         listeners=str(values.get("listeners") or DEFAULT_LISTENER),
         advertised_listeners=str(values.get("advertised_listeners") or ""),
+        listener_security_protocol_map=str(values.get("listener_security_protocol_map") or ""),
         tuning=tuning,
     )
 
@@ -223,9 +239,7 @@ def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
     try:
         return written_defaults(named)
     except InvalidRequest as refusal:
-        raise SettingRefused(
-            f"settings in [topics] are not allowed: {refusal} (docs/topic-configurations.md)"
-        ) from refusal
+        raise SettingRefused(f"settings in [topics] are not allowed: {refusal}") from refusal
 
 
 def _sqlite_url(path: Path) -> str:
@@ -238,6 +252,7 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield "wal_folder", str(settings.wal_folder)
     yield "listeners", settings.listeners
     yield "advertised_listeners", settings.advertised_listeners
+    yield "listener_security_protocol_map", settings.listener_security_protocol_map
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     for setting, value in values_of(settings.tuning):

@@ -4,7 +4,7 @@ Every leaf has a key, its path with dots, from which the name of its environment
 their own invariants; what they raise is reported as SettingRefused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -66,8 +66,20 @@ def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRe
     near = get_close_matches(key, known, n=1) or [
         by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)
     ]
-    hint = f"did you mean {near[0]}?" if near else "docs/reference.md lists them"
+    hint = f"did you mean {near[0]}?" if near else known_settings(key, known)
     return SettingRefused(f"{origin}: {key} is not a setting; {hint}")
+
+
+def known_settings(key: str, known: Iterable[str]) -> str:
+    """The settings in the section of ``key``, or all sections when there is no such section, for error texts."""
+    section = key.rpartition(".")[0]
+    names = [candidate for candidate in known if section and candidate.rpartition(".")[0] == section]
+    if names:
+        return f"known are {', '.join(names)}"
+    heads = dict.fromkeys(
+        f"{head}.…" if rest else head for head, _, rest in (candidate.partition(".") for candidate in known)
+    )
+    return f"known are {', '.join(heads)}, buckets.… and topics.…"
 
 
 def _is_branch(kind: object) -> bool:

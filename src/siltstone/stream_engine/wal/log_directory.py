@@ -35,7 +35,14 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
 )
-from siltstone.runtime.files import replace_file, sync_directory, write_at
+from siltstone.runtime.files import (
+    PRIVATE_FILE_MODE,
+    PRIVATE_FOLDER_MODE,
+    replace_file,
+    sync_directory,
+    take_from_others,
+    write_at,
+)
 from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode
 
 IDENTITY_FILE = "identity.json"
@@ -47,15 +54,17 @@ some more."""
 class LogFile:
     """One log file, open for writing at its end."""
 
-    def __init__(self, path: Path, header: LogFileHeader, size_bytes: int) -> None:
+    def __init__(self, path: Path, header: LogFileHeader) -> None:
         """Reserves the space and writes the header. A trimmed log file at ``path`` is overwritten."""
         self.path = path
         self.first_position = header.first_position
-        self.size_bytes = size_bytes
+        self.size_bytes = size_bytes = header.reserved_bytes
         self._at = 0
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
         try:
-            os.posix_fallocate(self._descriptor, 0, size_bytes)
+            if os.fstat(self._descriptor).st_size < size_bytes:
+                os.posix_fallocate(self._descriptor, 0, size_bytes)
+                self.sync()  # before the header: else a power failure may leave a file shorter than its header says
             self.write([encode_log_file_header(header)])
             self.sync()  # before the first record: else a power failure may leave new records after an old header
         except OSError:
@@ -91,13 +100,21 @@ class KeptLogFile:
 
 class LogDirectory:
     def __init__(self, directory: Path, node_id: int) -> None:
-        """Creates the directory if it does not exist, and locks it. Raises WalInUse."""
+        """Creates the directory if it does not exist, and locks it. Only the user that owns its files may read them.
+        Raises WalInUse."""
         self._directory = directory
         self._node_id = node_id
         self._spares: list[Path] = []
         self._spare_number = 0
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = _locked(directory / "LOCK")
+        for path in (
+            directory / "LOCK",
+            directory / IDENTITY_FILE,
+            *directory.glob("*.wal"),
+            *directory.glob("*.spare"),
+        ):
+            take_from_others(path)
 
     # -- identity ----------------------------------------------------------------------------------------
 
@@ -133,7 +150,7 @@ class LogDirectory:
                 continue
             if expected is not None and header.first_position != expected and torn_at is None:
                 torn_at = expected
-            records = list(_records_of(data, header))
+            records = _records_of(path, data, header)
             if torn_at is not None:
                 _refuse_confirmed_beyond(torn_at, records)
                 continue
@@ -171,7 +188,7 @@ class LogDirectory:
         try:
             header = decode_log_file_header(data)
         except DamagedWal as damage:
-            raise DamagedWal(f"{path}: {damage}") from damage
+            raise DamagedWal(f"{path}: {damage}; restore the file") from damage
         if header.first_position > _named_position(path):
             raise DamagedWal(
                 f"{path} begins at log position {header.first_position}: it was renamed; give it its old name, "
@@ -195,8 +212,8 @@ class LogDirectory:
         path = self._directory / f"{first_position:020d}.wal"
         if self._spares and self._spares[-1].stat().st_size >= size_bytes:
             self._spares.pop().rename(path)
-        header = LogFileHeader(self._node_id, node_epoch, first_position)
-        segment = LogFile(path, header, max(size_bytes, LOG_FILE_HEADER_BYTES))
+        reserved_bytes = max(size_bytes, LOG_FILE_HEADER_BYTES)
+        segment = LogFile(path, LogFileHeader(self._node_id, node_epoch, first_position, reserved_bytes))
         sync_directory(self._directory)
         return segment
 
@@ -221,8 +238,17 @@ def _named_position(path: Path) -> int:
     return int(path.stem)
 
 
-def _records_of(data: bytes, header: LogFileHeader) -> Iterator[WalRecord]:
-    return decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], header.first_position)
+def _records_of(path: Path, data: bytes, header: LogFileHeader) -> list[WalRecord]:
+    """Raises DamagedWal, with the path of the file."""
+    if len(data) < header.reserved_bytes:
+        raise DamagedWal(
+            f"{path} has {len(data):,} bytes, and {header.reserved_bytes:,} were reserved for it: its end is missing, "
+            "and with it perhaps acknowledged records; restore the file"
+        )
+    try:
+        return list(decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], header.first_position))
+    except DamagedWal as damage:
+        raise DamagedWal(f"{path}: {damage}; restore the file") from damage
 
 
 def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:
@@ -236,7 +262,7 @@ def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:
 
 
 def _locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

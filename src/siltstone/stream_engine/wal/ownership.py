@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from siltstone.metadata.refusals import NodeLogBehind
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_formats.identity import LogIdentity
+from siltstone.object_formats.log_file import DamagedWal
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WriteAheadLog
 
 NEVER_USED = 0
@@ -69,6 +70,14 @@ def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
         f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder that it last used. "
         "If that folder is lost for good, and with it the records that only it held, start once with "
         f"engine.wal.lost_epoch={behind.log_epoch}"
+    )
+
+
+def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:
+    """Returns the error for the operator, with the way to start the node without the damaged log."""
+    return DamagedWal(
+        f"{damage}. If that is not possible, move the log in {location} away and start once with "
+        f"engine.wal.lost_epoch={log_epoch}; the records that only this log held are lost then"
     )
 
 

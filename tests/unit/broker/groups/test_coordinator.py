@@ -24,7 +24,7 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.model.errors import CorruptData, Fenced, Unavailable
-from siltstone.model.limits import GROUP_LOAD_BACKOFF_MS_MAX
+from siltstone.model.serving_limits import GROUP_LOAD_BACKOFF_MS_MAX
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_client import (
     GROUP,
@@ -271,6 +271,28 @@ def test_a_bug_in_a_timer_makes_it_read_the_log_again(monkeypatch: pytest.Monkey
         assert await committed(world) == {("flights", 0): 5}
 
     run(story)
+
+
+def test_a_bug_in_a_task_stops_the_expiry_of_offsets_and_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: GroupsWorld) -> None:
+        def bug(*_: object) -> None:
+            raise KeyError("believed in vain")
+
+        monkeypatch.setattr("siltstone.broker.groups.coordinator.write_checkpoint", bug)
+        world.log.held = True
+        committing = [await commit(world, offset) for offset in range(12)]
+        await turns()
+        assert statistics(world).phase == "DAMAGED"
+        assert {code_of(each) for each in committing} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert world.groups.statistics.timers == 0
+        world.log.held = False
+        world.log.release()
+        await turns()
+        assert world.log.appends == 1, "the one that was under way"
+        await world.pass_ms(2 * SMALL.offsets_retention_check_interval_ms)
+        assert world.groups.statistics.timers == 0
+
+    run(story, SMALL)
 
 
 def test_a_bug_in_a_request_is_that_requests_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from siltstone.broker.groups.rules.requests import (
 )
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.limits import GROUP_RECORDS_WAITING_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_logs import MemoryGroupLog

@@ -9,7 +9,7 @@ import pytest
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
-from siltstone.model.limits import GROUP_APPEND_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_logs import MemoryGroupLog
 from support.groups.groups_world import turns
@@ -109,6 +109,27 @@ def test_after_a_failure_nothing_more_is_appended_and_nobody_is_told_it_was(but_
         assert flushed.result() is not True
         assert len(world.log.records) == but_stands and world.log.appends == 1
         assert [type(failure) for failure in world.failures] == [Unavailable]
+
+    told(story)
+
+
+@pytest.mark.parametrize("append_ends", ["well", "with a failure"])
+def test_a_writer_that_was_stopped_appends_no_more_and_answers_that_it_does_not(append_ends: str) -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        await turns()
+        world.writer.add([record(2)], "two")
+        one, two, flushed = world.give("one", "done"), world.give("two", "done"), world.writer.flushed()
+        world.writer.stop()
+        assert one.result() == two.result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert flushed.result() is not True
+        world.writer.add([record(3)], "three")
+        assert world.give("three", "done").result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert world.writer.flushed().result() is not True
+        world.log.release() if append_ends == "well" else world.log.fail()
+        world.log.held = False
+        await turns()
+        assert world.log.appends == 1 and world.failures == []
 
     told(story)
 

@@ -56,6 +56,10 @@ def test_how_the_list_looks(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == TABLE.splitlines()
 
 
+def test_an_empty_compacted_topic_has_no_record() -> None:
+    assert row("t", "compact", records=0).records_words == "0"
+
+
 def test_a_topic_without_a_leader_is_remarked(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Choice:
         def open(self):

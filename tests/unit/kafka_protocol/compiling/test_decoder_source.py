@@ -23,7 +23,7 @@ from siltstone.kafka_protocol.messages.metadata import MetadataResponse
 from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Message, Structure
-from siltstone.model.limits import REQUEST_ELEMENTS_MAX
+from siltstone.model.serving_limits import REQUEST_ELEMENTS_MAX
 from support.kafka.message_strategies import full_message
 
 

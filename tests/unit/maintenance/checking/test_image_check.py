@@ -174,7 +174,7 @@ def test_a_range_of_a_stream_that_nobody_knows() -> None:
     assert (finding.kind, finding.stream_id, finding.object_id) == (FindingKind.STREAM_MISSING, 9, 4)
     assert (
         finding.text
-        == "object 4 holds [5, 6) of stream 9, which the metadata do not know and no record deleted"
+        == "object 4 holds [5, 6) of stream 9, which the metadata does not know and no record deleted"
     )
 
 

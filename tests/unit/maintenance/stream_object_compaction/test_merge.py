@@ -71,7 +71,7 @@ def test_the_index_is_that_of_joined_blocks(limit: int, counts: list[int]) -> No
 
 def test_an_index_that_is_not_what_the_image_says() -> None:
     damaged = msgspec.structs.replace(source(7, FIRST), metadata=member(7, 0, 11, 1_600))
-    with pytest.raises(SourceUnusable, match="does not hold the offsets that the metadata say"):
+    with pytest.raises(SourceUnusable, match="does not hold the offsets that the metadata says"):
         plan_merge([damaged], {0: stream_of([damaged.metadata])}, SMALL)
 
 

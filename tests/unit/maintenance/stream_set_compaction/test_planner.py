@@ -334,7 +334,7 @@ def test_index_that_holds_less_than_the_image_says_is_left_out() -> None:
     sources = [whole[0], Source(msgspec.structs.replace(whole[1].metadata, ranges=longer), whole[1].index)]
     plan = plan_compaction(sources, streams_of(sources), SMALL, NOW_MS)
     assert plan.is_empty
-    assert "does not hold the offsets that the metadata say" in plan.left_out[0].reason
+    assert "does not hold the offsets that the metadata says" in plan.left_out[0].reason
 
 
 def test_overlapping_sources_give_the_round_up() -> None:

@@ -1,5 +1,6 @@
 """What is special to the folder: the order of syncs, file modes, left-over files, partial writes."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.object_store.folder.files import os_errors_translated
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock, SystemClock
@@ -187,6 +189,15 @@ def test_a_key_below_another_key_is_refused_without_harm(store: FolderStore) -> 
         store.put("a5/objects", [b"2"])
 
     assert store.get_range(KEY, 0, 1) == b"1"
+
+
+def test_a_denied_file_is_named_once() -> None:
+    for action, expected in (
+        ("put k", r"^put k: Permission denied \(/b/k\); check the folder"),
+        ("open the folder /b/k", "^open the folder /b/k: Permission denied; check the folder"),
+    ):
+        with pytest.raises(StoreDenied, match=expected), os_errors_translated(action):
+            raise PermissionError(errno.EACCES, "Permission denied", "/b/k")
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

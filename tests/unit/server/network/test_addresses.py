@@ -14,13 +14,14 @@ from siltstone.server.network.addresses import InvalidListener, ListenerAddress,
     ],
 )
 def test_a_listener_as_people_write_it(text: str, expected: ListenerAddress) -> None:
-    assert parse_addresses([text]) == (expected,)
+    assert parse_addresses([text], protocols="internal:plaintext, A_b-1:PLAINTEXT") == (expected,)
 
 
 def test_several_and_what_is_advertised_for_them() -> None:
     addresses = parse_addresses(
         ["INTERNAL://10.0.0.1:9092, EXTERNAL://:9093", "LOCAL://[::]:0"],
         ["EXTERNAL://kafka.example:19093", "local://[fe80::1]:0"],
+        "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,UNUSED:PLAINTEXT",
     )
     assert addresses == (
         ListenerAddress("INTERNAL", "10.0.0.1", 9092, "10.0.0.1", 9092),
@@ -62,12 +63,35 @@ def test_several_and_what_is_advertised_for_them() -> None:
 )
 def test_what_cannot_be_is_refused_in_one_line(listeners: str, advertised: str, says: str) -> None:
     with pytest.raises(InvalidListener, match=says) as refused:
-        parse_addresses([listeners], [advertised])
+        parse_addresses([listeners], [advertised], "A:PLAINTEXT,B:PLAINTEXT")
     assert "\n" not in str(refused.value)
 
 
 def test_two_listeners_may_have_any_free_port() -> None:
-    assert len(parse_addresses(["A://127.0.0.1:0", "B://127.0.0.1:0"])) == 2
+    assert len(parse_addresses(["A://127.0.0.1:0", "B://127.0.0.1:0"], (), "A:PLAINTEXT,B:PLAINTEXT")) == 2
+
+
+@pytest.mark.parametrize(
+    ("listeners", "protocols", "says"),
+    [
+        (
+            "TLS://host:1",
+            "",
+            "listeners: TLS is not a protocol; the known protocol is PLAINTEXT. .*=TLS:PLAINTEXT",
+        ),
+        ("PLAINTEXT://host:1,A://host:2,B://host:3", "B:PLAINTEXT", "listeners: A is not a protocol"),
+        (
+            "A://host:1",
+            "A:SSL",
+            "listener_security_protocol_map: 'A:SSL' is not NAME:PROTOCOL; the known protocol is",
+        ),
+        ("A://host:1", "A", "'A' is not NAME:PROTOCOL"),
+        ("A://host:1", "A:PLAINTEXT,PLAINTEXT:SSL", "'PLAINTEXT:SSL' is not NAME:PROTOCOL"),
+    ],
+)
+def test_a_name_that_is_no_protocol_needs_one(listeners: str, protocols: str, says: str) -> None:
+    with pytest.raises(InvalidListener, match=says):
+        parse_addresses([listeners], (), protocols)
 
 
 @pytest.mark.parametrize(

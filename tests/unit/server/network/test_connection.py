@@ -109,7 +109,7 @@ def test_close_connection_closes_after_the_answers_before_it(caplog: pytest.LogC
         asyncio.run(run())
     [record] = caplog.records
     assert record.levelno == logging.INFO and record.exc_info is None
-    assert record.getMessage() == "connection 0 from 10.0.0.1 closed: refused unsupported version"
+    assert record.getMessage() == "connection 0 from 10.0.0.1 closed: refused: unsupported version"
 
 
 async def _fail() -> list[bytes]:
@@ -199,7 +199,7 @@ def test_what_is_no_frame_closes_at_once_with_one_line(data: bytes, caplog: pyte
     with caplog.at_level(logging.INFO):
         asyncio.run(run())
     assert len(caplog.records) == 1
-    assert "connection 0 from 10.0.0.1 closed: malformed the client" in caplog.text
+    assert "connection 0 from 10.0.0.1 closed: malformed: the client" in caplog.text
 
 
 # -- the peer goes

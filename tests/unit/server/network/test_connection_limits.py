@@ -330,7 +330,7 @@ def test_at_the_limit_of_unread_answers_the_worst_is_closed(caplog: pytest.LogCa
         assert world.statistics().unread_answer_bytes == 601 * KIB
 
     asyncio.run(run())
-    assert "closed: unread-answers 512000 bytes" in caplog.text
+    assert "closed: unread-answers: 512000 bytes" in caplog.text
 
 
 def test_an_answer_that_waits_does_not_hold_the_block_it_was_read_from() -> None:

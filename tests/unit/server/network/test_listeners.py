@@ -284,7 +284,7 @@ def test_an_exception_closes_one_connection_with_a_traceback(
         run(scenario())
     levels = {record.levelname: record for record in caplog.records}
     assert levels["ERROR"].exc_info is not None
-    assert "refused not supported" in levels["INFO"].getMessage()
+    assert "refused: not supported" in levels["INFO"].getMessage()
 
 
 # -- opening and closing
@@ -297,6 +297,7 @@ def test_several_listeners_and_what_they_advertise(run: Run) -> None:
         addresses = parse_addresses(
             ["IN://127.0.0.1:0", "OUT://127.0.0.1:0", "FIXED://127.0.0.1:0"],
             ["OUT://kafka.example:0", "FIXED://10.1.1.1:7"],
+            "IN:PLAINTEXT,OUT:PLAINTEXT,FIXED:PLAINTEXT",
         )
         listeners = Listeners(addresses, handler, NetworkSettings(), ManualClock())
         await listeners.bind()
@@ -360,7 +361,9 @@ def test_a_port_that_is_taken_leaves_nothing_open(run: Run) -> None:
     async def scenario() -> None:
         async with Server() as server:
             taken = server.port
-            addresses = parse_addresses(["FREE://127.0.0.1:0", f"TAKEN://127.0.0.1:{taken}"])
+            addresses = parse_addresses(
+                ["FREE://127.0.0.1:0", f"TAKEN://127.0.0.1:{taken}"], (), "FREE:PLAINTEXT,TAKEN:PLAINTEXT"
+            )
             listeners = Listeners(addresses, Handler(), NetworkSettings(), ManualClock())
             with pytest.raises(
                 CannotListen, match=f"TAKEN://127.0.0.1:{taken} cannot be opened: another process"

@@ -76,7 +76,7 @@ def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -
     [
         ("[engine]\nnode_idd = 1", ["engine.node_idd is not a setting", "did you mean engine.node_id?"]),
         ("split_size_bytes = 1", ["did you mean", ".split_size_bytes?"]),
-        ("[zzz]\nyyy = 1", ["zzz.yyy is not a setting; docs/reference.md"]),
+        ("[zzz]\nyyy = 1", ["zzz.yyy is not a setting; known are metadata, "]),
         ("[buckets]\nfirst = 'memory:x'", ["buckets.first", "numbered"]),
         ("[buckets]\n0 = 5", ["buckets.0: 5", "a text"]),
         (
@@ -96,7 +96,7 @@ def test_another_file_is_read_instead_of_the_one_in_the_folder(tmp_path: Path) -
         ("][", ["is not valid TOML"]),
         (
             '[topics]\n"retention.ms" = "1 fortnight"',
-            ["[topics]", "retention.ms", "docs/topic-configurations.md"],
+            ["[topics]", "retention.ms"],
         ),
     ],
 )
@@ -112,6 +112,30 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, parts: lis
 def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(SettingRefused, match=r"missing\.toml cannot be read: No such file"):
         settings(tmp_path, config=tmp_path / "missing.toml")
+
+
+def test_a_file_is_no_folder_of_a_store(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("a file")
+    with pytest.raises(SettingRefused, match=f"{tmp_path / 'notes.txt'} is a file, and a store is a folder"):
+        settings(tmp_path / "notes.txt")
+
+
+def test_a_folder_that_may_not_be_entered_is_named_and_not_a_file_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = Path.stat
+
+    def refused(path: Path, **options: bool) -> object:
+        if path.name == "siltstone.toml":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(
+        SettingRefused, match=r"the store's folder .* cannot be entered: Permission denied"
+    ) as caught:
+        settings(tmp_path)
+    assert "siltstone.toml" not in str(caught.value)
 
 
 def test_a_misspelt_variable_is_not_passed_over(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def test_names_of_variables() -> None:
     [
         ("leaf.size_byte", "leaf.size_bytes?"),
         ("size_bytes", "leaf.size_bytes?"),
-        ("zzz", "docs/reference.md"),
+        ("zzz", "zzz is not a setting; known are "),
+        ("leaf.zzz", "known are leaf.size_bytes"),
     ],
 )
 def test_an_unknown_key_gets_the_nearest_one(key: str, hint: str) -> None:

@@ -99,6 +99,7 @@ def test_appends_of_one_turn_share_one_write_and_one_sync(tmp_path, disk):
         assert node.heard.durable == [8 * RECORD_BYTES]
         assert disk.done == [
             "reserve",
+            "sync",
             "write",
             "sync",
             "write",
@@ -499,7 +500,7 @@ def test_never_syncs_only_what_would_be_confirmed_wrongly_and_at_the_end(tmp_pat
         for offset in range(3):
             await node.append_durably(offset)
         assert node.wal.statistics().syncs == 0
-        assert disk.done.count("sync") == 1  # the header of the segment
+        assert disk.done.count("sync") == 2  # the size and the header of the segment
         await node.wal.close()
         assert disk.done[-1] == "sync"
 

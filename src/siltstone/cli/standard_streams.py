@@ -1,0 +1,59 @@
+"""The standard streams of the process: which of them are missing, and errors that name them.
+
+Python sets ``sys.stdout`` to None when the process was started with a closed stdout (``>&-``), and the first file or
+socket that is opened then gets its file descriptor. So a command checks the streams before it opens anything.
+"""
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from siltstone.model.errors import InvalidRequest
+
+STDOUT_NAME = "standard output"
+
+
+class StreamClosed(InvalidRequest):
+    """The process was started without stdin or stdout, and the command needs it."""
+
+
+class _StandardOutput(io.FileIO):
+    """Stdout without a buffer. An OSError of a write, such as a full disk, has a name for its text."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as failure:
+            failure.filename = STDOUT_NAME
+            raise
+
+
+def prepare_streams() -> None:
+    """Makes stdout and stderr fit to be written to. Raises StreamClosed."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open until the end
+    if sys.stdout is None:
+        raise StreamClosed("standard output is closed: redirect it to a file, or to /dev/null")
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_StandardOutput(sys.stdout.fileno(), "w", closefd=False)),
+        encoding=sys.stdout.encoding,
+        errors=sys.stdout.errors,
+        line_buffering=sys.stdout.isatty(),
+        write_through=sys.stdout.write_through,  # type: ignore[union-attr]
+    )
+
+
+class InputFile(click.File):
+    """A file that is read, or stdin as ``-``. Raises StreamClosed."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-" and sys.stdin is None:
+            raise StreamClosed("standard input is closed: name a FILE, or redirect input from one")
+        return super().convert(value, param, ctx)

@@ -1,0 +1,121 @@
+"""The defaults and limits of serving clients, each with its reason: of the network, and of consumer groups.
+
+As in ``limits``, which has the rest and the units: a text stands below its constant, or below the last of several that
+it describes, and docs/reference.md shows the texts of the defaults of settings.
+"""
+
+from siltstone.model.limits import KIB, MIB, MINUTE_MS, SECOND_MS
+
+# -- network ---------------------------------------------------------------------------------------------
+
+SOCKET_REQUEST_BYTES_MAX = 100 * MIB
+"""A frame that claims to be larger is refused before memory is allocated for it [Kafka: socket.request.max.bytes]."""
+
+MESSAGE_ELEMENTS_MAX = 1_000_000
+"""The most elements of all arrays in one Kafka message. An element of a few bytes becomes an object of fifty or more:
+at the limit a message costs 300 MB and a second at worst. Five times the largest clusters' partitions fit."""
+
+REQUEST_ELEMENTS_MAX = 100_000
+"""The most elements of all arrays in one request. Requests are decoded, handled and answered on the one event loop, at
+some 10 µs per element, and any client may send one. It is ten times what the largest consumers fetch."""
+
+QUEUED_REQUEST_BYTES_MAX = 256 * MIB
+"""The most bytes of requests of all connections that are received and not yet answered; beyond this no connection is
+read. It is more than twice the largest frame, so one such frame cannot block all clients [Kafka:
+queued.max.request.bytes, unlimited there]."""
+
+CONNECTION_REQUEST_BYTES_MAX = 32 * MIB
+"""The most bytes of requests of one connection that are received and not yet answered: six times the five requests of 1
+MiB that a Java producer keeps in flight, and an eighth of the limit for all connections."""
+
+CONNECTION_REQUESTS_MAX = 1_000
+"""The most requests of one connection received and not yet answered: many tiny ones cost more than their bytes."""
+
+CONNECTION_ANSWER_BYTES_MAX = 64 * KIB
+"""While a client leaves more bytes of its answers unread than this, no further request of its connection is handled. It
+is asyncio's own default; the kernel buffers some MiB before."""
+
+ANSWER_BYTES_MAX = 512 * MIB
+"""The most bytes of unread answers of all such connections: ten of the largest fetches. From half of this on fetches
+wait; at the limit the connection with the most unread bytes is closed."""
+
+ANSWER_STALLED_MS_MAX = 2 * MINUTE_MS
+"""A connection is closed if its client reads less than 64 KiB of a waiting answer in this time. It is twice the longest
+time limit of clients for a request (librdkafka 60 s, Java 30 s), after which they close the connection themselves."""
+
+ANSWER_PROGRESS_BYTES_MIN = 64 * KIB
+"""A client that reads less of a waiting answer in ANSWER_STALLED_MS_MAX makes no progress: it is 4 kbit/s."""
+
+REQUEST_STALLED_MS_MAX = 30 * SECOND_MS
+"""While other connections wait for memory, a connection whose frame is not received whole within this time is closed:
+its client's own time limit has passed [Java: request.timeout.ms]."""
+
+MAX_CONNECTIONS = 10_000
+"""The most connections at a time. An idle one takes some KiB; inspecting all of them each second takes a few ms."""
+
+MAX_CONNECTIONS_PER_IP = 5_000
+"""The most connections of one host at a time: a faulty host leaves room for others, and a proxy is not restricted."""
+
+CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
+"""A connection without a whole request for this long is closed [Kafka: connections.max.idle.ms]."""
+
+CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
+"""How long a closing node waits for the requests that it has begun to handle."""
+
+# -- consumer groups -------------------------------------------------------------------------------------
+
+GROUP_INITIAL_REBALANCE_DELAY_MS = 3 * SECOND_MS
+"""How long the first rebalance of an empty group waits for more members [Kafka: group.initial.rebalance.delay.ms]."""
+
+GROUP_SESSION_TIMEOUT_MS_MIN = 6 * SECOND_MS
+GROUP_SESSION_TIMEOUT_MS_MAX = 30 * MINUTE_MS
+"""The session timeouts a member may choose [Kafka: group.min.session.timeout.ms, group.max.session.timeout.ms]."""
+
+GROUP_MEMBERS_MAX = 2**31 - 1
+"""The most members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
+
+GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
+"""A new member is removed if no join phase has ended for it within this time: its client may be gone [Kafka]."""
+
+GROUP_BYTES_MAX = 8 * MIB
+"""The most bytes of subscriptions and assignments of one group, stored as one record: 1,000 members of 8 KiB each."""
+
+GROUPS_BYTES_MAX = 256 * MIB
+"""The memory of all groups and offsets, about a million offsets. Beyond this new members and offsets are refused."""
+
+OFFSET_METADATA_BYTES_MAX = 4 * KIB
+"""The longest text that a client may commit with an offset [Kafka: offset.metadata.max.bytes]."""
+
+OFFSETS_RETENTION_MINUTES = 7 * 24 * 60
+"""How long offsets that no group uses are kept [Kafka: offsets.retention.minutes]."""
+
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = 10 * MINUTE_MS
+"""How often offsets are checked for expiration [Kafka: offsets.retention.check.interval.ms]."""
+
+OFFSETS_LOOKED_AT_PER_TURN = 1_000
+"""The most offsets that are checked for expiration in one turn of the event loop: about a millisecond."""
+
+GROUP_APPEND_BYTES_MAX = 1 * MIB
+"""The most bytes of waiting records in one append to ``__consumer_offsets``. A larger record is appended alone."""
+
+GROUP_RECORDS_WAITING_BYTES_MAX = 16 * MIB
+"""The most bytes of records that wait to be appended to one partition of ``__consumer_offsets``: a second of a slow
+disk. Beyond this, requests of its groups are answered with an error that clients retry."""
+
+GROUP_LOAD_WAIT_MS = 500
+"""How long a request waits until its group is loaded before it is answered with an error that the client retries.
+Loading mostly takes milliseconds, and a client retries after a hundred at the earliest."""
+
+GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
+"""How long a closing coordinator waits for records being appended; then their clients are told to retry."""
+
+GROUP_CHECKPOINT_RECORDS_MIN = 10_000
+GROUP_CHECKPOINT_LIVE_FACTOR = 8
+"""A partition of ``__consumer_offsets`` is rewritten when it holds more than GROUP_CHECKPOINT_RECORDS_MIN records and
+more than GROUP_CHECKPOINT_LIVE_FACTOR times its live ones: it loads in a second, and a rewrite costs an eighth of the
+appends."""
+
+GROUP_LOAD_BACKOFF_MS_MIN = 100
+GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
+"""After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
+maximum."""
