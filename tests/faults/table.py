@@ -83,34 +83,11 @@ DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("write-ahead log", "/log/node-0"
 DAMAGED_OBJECT = Wanted(log=(r"{key}|object {object_id}\b", "{topic}", "{partition}", "offset"))
 
 FAILS_TODAY = {
-    "metadata-disk-full": "the log says that the outcome of an append is unknown, not that the disk is full",
-    "bucket-read-only": "the broker ends at the first refused write",
-    "bucket-denied": "the broker ends at the first refused write",
-    "told-to-end-bucket-read-only": "the broker ends at the first refused write",
-    "told-to-end-bucket-denied": "the broker ends at the first refused write",
-    "told-to-end-bucket-silent": "the process waits for the answers of the bucket, up to 60 s",
-    "told-to-end-metadata-locked": "the process waits for the lock, up to 30 s at a time",
-    "told-twice-metadata-locked": "the process waits for the lock, up to 30 s at a time",
-    "bucket-busy-beyond-the-time-limit": "the broker ends instead of preparing new objects",
-    "metadata-locked-beyond-the-time-limit": "the broker ends instead of preparing new objects",
-    "clock-forward-in-an-upload": "the broker ends instead of preparing new objects",
-    "older-metadata-without-the-log": "the broker starts, and overwrites objects",
-    "older-metadata-maintain-run": "maintenance does not look whether the metadata are older than the bucket",
-    "older-metadata-compact": "maintenance does not look whether the metadata are older than the bucket",
-    "older-metadata-sweep": "maintenance does not look whether the metadata are older than the bucket",
-    "older-metadata-repair": "the check does not say to restore the newest metadata",
     "too-many-connections": "connections take the files that the log needs, and the broker ends",
-    "log-file-flipped": "the error names neither the folder nor what to do",
-    "log-file-truncated": "the error does not name the folder",
-    "log-file-deleted": "the error does not name the folder",
-    "last-log-file-truncated": "the broker starts without the records, and says nothing",
-    "object-flipped": "consumers are told to try again for ever, and the log says nothing",
-    "object-truncated": "consumers are told to try again for ever, and get nothing of what lies before",
-    "object-deleted": "consumers are told to try again for ever, and get nothing of what lies before",
 }
 """Rows that fail, by what happens instead of what is wanted."""
 
-FAILS_BY_CHANCE = {"metadata-locked-beyond-the-time-limit"}
+FAILS_BY_CHANCE: frozenset[str] = frozenset()
 """Those of them that fail only when the lock comes between the preparing and the commit of an upload."""
 
 ROWS = [

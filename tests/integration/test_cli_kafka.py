@@ -203,7 +203,7 @@ def test_an_unknown_topic_is_answered_with_near_names(siltstone, topic: str) -> 
 def test_no_broker_is_one_line_that_says_how_to_start_one() -> None:
     for words in (("topics",), ("groups",), ("tail", "t"), ("produce", "t"), ("topics", "create", "t")):
         outcome = run(*words, "--bootstrap", "127.0.0.1:1", stdin=b"")
-        assert_one_line(outcome, 1, "no broker at 127.0.0.1:1", "siltstone serve", "--bootstrap")
+        assert_one_line(outcome, 1, "no broker at 127.0.0.1:1", "siltstone serve", "bootstrap address")
 
 
 # -- produce

@@ -142,12 +142,26 @@ class PlayedNode:
         self.closing = asyncio.Event()
         if ends:
             self.closing.set()
-        self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed)
+        self.limits_ms: list[float] = []
+        self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed, is_clean=True)
         listener = SimpleNamespace(name="PLAINTEXT", advertised_host="here", advertised_port=9)
         default = SimpleNamespace(name="INSIDE", advertised_host="127.0.0.1", advertised_port=9092)
         self.listeners = SimpleNamespace(listeners=[listener, default])
         self.node = SimpleNamespace(engine=self.engine)
         monkeypatch.setattr(module, "running_kafka_node", self.running)
+        self.deadline = SimpleNamespace()
+        monkeypatch.setattr(module, "ProcessDeadline", self.new_deadline)
+
+    def new_deadline(self, _: object) -> SimpleNamespace:
+        self.deadline = SimpleNamespace(set=self.limit, close=lambda: None, is_set=False)
+        return self.deadline
+
+    def limit(self, milliseconds: float, _: str) -> None:
+        """In the place of the deadline that ends the process."""
+        self.limits_ms.append(milliseconds)
+        self.deadline.is_set = True
+        if not milliseconds:
+            self.closing.set()
 
     async def raise_when_failed(self) -> None:
         self.ready.set()
@@ -200,9 +214,12 @@ def test_a_signal_ends_the_node_in_peace(
 
 
 def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first gives it the time of the settings, the second none."""
     node = PlayedNode(monkeypatch, ends=False)
     node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
-    assert node.life == ["running", "closing"]
+    settings = load_settings(tmp_path, environment={})
+    promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
+    assert node.limits_ms[:2] == [promised_ms, 0]
 
 
 def test_a_node_that_cannot_store_data_any_more_ends_the_process(

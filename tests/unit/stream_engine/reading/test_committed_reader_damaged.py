@@ -15,6 +15,7 @@ from siltstone.stream_engine.errors import DamagedRange
 from siltstone.stream_engine.reading.committed_reader import BucketNotThere, CommittedReader
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, read_all
+from support.engine.replacing import replace_object
 
 BATCHES = [batch(1, offset, 1, 100) for offset in range(90)]
 OBJECT_OFFSETS = 30
@@ -66,7 +67,7 @@ def damage(world: CommittedWorld, number: int, change: Change | None) -> bytes:
     intact = world.store.get_range(key, 0, world.objects[number].size_bytes)
     world.store.delete([key])
     if change is not None:
-        world.store.put(key, [bytes(change(bytearray(intact)))])
+        replace_object(world.store, key, [bytes(change(bytearray(intact)))])
     return intact
 
 
@@ -135,7 +136,7 @@ def test_an_object_that_was_put_back_is_read_at_once(kind):
         reader = world.reader()
         for _ in range(3):
             await refused(reader, start)
-        world.store.put(object_key(1), [intact])
+        replace_object(world.store, object_key(1), [intact])
         assert await reader.read(1, start, 90, EVERYTHING) == BATCHES[start:]
 
     asyncio.run(scenario())
@@ -166,7 +167,7 @@ def test_the_index_of_another_object_in_its_place_is_not_remembered():
         reader = world.reader()
         found = await refused(reader, 30)
         assert (found.start_offset, found.end_offset) == (30, 60)
-        world.store.put(object_key(1), [intact])
+        replace_object(world.store, object_key(1), [intact])
         assert await reader.read(1, 30, 90, EVERYTHING) == BATCHES[30:]
 
     asyncio.run(scenario())
@@ -182,7 +183,7 @@ def test_damage_on_the_way_is_cured_by_reading_again():
             nonlocal gets
             gets += 1
             if gets == 3:  # after an index and a damaged block
-                world.store.put(object_key(0), [intact])
+                replace_object(world.store, object_key(0), [intact])
 
         world.store.before_get = cure
         assert await world.reader().read(1, 0, 1, EVERYTHING) == BATCHES[:1]

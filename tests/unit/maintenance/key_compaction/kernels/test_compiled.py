@@ -195,8 +195,9 @@ def test_times_at_the_borders_of_a_byte_more_are_shifted_alike() -> None:
     data = read_only(bytes(build_batch([record] * len(BORDERS))[61:]))
     columns = plain.decode_records(data, numbers(0), numbers(len(data)), numbers(len(BORDERS)))
     starts, ends = np.ascontiguousarray(columns[1]), np.ascontiguousarray(columns[2])
-    expected, lengths = plain.gather_shifted(data, starts, ends, numbers(*BORDERS))
-    shifted, same_lengths = compiled.gather_shifted(data, starts, ends, numbers(*BORDERS))
+    offset_deltas = numbers(*range(len(BORDERS)))
+    expected, lengths = plain.gather_shifted(data, starts, ends, numbers(*BORDERS), offset_deltas)
+    shifted, same_lengths = compiled.gather_shifted(data, starts, ends, numbers(*BORDERS), offset_deltas)
     assert (shifted.tobytes(), same_lengths.tolist()) == (expected.tobytes(), lengths.tolist())
     again = compiled.decode_records(
         read_only(shifted.tobytes()), numbers(0), numbers(len(shifted)), numbers(len(BORDERS))

@@ -85,12 +85,14 @@ def test_records_are_found_and_copied_with_other_times() -> None:
     assert plain.gather(data, starts, ends).tobytes() == body
     assert plain.gather(data, starts[:0], ends[:0]).tobytes() == b""
     deltas = numbers(*range(5, 5 + len(RECORDS)))
-    shifted, lengths = plain.gather_shifted(data, starts, ends, deltas)
+    offset_deltas = numbers(*range(len(RECORDS)))
+    shifted, lengths = plain.gather_shifted(data, starts, ends, deltas, offset_deltas)
     again = plain.decode_records(
         read_only(shifted.tobytes()), numbers(0), numbers(int(lengths.sum())), numbers(len(RECORDS))
     )
     assert again[4].tolist() == deltas.tolist()
-    assert again[[0, 3, 6, 7]].tolist() == columns[[0, 3, 6, 7]].tolist()
+    assert again[3].tolist() == offset_deltas.tolist()
+    assert again[[0, 6, 7]].tolist() == columns[[0, 6, 7]].tolist()
     assert (again[2] - again[1]).tolist() == lengths.tolist()
 
 
