@@ -92,7 +92,7 @@ def test_rule_1_a_log_file_that_is_shorter_than_it_was_made_is_not_taken_for_a_t
         size = last.stat().st_size
         os.truncate(last, {"half": size // 2, "a byte": size - 1, "all but the header": 64}[cut])
         await refused_twice(
-            world, f"{last} has .* bytes, and {size:,} were reserved for it.*restore the file"
+            world, f"{last} of the .* has .* bytes, and {size:,} were reserved for it.*restore the file"
         )
 
     asyncio.run(main())

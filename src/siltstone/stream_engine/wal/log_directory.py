@@ -242,7 +242,8 @@ def _records_of(path: Path, data: bytes, header: LogFileHeader) -> list[WalRecor
     """Raises DamagedWal, with the path of the file."""
     if len(data) < header.reserved_bytes:
         raise DamagedWal(
-            f"{path} has {len(data):,} bytes, and {header.reserved_bytes:,} were reserved for it: its end is missing, "
+            f"file {path} of the write-ahead log has {len(data):,} bytes, and {header.reserved_bytes:,} were reserved "
+            "for it: its end is missing, "
             "and with it perhaps acknowledged records; restore the file"
         )
     try:
