@@ -51,6 +51,7 @@ def test_items_and_values_are_of_one_moment_while_a_thread_deletes_their_keys(
     writer.put(a=b"1", b=b"2", c=b"3")
     with view_of(siltstone_broker, siltstone_topic) as view:
         items, values, keys = iter(view.items()), iter(view.values()), iter(view)
+        of_before = view.keys()
         assert (next(items), next(values), next(keys)) == ((b"a", b"1"), b"1", b"a")
         deleting = threading.Thread(target=writer.put, kwargs={"a": None, "b": None, "c": b"4"})
         deleting.start()
@@ -59,7 +60,9 @@ def test_items_and_values_are_of_one_moment_while_a_thread_deletes_their_keys(
         assert list(items) == [(b"b", b"2"), (b"c", b"3")]
         assert list(values) == [b"2", b"3"]
         assert list(keys) == [b"b", b"c"]
-        assert dict(view.items()) == {b"c": b"4"}
+        assert {key: view[key] for key in of_before} == {b"a": b"1", b"b": b"2", b"c": b"3"}
+        assert [key in view for key in of_before] == [False, False, True]
+        assert dict(view.items()) == dict(view) == {b"c": b"4"}
 
 
 def test_copies_of_a_view_never_miss_a_key_while_tombstones_arrive(siltstone_broker, siltstone_topic, writer):
@@ -77,6 +80,7 @@ def test_copies_of_a_view_never_miss_a_key_while_tombstones_arrive(siltstone_bro
         copied = 0
         while writing.is_alive():
             assert set(dict(view.items()).values()) <= {b"x"}
+            assert set(dict(view).values()) <= {b"x"}
             assert set(view.values()) <= {b"x"}
             copied += len(view.items())
         writing.join()

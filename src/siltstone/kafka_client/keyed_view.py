@@ -4,7 +4,7 @@ The view reads the topic from its beginning and then follows it. It works with a
 ``cleanup.policy=compact`` there is less to read at the beginning.
 """
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from threading import Condition, Thread
 from types import TracebackType
 from typing import Self
@@ -54,6 +54,19 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     timestamp_ms: int
 
 
+class SnapshotKey(bytes):
+    """A key of ``KeyedView.keys()`` with its value of that moment: Python makes ``dict(view)`` by looking up each key,
+    which the thread may have removed since."""
+
+    value: bytes
+
+
+def _snapshot_key(key: bytes, value: bytes) -> SnapshotKey:
+    made = SnapshotKey(key)
+    made.value = value
+    return made
+
+
 class KeyedView(Mapping[bytes, bytes]):
     """``with KeyedView("127.0.0.1:9092", "planes") as view: view[b"N14228"]``
 
@@ -65,8 +78,8 @@ class KeyedView(Mapping[bytes, bytes]):
     If the thread fails, looking up and iterating raise its error: KafkaRefusal, CorruptData, KeyedViewTooLarge,
     KeyedViewOutdated, and Unavailable after a minute without a broker.
 
-    ``items()`` and ``values()`` are of one moment, and iterating is over the keys of one moment. The thread may remove
-    a key before it is looked up, and Python makes ``dict(view)`` by looking up each key: use ``dict(view.items())``.
+    ``items()``, ``values()``, ``keys()`` and ``dict(view)`` are of one moment, and so is what a loop over the view
+    goes through; only ``view[key]`` with a key of a loop may raise KeyError, if the thread has removed it since.
     """
 
     def __init__(
@@ -124,7 +137,17 @@ class KeyedView(Mapping[bytes, bytes]):
     # -- looking up
 
     def __getitem__(self, key: bytes) -> bytes:
+        if isinstance(key, SnapshotKey):
+            self._refuse_failed()
+            return key.value
         return self.entry(key).value
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self.entry(key)  # type: ignore[arg-type]  # which refuses a text
+        except KeyError:
+            return False
+        return True
 
     def __iter__(self) -> Iterator[bytes]:
         self._refuse_failed()
@@ -134,6 +157,12 @@ class KeyedView(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         self._refuse_failed()
         return len(self._entries)
+
+    def keys(self) -> KeysView[bytes]:
+        """All keys of one moment. Later changes of the view do not change them; looked up in the view, each has its
+        value of that moment."""
+        found: dict[bytes, None] = {_snapshot_key(key, value): None for key, value in self.items()}
+        return found.keys()
 
     def items(self) -> ItemsView[bytes, bytes]:
         """All keys and newest values of one moment. Later changes of the view do not change them."""
