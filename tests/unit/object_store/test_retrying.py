@@ -262,3 +262,16 @@ def test_a_store_that_is_closed_makes_no_further_attempt(world: World) -> None:
     with pytest.raises(StoreTransient):
         world.store.put(KEY, [b"x"])
     assert [name for name, _ in world.faulty.history].count("put") == 1
+
+
+def test_a_listing_that_always_fails_ends_as_other_requests_do() -> None:
+    world = World(RetrySettings(attempts_max=3))
+    world.memory.put(KEY, [b"1"])
+    world.faulty.fail_next(*[Fault.REFUSED] * 4)
+    began_ms = world.clock.monotonic_ms()
+
+    with pytest.raises(StoreTransient, match=r"list .* failed 3 times"):
+        list(world.store.list())
+
+    assert world.calls() == ["list"] * 3
+    assert world.clock.monotonic_ms() > began_ms

@@ -177,3 +177,5 @@ def test_what_a_group_says_of_itself() -> None:
     assert (group.name, group.stream_id, group.bucket_id) == ("stream-5-30", 5, 0)
     assert (group.size_bytes, group.largest_bytes, group.bytes_for_each_object_less) == (2_600, 2_000, 2_600)
     assert group.small_bytes(part_bytes_min=1_000) == 600
+    largest = group.largest_bytes
+    assert group.small_bytes(part_bytes_min=largest) < group.small_bytes(part_bytes_min=largest + 1)

@@ -234,3 +234,9 @@ def test_what_nobody_may_delete_keeps_nothing_else(
     with pytest.raises(StoreDenied, match="Operation not permitted"):
         store.delete(keys)
     assert [each.key for each in store.list()] == ["a/2"]
+
+
+def test_the_size_of_an_empty_object(store: FolderStore) -> None:
+    store.put(KEY, [])
+
+    assert store.head(KEY).size_bytes == 0
