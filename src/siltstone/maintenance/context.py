@@ -43,12 +43,15 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         found = self.guards.get(bucket_id)
         if found is None:
             store = self.buckets.store(bucket_id)
-            found = self.guards.setdefault(bucket_id, BucketGuard(store, store_id, self._newest))
+            guard = BucketGuard(store, store_id, lambda: newest_state(self.metadata))
+            found = self.guards.setdefault(bucket_id, guard)
         return found
 
-    def _newest(self) -> MetadataMark:
-        image = self.metadata.refresh()
-        return MetadataMark(image.version, image.next_object_id)
+
+def newest_state(metadata: MetadataClient) -> MetadataMark:
+    """Reads the metadata to its head, for a guard. Raises what the metadata raises."""
+    image = metadata.refresh()
+    return MetadataMark(image.version, image.next_object_id)
 
 
 def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:

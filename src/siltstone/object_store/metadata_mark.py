@@ -3,8 +3,9 @@
 A mark is the object ``siltstone-metadata/<version>-<end of ids>``, both with 20 digits, and its content is that of the
 bucket's marker. It says that the bucket has been written to with the metadata at that version, and that object ids
 below that end may be in use. Marks are compared by their key alone, so one listing reads them all. A mark is added
-before object ids beyond the newest one are used, and after decisions that destroy objects; whoever adds one deletes
-those it surpasses. Nobody has to replace an object for that, and several processes may add marks at the same time.
+before object ids beyond the newest one are used, and after decisions that destroy objects. The process that adds a
+mark deletes the marks that the new one surpasses. No object has to be replaced for that, and several processes may add
+marks at the same time.
 
 Ids are marked in steps, ahead of their use. Metadata whose version and ids are within the newest mark may therefore
 still lack the last objects: so the bucket is asked for each object id from the metadata's next one to the end of the

@@ -1,4 +1,5 @@
-"""Every object is written once (rule 11): no put replaces an object, whoever calls it with whatever metadata.
+"""Every object is written once (rule 11): no put replaces an object, not even that of a process with an older copy of
+the metadata.
 
 A caller may put the same bytes to a key again, as a task that Spark runs twice does. So a put that finds an object
 compares its bytes with those to be written: equal bytes are a success, other bytes are an error, and the object stays.

@@ -8,6 +8,7 @@ wrong bucket, or the bucket was emptied. Stores from before markers existed are 
 import logging
 from itertools import islice
 
+from siltstone.maintenance.context import newest_state
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import claimed_url, put_claimed_url, store_id_of
@@ -20,7 +21,7 @@ from siltstone.object_store.bucket_identity import (
     refuse_unmarked,
 )
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.metadata_mark import BucketGuard, MetadataMark
+from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
 
 KEYS_LOOKED_AT = 1_000
@@ -43,7 +44,7 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
     guards: dict[int, BucketGuard] = {}
     for bucket_id in buckets.urls:
         store = buckets.store(bucket_id)
-        guards[bucket_id] = BucketGuard(store, store_id, lambda: _newest(metadata))
+        guards[bucket_id] = BucketGuard(store, store_id, lambda: newest_state(metadata))
         try:
             _claim(store, store_id, bucket_id, image)
             guards[bucket_id].admit()
@@ -55,11 +56,6 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
         if claimed_url(image, bucket_id) != store.url:
             metadata.execute(put_claimed_url(bucket_id, store.url))
     return guards
-
-
-def _newest(metadata: MetadataClient) -> MetadataMark:
-    image = metadata.refresh()
-    return MetadataMark(image.version, image.next_object_id)
 
 
 def _claim(store: ObjectStore, store_id: str, bucket_id: int, image: MetadataImage) -> None:

@@ -51,7 +51,7 @@ class DamagedReads:
             raise
 
     def failed(self, wanted: WantedPartition, trouble: SiltstoneError) -> None:
-        """Reports that ``wanted`` could not be opened or read, if the client is told to try again because of it."""
+        """Logs that the partition could not be opened or read, if the client receives an error that it retries."""
         may_pass = error_code(trouble) is ErrorCode.KAFKA_STORAGE_ERROR
         if wanted.topic is not None and (may_pass or isinstance(trouble, RangeNotCovered)):
             self._report.failed(f"{wanted.topic.name}-{wanted.index}", trouble)

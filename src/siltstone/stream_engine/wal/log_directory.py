@@ -243,8 +243,7 @@ def _records_of(path: Path, data: bytes, header: LogFileHeader) -> list[WalRecor
     if len(data) < header.reserved_bytes:
         raise DamagedWal(
             f"file {path} of the write-ahead log has {len(data):,} bytes, and {header.reserved_bytes:,} were reserved "
-            "for it: its end is missing, "
-            "and with it perhaps acknowledged records; restore the file"
+            "for it: its end is missing, and with it perhaps acknowledged records; restore the file"
         )
     try:
         return list(decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], header.first_position))

@@ -3,28 +3,23 @@
 # ruff: noqa: RUF012 -- msgspec makes a fresh list of an empty default
 
 import struct
-from collections.abc import Iterator
 
-import msgspec
 import pytest
 
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.compiling.decoder_source import decoder_source
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Field, FieldGroup, Layout, layout_of
-from siltstone.kafka_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
-from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
+from siltstone.kafka_protocol.messages.fetch import FetchRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from siltstone.kafka_protocol.messages.metadata import MetadataResponse
-from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Message, Structure
 from siltstone.model.serving_limits import REQUEST_ELEMENTS_MAX
-from support.kafka.message_strategies import full_message
+from support.kafka.rich_messages import RICH, samples
 
 
 def text_of(version: int, in_place: bool = False) -> str:
@@ -106,36 +101,6 @@ def test_only_texts_are_refused_for_their_length() -> None:
     body = varint + b"g" * (length - 1) + bytes(4) + b"\x02m\x00\x00"
     with pytest.raises(ValueError, match="group_id has length 32768"):
         constants["decode"](body)
-
-
-RICH = [
-    (message, version)
-    for message in (
-        FetchRequest,
-        FetchResponse,
-        MetadataResponse,
-        ProduceRequest,
-        DescribeTopicPartitionsResponse,
-    )
-    for version in {*message.versions, message.flexible_since or 0}
-    if version >= message.versions[0]
-]
-"""Messages with nested structures that may be null, tagged fields of each type, uuids, pieces and lists of numbers."""
-
-
-def samples(message: type[Message], version: int) -> list[Message]:
-    """One in which nothing is empty, one in which all that may be is empty or null, and one with long texts."""
-    full, empty = full_message(message, version), message()
-    return [full, empty, *_lengthened(full)]
-
-
-def _lengthened(full: Message) -> Iterator[Message]:
-    for name in full.__struct_fields__:
-        value = getattr(full, name)
-        if isinstance(value, str):
-            yield msgspec.structs.replace(full, **{name: "é" * 100})
-        elif isinstance(value, list) and value:
-            yield msgspec.structs.replace(full, **{name: value * 200})
 
 
 @pytest.mark.parametrize("in_place", [False, True])

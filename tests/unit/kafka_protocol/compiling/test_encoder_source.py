@@ -1,21 +1,17 @@
 """The text of encoders: what is one write. What it does is tested with the codec."""
 
-from collections.abc import Iterator
-
-import msgspec
 import pytest
 
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.compiling.encoder_source import encoder_source
 from siltstone.kafka_protocol.compiling.layout import layout_of
-from siltstone.kafka_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
 from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from siltstone.kafka_protocol.notation import Message
-from support.kafka.message_strategies import full_message
+from support.kafka.rich_messages import RICH, samples
 
 
 def text_of(message: type[Message], version: int, flexible: bool) -> str:
@@ -52,36 +48,6 @@ def test_constants_are_all_that_the_text_needs() -> None:
     exec(compile(text, "<test>", "exec"), constants)
     written = constants["encode"](HeartbeatRequest(group_id="g", generation_id=7, member_id="m"))
     assert written == [b"\x02g\x00\x00\x00\x07\x02m\x00\x00"]
-
-
-RICH = [
-    (message, version)
-    for message in (
-        FetchRequest,
-        FetchResponse,
-        MetadataResponse,
-        ProduceRequest,
-        DescribeTopicPartitionsResponse,
-    )
-    for version in {*message.versions, message.flexible_since or 0}
-    if version >= message.versions[0]
-]
-"""Messages with nested structures that may be null, tagged fields of each type, uuids, pieces and lists of numbers."""
-
-
-def samples(message: type[Message], version: int) -> list[Message]:
-    """One in which nothing is empty, one in which all that may be is empty or null, and one with long texts."""
-    full, empty = full_message(message, version), message()
-    return [full, empty, *_lengthened(full)]
-
-
-def _lengthened(full: Message) -> Iterator[Message]:
-    for name in full.__struct_fields__:
-        value = getattr(full, name)
-        if isinstance(value, str):
-            yield msgspec.structs.replace(full, **{name: "é" * 100})
-        elif isinstance(value, list) and value:
-            yield msgspec.structs.replace(full, **{name: value * 200})
 
 
 @pytest.mark.parametrize(("message", "version"), RICH)
