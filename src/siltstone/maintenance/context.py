@@ -35,6 +35,11 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         has read."""
         return measure(self.metadata.image, self.buckets.urls, self.disks, self.quota_bytes)
 
+    @property
+    def is_admitted(self) -> bool:
+        """Whether every bucket that this context has used has been checked, and has not refused the metadata."""
+        return bool(self.guards) and all(guard.is_admitted for guard in self.guards.values())
+
     def guard(self, bucket_id: int) -> BucketGuard | None:
         """The guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
         store_id = store_id_of(self.metadata.image)

@@ -78,7 +78,8 @@ class BucketGuard:
         self._newest = newest
         self._admitted = NOTHING_SEEN
         self._covered = 0
-        self._is_admitted = False
+        self.is_admitted = False
+        """Whether the bucket has admitted the metadata since this process began."""
 
     def admit(self) -> None:
         """Raises MetadataOlderThanBucket if the metadata is an older copy, and what the store and ``newest`` raise.
@@ -88,9 +89,9 @@ class BucketGuard:
         if now.version < seen.version or now.version < self._admitted.version:
             newest = max(seen.version, self._admitted.version)
             raise self._older(f"was written to with version {newest} of this store's metadata", now)
-        if not self._is_admitted:
+        if not self.is_admitted:
             self._refuse_objects(now.ids_end, seen.ids_end)
-        self._is_admitted, self._admitted = True, now
+        self.is_admitted, self._admitted = True, now
 
     def _refuse_objects(self, next_id: int, ids_end: int) -> None:
         """Raises MetadataOlderThanBucket if the bucket holds an object whose id the metadata has not given out yet.
@@ -119,7 +120,7 @@ class BucketGuard:
 
     def _admit_once(self) -> None:
         """A node that started while its bucket was out of reach has not been admitted yet."""
-        if not self._is_admitted:
+        if not self.is_admitted:
             self.admit()
 
     def cover(self, first_id: int, count: int, version: int) -> None:

@@ -141,10 +141,9 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
     before = objects(tmp_path / "bucket")
     with pytest.raises(MetadataOlderThanBucket):
         asyncio.run(append_one(settings))
-    for name in KIND_NAMES:
-        with open_store(settings) as store:
-            (kind,) = chosen_kinds(store.kind_settings, [name])
-            watch = Watch(name, store.context.clock)
+    with open_store(settings) as store:
+        for kind in chosen_kinds(store.kind_settings, KIND_NAMES):
+            watch = Watch(kind.name, store.context.clock)
             with pytest.raises(MetadataOlderThanBucket):
                 run(store.context, kind, InProcessRunner, Scope(), Budget(), watch)
     with open_store(settings) as store:
@@ -172,8 +171,11 @@ def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:
             BucketMissing, match=r"is in file:///.*/elsewhere, .* Name that bucket with --bucket"
         ):
             asyncio.run(append_one(forgotten))
-    with open_store(forgotten) as store, pytest.raises(BucketMissing):
-        sweep(store.context)
+    with open_store(forgotten) as store:
+        with pytest.raises(BucketMissing):
+            sweep(store.context)
+        kinds = {finding.kind for finding in check(store.context).findings}
+        assert FindingKind.BUCKET_OF_ANOTHER_STORE in kinds
     assert objects(tmp_path / "store" / "bucket") == {}
     asyncio.run(append_one(load_settings(tmp_path / "store", environment={}, flags=elsewhere)))
 

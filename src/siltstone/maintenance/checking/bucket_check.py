@@ -15,7 +15,7 @@ from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
-from siltstone.metadata.store_id import store_id_of
+from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
@@ -105,6 +105,12 @@ def check_bucket(
 def _judge_objects(
     summaries: Sequence[ObjectSummary], bucket_id: int, image: MetadataImage, store: ObjectStore
 ) -> Iterator[Finding]:
+    if claimed_url(image, bucket_id) is not None and all(each.key != MARKER_KEY for each in summaries):
+        yield _of_marker(
+            bucket_id,
+            f"bucket {bucket_id} has no {MARKER_KEY}, which {claimed_url(image, bucket_id)} had: the settings name "
+            "another bucket, or the bucket was emptied",
+        )
     for summary in summaries:
         if summary.key == MARKER_KEY:
             yield from _judge_marker(store, bucket_id, image)

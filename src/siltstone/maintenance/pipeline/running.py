@@ -128,7 +128,7 @@ def carry_out(
     ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed = _chosen(context, plan, budget, scope)
-    if names or not context.guards:
+    if names or not context.is_admitted:
         check_metadata_is_newest(context)  # before the run's first entry in the metadata, too
     if names:
         carrying.carry_out(names, start_runner)
