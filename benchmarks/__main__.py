@@ -8,6 +8,7 @@ from rich.console import Console
 from benchmarks import (
     append_large,
     append_small,
+    bucket_log,
     cold_read,
     collecting,
     compaction,
@@ -16,6 +17,8 @@ from benchmarks import (
     key_compaction,
     maintenance_idle,
     planning,
+    scanning,
+    spark_reading,
     stream_object_compaction,
 )
 from benchmarks.support.report import Row, show
@@ -31,6 +34,10 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "h": (collecting.TITLE, collecting.run),
     "i": (key_compaction.TITLE, key_compaction.run),
     "j": (maintenance_idle.TITLE, maintenance_idle.run),
+    "o": (bucket_log.TITLE, bucket_log.run),
+    "q": (spark_reading.TITLE, spark_reading.run),
+    "u": (scanning.PLANNING_TITLE, scanning.run_planning),
+    "v": (scanning.TITLE, scanning.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -1,5 +1,7 @@
 """Puts ``tests`` on the path, so that shared builders are imported as ``from support.x import y``."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +13,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from support.engine.s3_server import S3Server, running_s3_server
 from support.faults.summary import faults_tried
+from support.metadata.postgres_server import PostgresServer, running_postgres_server
 from support.processes.tried import pytest_runtest_call, record_tried, summarize_tried
 
-__all__ = ["pytest_runtest_call", "record_tried", "s3_server"]
+__all__ = ["postgres_server", "pytest_runtest_call", "record_tried", "s3_server"]
+
+# Compiled modules are kept, whatever the environment says: tests start some 300 processes, each of which would compile
+# ours again, and each worker of pytest-xdist would rewrite the assertions of 1,100 modules in every run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
 settings.register_profile("siltstone", deadline=None)
@@ -21,10 +29,32 @@ settings.register_profile("quick", deadline=None, max_examples=40)  # of make un
 settings.load_profile("siltstone")
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As nohup and "&" of a script start a process. The programs under test would inherit it, and never see Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The scheduler of pytest-xdist knows the group of a test by the end of its id, which pytest 9.2 no longer takes
+    from ``_nodeid``: without this each worker starts every Spark, server and broker that tests share."""
+    for item in items:
+        grouped = vars(item).pop("_nodeid", None)
+        if grouped is not None and hasattr(item, "_id"):
+            item._id = type(item._id).parse(grouped)
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """A real S3 server, started by the first test that needs it."""
     with running_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, started by the first test that needs it."""
+    with running_postgres_server() as server:
         yield server
 
 

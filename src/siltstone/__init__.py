@@ -3,12 +3,15 @@
 The public names, each of which is imported on first use, because Spark's workers import this package too and must
 not load a server:
 
-===============  ==============================================================================================
-``Broker``       a broker inside this process, for tests and notebooks
-``KeyedView``    the newest value of each key of a topic, as a mapping that follows the topic
-``open_store``   opens the metadata and the buckets of a store; no broker is started
-``maintenance``  plans and runs compaction, retention and garbage collection on an opened store
-===============  ==============================================================================================
+================  ==============================================================================================
+``Broker``        a broker inside this process, for tests and notebooks
+``BucketFaults``  what the bucket of a ``Broker`` does wrong, for tests
+``KeyedView``     the newest value of each key of a topic, as a mapping that follows the topic
+``open_store``    opens the metadata and the buckets of a store; no broker is started
+``scan``          the records of topics as Arrow, pandas or Polars, read straight from the buckets
+``spark``         ``spark.session()``: a Spark that reads topics, also without a Java of yours; ``spark.read(…)``
+``maintenance``   plans and runs compaction, retention and garbage collection on an opened store
+================  ==============================================================================================
 """
 
 from importlib import import_module
@@ -17,12 +20,14 @@ from typing import TYPE_CHECKING
 from siltstone.model.version import VERSION
 
 if TYPE_CHECKING:
-    from siltstone import maintenance
+    from siltstone import maintenance, spark
     from siltstone.kafka_client.keyed_view import KeyedView
+    from siltstone.object_store.faults import BucketFaults
     from siltstone.server.embedded import Broker
     from siltstone.server.opening import open_store
+    from siltstone.server.scanning import scan
 
-__all__ = ["Broker", "KeyedView", "__version__", "maintenance", "open_store"]
+__all__ = ["Broker", "BucketFaults", "KeyedView", "__version__", "maintenance", "open_store", "scan", "spark"]
 
 __version__ = VERSION
 
@@ -32,6 +37,10 @@ def __getattr__(name: str) -> object:
         from siltstone.server.embedded import Broker  # noqa: PLC0415
 
         return Broker
+    if name == "BucketFaults":
+        from siltstone.object_store.faults import BucketFaults  # noqa: PLC0415
+
+        return BucketFaults
     if name == "KeyedView":
         from siltstone.kafka_client.keyed_view import KeyedView  # noqa: PLC0415
 
@@ -40,6 +49,10 @@ def __getattr__(name: str) -> object:
         from siltstone.server.opening import open_store  # noqa: PLC0415
 
         return open_store
-    if name == "maintenance":
-        return import_module("siltstone.maintenance")
+    if name == "scan":
+        from siltstone.server.scanning import scan  # noqa: PLC0415
+
+        return scan
+    if name in ("maintenance", "spark"):
+        return import_module(f"siltstone.{name}")
     raise AttributeError(f"module 'siltstone' has no attribute {name!r}")

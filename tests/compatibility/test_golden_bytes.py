@@ -6,6 +6,8 @@ A change that breaks one of these cannot read what users have stored: add a vers
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frame, encode_frame_header
 from siltstone.object_formats.block_index import BlockIndex, encode_index
@@ -24,6 +26,16 @@ from siltstone.object_formats.log_file import (
     decode_log_file_header,
     decode_records,
     encode_log_file_header,
+)
+from siltstone.object_formats.wal_object import (
+    WalObjectHeader,
+    WalObjectKind,
+    WalSeal,
+    decode_bulk,
+    decode_seal_body,
+    decode_wal_object,
+    encode_seal_body,
+    encode_wal_object,
 )
 from support.engine.batches import build_object
 from support.engine.objects import read_object
@@ -94,6 +106,13 @@ def test_log_identity_v2():
     stored = golden("log_identity_v2")
     identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4, metadata_version=2**40)
     assert decode_log_identity(stored) == identity
+
+
+def test_log_identity_v3():
+    stored = golden("log_identity_v3")
+    append_id = "ffeeddccbbaa99887766554433221100"
+    identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4, metadata_version=2**40, append_id=append_id)
+    assert decode_log_identity(stored) == identity
     assert encode_log_identity(identity) == stored
 
 
@@ -101,6 +120,39 @@ def test_store_identity_v1():
     stored = golden("store_identity_v1")
     assert decode_store_identity(stored) == StoreIdentity(STORE_ID)
     assert encode_store_identity(StoreIdentity(STORE_ID)) == stored
+
+
+def wal_header(kind: WalObjectKind, seq: int, first: int, trimmed: int, kept: tuple[int, int], answered: int):
+    store_id, incarnation = bytes(range(16)).hex(), bytes(range(16, 32)).hex()
+    return WalObjectHeader(kind, store_id, 7, 3, incarnation, seq, first, trimmed, *kept, answered)
+
+
+def wal_object(stored: bytes, header: WalObjectHeader) -> memoryview:
+    """The body of the stored object, whose header is as given and which is written again."""
+    found, body = decode_wal_object(stored)
+    assert replace(found, body_bytes=0, body_crc=0) == header
+    assert b"".join(encode_wal_object(header, [body])) == stored
+    return body
+
+
+def test_wal_object_claim_v1():
+    header = wal_header(WalObjectKind.CLAIM, 0, 2**40, 2**40, (3, 0), 0)
+    assert wal_object(golden("wal_object_claim_v1"), header) == golden("log_identity_v3")
+
+
+def test_wal_object_bulk_v1():
+    header = wal_header(WalObjectKind.BULK, 9, 2**35, 2**35, (2, 2**33), 8)
+    body = wal_object(golden("wal_object_bulk_v1"), header)
+    assert body == golden("wal_segment_v1")[LOG_FILE_HEADER_BYTES:]
+    assert [record.batch for record in decode_bulk(header, body)] == [BATCHES[0], BATCHES[2]]
+
+
+def test_wal_object_seal_v1():
+    header = wal_header(WalObjectKind.SEAL, 10, 2**41, 2**40, (3, 2), 10)
+    seal = WalSeal(node_id=5, node_epoch=2**32, sealed_ms=1357000000000)
+    body = wal_object(golden("wal_object_seal_v1"), header)
+    assert decode_seal_body(body) == seal
+    assert encode_seal_body(seal) == body
 
 
 def test_every_golden_file_is_tested():

@@ -2,10 +2,19 @@
 
 import pytest
 
+from siltstone.metadata.entities import NO_NODE, NodeListener, ScanPin
 from siltstone.metadata.log_entry import LogEntry, decode_entry, encode_entry
 from siltstone.metadata.records import Record
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
-from support.metadata.metadata_records import MAINTENANCE, STREAMS_AND_OBJECTS, TOPIC_ID, TOPICS
+from support.metadata.metadata_records import (
+    MAINTENANCE,
+    MEMBERSHIP,
+    MOVING,
+    SCANS,
+    STREAMS_AND_OBJECTS,
+    TOPIC_ID,
+    TOPICS,
+)
 
 ENTRY_V1 = (
     "534c4f47010000001e0100000000000000112233445566778899aabbccddeeff29f299c2dc001296010102ab696e6361"
@@ -55,6 +64,15 @@ TOPIC_STREAMS_SINCE_SEGMENTS = (
     "53494d4701000000290000000000000001000000000000002a0000000000000021a3c48b9202929b0001ffff00009090"
     "81a5746f706963a7666c696768747390009b0101ffff00009090809000"
 )
+# Written since a snapshot has the append id of its last entry, which the chain of entries needs; zeros in an old store.
+CONTENTS_SINCE_CHAIN = (
+    "53494d4701000000180000000000000000000000000000002a00000000000000808f04a5960101020106c41000000000"
+    "000000000000000000000000"
+)
+TOPICS_CONTENTS_SINCE_CHAIN = (
+    "53494d4701000000180000000000000000000000000000002a00000000000000045ff71b960102000004c41000000000"
+    "000000000000000000000000"
+)
 MAINTENANCE_ENTRY_V1 = (
     "534c4f47010000002c0000000000000000112233445566778899aabbccddeeffe7a8b3a1929211919203970509cd02bc"
     "02cf0000018bcfe56800cf00000174876e8000cf000001802ba9f40093120307"
@@ -67,6 +85,33 @@ TOPICS_ENTRY_V1 = (
     "343535363637373838393961616262636364646565666681ac726574656e74696f6e2e6d73a22d319235d92030303131"
     "32323333343435353636373738383939616162626363646465656666933cac70726f647563657220696473cf00000100"
     "00000007"
+)
+# Written since a log can be moved: its last record. Compared with the layout by hand.
+MOVING_ENTRY_V1 = (
+    "534c4f47010000003a0000000000000000112233445566778899aabbccddeeffaeef757191925ad935706f7374677265"
+    "73716c3a2f2f73696c7473746f6e6540686f73742f64617461626173653f736368656d613d73696c7473746f6e65"
+)
+# Written since there are scan pins and destroyed objects have a version: the records of pins, an object of SNAPSHOT_V1,
+# and a snapshot that a scan's pin and a destroyed object make. Each was compared with the layout by hand.
+SCANS_ENTRY_V1 = (
+    "534c4f4701000000360000000000000000112233445566778899aabbccddeeff0725b82892944ba771756572792d31cf"
+    "0000018bcfe56800b7686f73742070726f6365737320373a20666c6967687473924ca771756572792d31"
+)
+OBJECT_SINCE_SCAN_PINS = (
+    "53494d47010000004e0000000000000002000000000000002a000000000000002cb8d20c9203929b00020001cf00000a"
+    "000000006400ce3b9aca0000ce3b9aca009196000000cf0000010000000000cf00000a0000000000cf00000100000000"
+    "00009b010100c000ce3bd1b8800000009000"
+)
+SCANS_SNAPSHOT_V1 = (
+    "53494d4701000000180000000000000000000000000000002a00000000000000455c2053960100080002c41000000000000000000000000000000000",
+    (
+        "53494d47010000001f0000000000000001000000000000002a000000000000007b3167829203919b070300c0050000cf"
+        "0000018bcfe568000090cf0000010000000007"
+    ),
+    (
+        "53494d4701000000360000000000000002000000000000002a000000000000003eb48db8924b9194a771756572792d31"
+        "cf0000010000000000cf0000018bcfe56800b7686f73742070726f6365737320373a20666c6967687473"
+    ),
 )
 TOPICS_SNAPSHOT_V1 = (
     ("53494d4701000000060000000000000000000000000000002a00000000000000796706de950102000004"),
@@ -84,33 +129,116 @@ TOPICS_SNAPSHOT_V1 = (
         "7220696473cf0000010000000007"
     ),
 )
+# Written since nodes have listeners and partitions have leaders; made by hand from the layout, too.
+ENTRY_SINCE_LISTENERS = (
+    "534c4f4701000000200100000000000000112233445566778899aabbccddeeffac60f6b6dc001298010102ab696e6361"
+    "726e6174696f6ec2a42f77616c90c0930a0381a5746f706963a7666c6967687473940b030001920c03930d03cf000001"
+    "0000000007920e9292030a9204cf0000010000000007920f039210039514050200cf0000018bcfe5680097150501cf00"
+    "00010000000007cf0000018bcfe56800cf00000174876e800092960305000acd0280cf00000174876e800196040507cf"
+    "000001000000000740ff9316920506cf0000018bcfe5680092179105931ea7746f7069632f30c40200ff921fa7746f70"
+    "69632f30972800aa636f6d70616374696f6ea6647269766572a762792068616e64cf0000018bcfe56800cf0000018bcf"
+    "e73cc0932900cf0000018bcfe91180952a0002cf0000018bcfe9fbe0a4646f6e65922b00"
+)
+TOPICS_ENTRY_SINCE_LEADERS = (
+    "534c4f4701000000060100000000000000112233445566778899aabbccddeeff6c7a89d8959832d92030303131323233"
+    "33343435353636373738383939616162626363646465656666a7666c696768747392940304ffff94cf00000100000000"
+    "07cf0000010000000008ffff81ae636c65616e75702e706f6c696379a7636f6d7061637403cf0000018bcfe56800c393"
+    "33d920303031313232333334343535363637373838393961616262636364646565666691940506ffff9334d920303031"
+    "313232333334343535363637373838393961616262636364646565666681ac726574656e74696f6e2e6d73a22d319235"
+    "d9203030313132323333343435353636373738383939616162626363646465656666933cac70726f6475636572206964"
+    "73cf0000010000000007"
+)
+NODES_SINCE_LISTENERS = (
+    "53494d47010000001d0000000000000003000000000000002a00000000000000023b04959204919c0001a56669727374"
+    "c2a877616c2d6f662d300090c0c2c2ffff"
+)
+TOPIC_SINCE_LEADERS = (
+    "53494d4701000000500000000000000002000000000000002a000000000000001d3d200a92079197d920303031313232"
+    "3333343435353636373738383939616162626363646465656666a7666c696768747391940001ffff81ac726574656e74"
+    "696f6e2e6d73a22d3103cf0000018bcfe56800c3"
+)
+MEMBERSHIP_ENTRY_V1 = (
+    "534c4f4701000000ce0000000000000000112233445566778899aabbccddeeff6fe4b6639998010103a5616761696ec2"
+    "a42f77616c9193a9504c41494e54455854a5686f737430cd2384a67261636b2d619302010393030103930401c3920501"
+    "94060102079832d9203030313132323333343435353636373738383939616162626363646465656666a36c6564929403"
+    "0401ff9405060102800100c29336d9203030313132323333343435353636373738383939616162626363646465656666"
+    "929200029201039337d92030303131323233333434353536363737383839396161626263636464656566669292000392"
+    "01ff"
+)
+MEMBERSHIP_SNAPSHOT_V1 = (
+    (
+        "53494d4701000000180000000000000000000000000000002a00000000000000e313cca2960102000005c41000000000000000000000000000000000"
+    ),
+    (
+        "53494d4701000000250000000000000001000000000000002a000000000000002e8de4059202929b0001ffff00009090"
+        "81a5746f706963a36c656490009b0101ffff00009090809000"
+    ),
+    (
+        "53494d47010000004a0000000000000002000000000000002a00000000000000d908d7b99204929c0103a5616761696e"
+        "c2a42f77616c029193a9504c41494e54455854a5686f737430cd2384a67261636b2d61c3c202079c0207a56f74686572"
+        "c2a52f77616c320090c0c2c3ffff"
+    ),
+    (
+        "53494d4701000000340000000000000003000000000000002a0000000000000025941b5d92079197d920303031313232"
+        "3333343435353636373738383939616162626363646465656666a36c6564919400010102800100c2"
+    ),
+)
 
 
 @pytest.mark.parametrize(
     ("records", "stored"),
-    [(STREAMS_AND_OBJECTS, ENTRY_V1), (TOPICS, TOPICS_ENTRY_V1), (MAINTENANCE, MAINTENANCE_ENTRY_V1)],
-    ids=["", "topics", "maintenance"],
+    [
+        (STREAMS_AND_OBJECTS, ENTRY_SINCE_LISTENERS),
+        (TOPICS, TOPICS_ENTRY_SINCE_LEADERS),
+        (MAINTENANCE, MAINTENANCE_ENTRY_V1),
+        (MEMBERSHIP, MEMBERSHIP_ENTRY_V1),
+        (SCANS, SCANS_ENTRY_V1),
+        (MOVING, MOVING_ENTRY_V1),
+    ],
+    ids=["", "topics", "maintenance", "membership", "scans", "moving"],
 )
 def test_log_entry_v1(records: tuple[Record, ...], stored: str) -> None:
-    entry = LogEntry("00112233445566778899aabbccddeeff", records)
+    entry = LogEntry("00112233445566778899aabbccddeeff", records, previous=None)
     assert encode_entry(entry).hex() == stored
     assert decode_entry(bytes.fromhex(stored)) == entry
+
+
+@pytest.mark.parametrize(
+    ("records", "stored"), [(STREAMS_AND_OBJECTS, ENTRY_V1), (TOPICS, TOPICS_ENTRY_V1)], ids=["", "topics"]
+)
+def test_log_entry_v1_from_before_there_were_leaders(records: tuple[Record, ...], stored: str) -> None:
+    assert decode_entry(bytes.fromhex(stored)).records == records
 
 
 def test_snapshot_v1() -> None:
     image = decode_snapshot(42, [bytes.fromhex(chunk) for chunk in SNAPSHOT_V1])
     assert image.streams[0].ranges == image.objects[0].ranges
     assert image.streams[0].ranges[0].end_offset == 2**40
+    assert image.append_id == "00" * 16, "older than the chain"
     assert (image.version, image.next_object_id, image.keys["topic/0"]) == (42, 2, b"value")
-    written = [
+    before = [
         SNAPSHOT_V1[0],
         STREAM_SINCE_SEGMENTS,
-        SNAPSHOT_V1[2],
+        OBJECT_SINCE_SCAN_PINS,
         NODES_SINCE_LOG_EPOCHS,
         *SNAPSHOT_V1[4:],
     ]
+    assert decode_snapshot(42, map(bytes.fromhex, before)) == image
+    written = [CONTENTS_SINCE_CHAIN, *before[1:3], NODES_SINCE_LISTENERS, *before[4:]]
     assert [chunk.hex() for chunk in encode_snapshot(image)] == written
     assert decode_snapshot(42, map(bytes.fromhex, written)) == image
+
+
+def test_scans_snapshot_v1() -> None:
+    image = decode_snapshot(42, [bytes.fromhex(chunk) for chunk in SCANS_SNAPSHOT_V1])
+    assert dict(image.pins) == {
+        "query-1": ScanPin("query-1", 2**40, 1_700_000_000_000, "host process 7: flights")
+    }
+    assert (image.objects[7].destroyed_ms, image.objects[7].destroyed_version) == (
+        1_700_000_000_000,
+        2**40 + 7,
+    )
+    assert [chunk.hex() for chunk in encode_snapshot(image)] == [*SCANS_SNAPSHOT_V1]
 
 
 def test_topics_snapshot_v1() -> None:
@@ -118,6 +246,25 @@ def test_topics_snapshot_v1() -> None:
     topic = image.topics[image.topic_ids["flights"]]
     assert (topic.topic_id, topic.configs, topic.replication_factor) == (TOPIC_ID, {"retention.ms": "-1"}, 3)
     assert (topic.partitions[0].meta_stream_id, topic.is_internal) == (1, True)
+    assert (topic.partitions[0].leader, topic.partitions[0].target) == (NO_NODE, NO_NODE)
     assert dict(image.sequences) == {"producer ids": 2**40 + 7}
-    written = [TOPICS_SNAPSHOT_V1[0], TOPIC_STREAMS_SINCE_SEGMENTS, *TOPICS_SNAPSHOT_V1[2:]]
+    written = [
+        TOPICS_CONTENTS_SINCE_CHAIN,
+        TOPIC_STREAMS_SINCE_SEGMENTS,
+        TOPIC_SINCE_LEADERS,
+        TOPICS_SNAPSHOT_V1[3],
+    ]
     assert [chunk.hex() for chunk in encode_snapshot(image)] == written
+    assert decode_snapshot(42, map(bytes.fromhex, written)) == image
+
+
+def test_membership_snapshot_v1() -> None:
+    image = decode_snapshot(42, [bytes.fromhex(chunk) for chunk in MEMBERSHIP_SNAPSHOT_V1])
+    fenced, draining = image.nodes[1], image.nodes[2]
+    assert (fenced.is_fenced, fenced.claimed_by, fenced.claimed_by_epoch) == (True, 2, 7)
+    assert (fenced.listeners, fenced.rack) == ((NodeListener("PLAINTEXT", "host0", 9092),), "rack-a")
+    assert (draining.is_draining, draining.is_live, draining.rack) == (True, True, None)
+    (partition,) = image.topics[TOPIC_ID].partitions
+    assert (partition.leader, partition.target) == (1, 2)
+    assert dict(image.leader_counts) == {1: 1}
+    assert [chunk.hex() for chunk in encode_snapshot(image)] == list(MEMBERSHIP_SNAPSHOT_V1)

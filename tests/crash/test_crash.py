@@ -22,12 +22,14 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import mark_of_key
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
 from support.engine.crash_payload import describe
 from support.engine.crash_settings import crash_settings
+from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried, unrecorded
 
 TESTS = Path(__file__).parents[1]
@@ -43,17 +45,38 @@ def test_killed_processes_lose_nothing(tmp_path: Path, seed: int) -> None:
 @pytest.mark.crash
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("part", range(10))
 def test_killed_processes_lose_nothing_a_hundred_times(
-    tmp_path: Path, seed: int, record_tried: RecordTried
+    tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:
+    """Other seeds each night; ``CRASH_SEED=7 pytest tests/crash/test_crash.py -k "hundred and 0"`` repeats one."""
     record_tried("seeds", 1)
+    kill_repeatedly(tmp_path, seed_of_this_run("CRASH_SEED"), kills=12, record_tried=record_tried)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+def test_killed_processes_lose_nothing_of_a_log_in_the_bucket(tmp_path: Path) -> None:
+    put_log_in_bucket(tmp_path)
+    kill_repeatedly(tmp_path, seed=3, kills=1)
+
+
+@pytest.mark.crash
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_logs_in_the_bucket_a_hundred_times(tmp_path: Path, seed: int, record_tried: RecordTried) -> None:
+    record_tried("seeds", 1)
+    put_log_in_bucket(tmp_path)
     kill_repeatedly(tmp_path, seed, kills=12, record_tried=record_tried)
+
+
+def put_log_in_bucket(folder: Path) -> None:
+    (folder / "siltstone.toml").write_text('[engine.wal]\nlocation = "bucket:0"\n')
 
 
 def kill_repeatedly(folder: Path, seed: int, kills: int, record_tried: RecordTried = unrecorded) -> None:
     rng = random.Random(seed)
-    print(f"crash seed {seed}")
     acknowledged_before = 0
     for _ in range(kills):
         life(folder, rng)
@@ -166,6 +189,7 @@ def assert_bucket_is_exact(context: MaintenanceContext) -> None:
     assert all(each.state is ObjectState.COMMITTED for each in objects)
     bucket = context.buckets.store(0)
     expected = {object_key(each.object_id) for each in objects} | {MARKER_KEY}
-    assert {each.key for each in bucket.list() if not mark_of_key(each.key)} == expected
+    others = (mark_of_key, wal_object_name)
+    assert {each.key for each in bucket.list() if not any(own(each.key) for own in others)} == expected
     assert list(bucket.list_multipart()) == []
     assert not check(context).findings

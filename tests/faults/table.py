@@ -8,7 +8,7 @@ program takes for the time of day.
 from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from support.faults.row import Acks, Reads, Row, Wanted
 from support.faults.s3_proxy import Answers
-from support.faults.scene import Place
+from support.faults.scene import CLOSING, Place
 from support.faults.steps import (
     answer,
     close_connections,
@@ -18,12 +18,15 @@ from support.faults.steps import (
     empty,
     fill,
     flip,
+    flip_in_object,
     halve,
     in_log,
     in_object,
     kill_s3,
+    let_answer,
     live_twice,
     lock_metadata,
+    make_hang,
     make_read_only,
     make_writable,
     nothing,
@@ -51,11 +54,25 @@ def on_disk(disk: str) -> Place:
 DENIED = Wanted(reads=Reads.NEWEST, log=("bucket", "403|denied|ExpiredToken", "credentials|permission|allow"))
 READ_ONLY = Wanted(log=("bucket", "read-only", "writ|permission|mount"), reads=Reads.ALL)
 HELD_UP = Wanted(reads=Reads.NEWEST, log=("upload", "retried|again"))
-WAITS = Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full|free space",))
+
+
+def full(disk: str) -> Wanted:
+    """``disk`` as the metrics name it."""
+    return Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full|free space",), full_disk=disk)
+
+
+LOG_IN_BUCKET = {"engine.wal.location": "bucket:0"}
+LOG_PROXIED = Place(proxied=True, settings=LOG_IN_BUCKET)
+LOG_WAITS = Wanted(
+    acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("appends wait", "bucket of the write-ahead log", "heck")
+)
+LOG_DENIED = Wanted(
+    acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("appends wait", "bucket of the write-ahead log", "permission")
+)
 
 OUTAGES = [
-    ("metadata-disk-full", on_disk("metadata"), fill("metadata"), empty("metadata"), WAITS, 2.0),
-    ("bucket-disk-full", on_disk("bucket"), fill("bucket"), empty("bucket"), WAITS, 2.0),
+    ("metadata-disk-full", on_disk("metadata"), fill("metadata"), empty("metadata"), full("metadata"), 2.0),
+    ("bucket-disk-full", on_disk("bucket"), fill("bucket"), empty("bucket"), full("bucket-0"), 2.0),
     (
         "bucket-read-only",
         Place(disks=("bucket",)),
@@ -74,7 +91,29 @@ OUTAGES = [
         Wanted(reads=Reads.NEWEST),
         3.0,
     ),
+    (
+        "log-disk-hangs",
+        Place(hangs="log"),
+        make_hang,
+        let_answer,
+        Wanted(
+            acks=Acks.UNTIL_THE_LOG_IS_FULL,
+            log=("disk of the write-ahead log", "/log/node-0", "check the disk"),
+        ),
+        2.0,
+    ),
+    ("bucket-disk-hangs", Place(hangs="bucket"), make_hang, let_answer, Wanted(reads=Reads.NEWEST), 3.0),
     ("metadata-locked", Place(), lock_metadata, unlock_metadata, Wanted(reads=Reads.ALL), 4.0),
+    (
+        "bucket-log-hangs",
+        Place(hangs="bucket", settings=LOG_IN_BUCKET),
+        make_hang,
+        let_answer,
+        LOG_WAITS,
+        2.0,
+    ),
+    ("bucket-log-denied", LOG_PROXIED, answer(Answers.DENIED), answer(Answers.PASSED), LOG_DENIED, 2.0),
+    ("bucket-log-silent", LOG_PROXIED, answer(Answers.NEVER), answer(Answers.PASSED), LOG_WAITS, 2.0),
 ]
 """What keeps a broker from uploading and leaves it the log: (id, place, fault, heal, wanted, seconds)."""
 
@@ -82,9 +121,7 @@ OLDER = ("older", "restore the newest")
 DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("write-ahead log", "/log/node-0", "restore|lost_epoch|move"))
 DAMAGED_OBJECT = Wanted(log=(r"{key}|object {object_id}\b", "{topic}", "{partition}", "offset"))
 
-FAILS_TODAY = {
-    "too-many-connections": "connections take the files that the log needs, and the broker ends",
-}
+FAILS_TODAY: dict[str, str] = {}
 """Rows that fail, by what happens instead of what is wanted."""
 
 FAILS_BY_CHANCE: frozenset[str] = frozenset()
@@ -116,6 +153,7 @@ ROWS = [
     Row(id="s3-restarted", play="met by a broker", place=IN_S3, fault=kill_s3, heal=start_s3, wanted=HELD_UP),
     Row(
         id="told-twice-metadata-locked", play="told twice", fault=lock_metadata, heal=unlock_metadata,
+        place=Place(settings=dict.fromkeys(CLOSING, "60s")),
     ),
     *(
         Row(
@@ -185,7 +223,7 @@ ROWS = [
         fault=shift_clock(2 * HOUR_MS),
         heal=answer(Answers.PASSED),
     ),
-    Row(id="stopped-10-s", play="met by a broker", fault=stand_still, wanted=Wanted(heals_seconds=5)),
+    Row(id="stopped-10-s", play="met by a broker", fault=stand_still, wanted=Wanted()),
     Row(
         id="too-many-connections",
         play="met by a broker",
@@ -204,7 +242,7 @@ ROWS = [
         play="refused beside",
         fault=nothing,
         settings={"wal_folder": "another-log"},
-        wanted=Wanted(exit_statuses=(2,), log=("another-log", "start the node with the folder", "lost_epoch")),
+        wanted=Wanted(exit_statuses=(2,), log=("another process runs as node 0",)),
     ),
     *(
         Row(
@@ -225,9 +263,12 @@ ROWS = [
     ),
     *(
         Row(
-            id=name, play="damaged object", fault=in_object(damage), heal=put_object_back,
-            wanted=DAMAGED_OBJECT,
+            id=name, play="damaged object", fault=fault, heal=put_object_back, wanted=DAMAGED_OBJECT,
         )
-        for name, damage in (("object-flipped", flip), ("object-truncated", halve), ("object-deleted", delete))
+        for name, fault in (
+            ("object-flipped", flip_in_object),
+            ("object-truncated", in_object(halve)),
+            ("object-deleted", in_object(delete)),
+        )
     ),
 ]  # fmt: skip

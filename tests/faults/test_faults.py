@@ -15,7 +15,7 @@ from support.faults.small_disk import why_not_mounted
 from support.faults.summary import TRIED
 
 DRAWN = 12
-SEED = os.environ.pop(SEED_VARIABLE, "65")
+SEED = os.environ.pop(SEED_VARIABLE, "78")
 """Taken out of the environment: brokers refuse settings that they do not know."""
 
 DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))

@@ -23,9 +23,10 @@ from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.model.serving_limits import REQUEST_ELEMENTS_MAX
 from support.kafka.frame_mutations import Bombs, Plausible, mutated, valid_frames
-from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little, seed_of_this_run
+from support.kafka.fuzzing import MEBIBYTE, Burst, Siege, read_a_little
 from support.kafka.raw_calls import create_topic
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection, framed
+from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried, unrecorded
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
@@ -105,7 +106,6 @@ def besieged(
     resident_bytes_max: int,
     record_tried: RecordTried = unrecorded,
 ) -> Siege:
-    print(f"FUZZ_SEED={seed}")
     with Siege(folder, resident_bytes_max=resident_bytes_max) as siege:
         besieger = Besieger(siege, seed)
         for number in numbers:
@@ -119,14 +119,16 @@ def besieged(
 
 
 def test_mutated_frames_short(tmp_path: Path) -> None:
-    besieged(tmp_path, seed_of_this_run(SEED), numbers_of_this_run(range(BURSTS)), 600 * MEBIBYTE)
+    besieged(
+        tmp_path, seed_of_this_run("FUZZ_SEED", SEED), numbers_of_this_run(range(BURSTS)), 600 * MEBIBYTE
+    )
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(LONG_S + 300)
 def test_mutated_frames_long(tmp_path: Path, record_tried: RecordTried) -> None:
     """Another seed each night, printed."""
-    seed = seed_of_this_run(int.from_bytes(os.urandom(4), "big"))
+    seed = seed_of_this_run("FUZZ_SEED")
     besieged(tmp_path, seed, until_time_is_up(LONG_S), 1_500 * MEBIBYTE, record_tried)
 
 

@@ -61,7 +61,7 @@ def consumed(at: str, topic: str, count: int) -> list:
     try:
         messages = []
         while len(messages) < count:
-            batch = consumer.consume(count - len(messages), timeout=20)
+            batch = consumer.consume(count - len(messages), timeout=60)
             assert batch, f"{len(messages)} of {count}"
             messages += batch
         return messages
@@ -95,36 +95,6 @@ def test_a_topic_from_making_to_deleting(siltstone, siltstone_topic: str) -> Non
     assert_one_line(siltstone("topics", "delete", name), 2, f"Delete {name} with 2 records?", "--yes")
     assert siltstone("topics", "delete", name, "--yes").out == f"Deleted {name}.\n"
     assert name not in siltstone("topics").out
-
-
-GOLDEN_DESCRIPTION = """\
-topic  NAME
-id     ID
-
-partition  leader  epoch  start  end  records  newest
-──────────────────────────────────────────────────────────────────
-        0       0      0      0    0        0  -
-        1       0      0      1    3        2  2013-07-01 12:00:02
-        2       0      0      0    0        0  -
-
-configuration   value   set by
-──────────────────────────────
-cleanup.policy  delete  topic
-retention.ms    -1      topic
-"""
-
-
-@pytest.mark.skipif(ORACLE, reason="another broker has another number")
-def test_how_a_description_looks(siltstone, topic: str) -> None:
-    siltstone("topics", "configure", topic, "cleanup.policy=delete", "retention.ms=-1")
-    lines = b"".join(
-        b'{"value": "v", "partition": 1, "timestamp": %d}\n' % (NOON_MS + 1000 * n) for n in range(3)
-    )
-    siltstone("produce", topic, "--format", "json", stdin=lines)
-    siltstone("topics", "trim", topic, "--before", 1, "--yes")
-    outcome = siltstone("topics", "describe", topic)
-    looks = re.sub(r"id +\S+", "id     ID", outcome.out.replace(topic, "NAME"))
-    assert [line.rstrip() for line in looks.splitlines()] == GOLDEN_DESCRIPTION.splitlines()
 
 
 def test_configurations_are_changed_together_and_shown_before_and_after(siltstone, topic: str) -> None:
@@ -192,7 +162,10 @@ def test_an_unknown_topic_is_answered_with_near_names(siltstone, topic: str) -> 
         ("topics", "delete", wrong, "--yes"),
     ):
         assert_one_line(siltstone(*words, stdin=b"x\n"), 2, f"there is no topic {wrong}: did you mean", topic)
-    assert_one_line(siltstone("tail", "zzzzzz"), 2, "siltstone topics create zzzzzz creates it")
+    for words in (("tail",), ("topics", "describe"), ("topics", "delete", "--yes")):
+        said = siltstone(*words, "zzzzzz")
+        assert_one_line(said, 2, "there is no topic zzzzzz: siltstone topics lists them")
+        assert "create" not in said.err
     assert_one_line(
         siltstone("tail", topic, "--partition", 7),
         2,
@@ -278,15 +251,6 @@ def test_a_topic_is_copied_by_a_pipe(siltstone, topic: str, siltstone_topic: str
     assert contents(copy) == contents(topic)
 
 
-def test_a_refused_line_is_named_and_what_stands_before_it_is_written(siltstone, topic: str) -> None:
-    outcome = siltstone("produce", topic, "--key-separator", ":", stdin=b"a:1\nb:2\nno separator\nc:3\n")
-    assert_one_line(outcome, 1, "line 3 has no ':'", "2 records were written before that")
-    assert len(everything(siltstone, topic)) == 2
-    assert_one_line(siltstone("produce", topic, "--format", "json", stdin=b"{\n"), 2, "line 1 is not JSON")
-    far = siltstone("produce", topic, "--format", "json", stdin=b'{"value": "v", "partition": 9}\n')
-    assert_one_line(far, 2, "line 1: topic", "has no partition 9", "it has partitions 0 to 2")
-
-
 def test_records_that_the_broker_refuses_are_named_by_their_line(siltstone, siltstone_topic: str) -> None:
     siltstone(
         "topics",
@@ -352,19 +316,6 @@ def test_tail_begins_where_it_is_told(siltstone, topic: str) -> None:
         assert of("--from", "earliest", "--limit", 5, "--partition", 0) == ["0", "3", "6", "9", "12"]
         assert_one_line(siltstone("tail", topic, "--from", "soon"), 2, "--from 'soon'")
         assert siltstone("tail", topic, "--from", "0", "-n", "1").status == 2
-
-
-def test_the_columns_of_text(siltstone, topic: str) -> None:
-    line = (
-        b'{"key": "k", "value": "two\\nlines", "timestamp": %d, "partition": 2, "headers": {"h": "1"}}\n'
-        % NOON_MS
-    )
-    siltstone("produce", topic, "--format", "json", stdin=line)
-    tail = ("tail", topic, "--until-end")
-    assert siltstone(*tail).out == "two\\nlines\n"
-    assert siltstone(*tail, "--all").out == "2013-07-01 12:00:00.000\t2:0\tk\th=1\ttwo\\nlines\n"
-    assert siltstone(*tail, "--key", "--offsets").out == "2:0\tk\ttwo\\nlines\n"
-    assert siltstone(*tail, "--format", "raw").out == "two\nlines\n"
 
 
 # -- groups

@@ -22,7 +22,7 @@ from support.processes.cli import CLEAN
 
 TOPIC = "flights"
 ROUND = 100
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 PROGRAM = [sys.executable, "-c", "from siltstone.cli.main import main; main()"]
 IS_DAMAGED = range(ROUND, 2 * ROUND)
 """The offsets that cannot be read."""

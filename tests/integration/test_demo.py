@@ -120,7 +120,7 @@ def test_the_store_that_stays_can_be_served_and_asked(demo: tuple[Path, Outcome]
             told = [run(*words, SILTSTONE_BOOTSTRAP=address) for words in asking]
         finally:
             serving.terminate()
-            assert serving.wait(30) == 0
+            assert serving.wait(60) == 0
     assert [each.status for each in told] == [0, 0, 0], told
     assert "late-flights" in told[0].out and len(told[1].out.splitlines()) == 3 and "demo" in told[2].out
 

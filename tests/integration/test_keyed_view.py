@@ -174,14 +174,14 @@ class HeldView(siltstone.KeyedView):
 
     def _take(self, where, record) -> None:
         self.reached.set()
-        assert self.going_on.wait(30)
+        assert self.going_on.wait(60)
         super()._take(where, record)
 
     def hold(self, writer: Writer) -> None:
         self.going_on.clear()
         self.reached.clear()
         writer.put(held=b"x")
-        assert self.reached.wait(30)
+        assert self.reached.wait(60)
 
 
 def test_what_was_trimmed_before_it_was_read_leaves_nothing_stale(siltstone_broker, siltstone_topic, writer):
@@ -192,7 +192,7 @@ def test_what_was_trimmed_before_it_was_read_leaves_nothing_stale(siltstone_brok
         writer.put(a=None, b=b"2")
         end = TopicPartition(siltstone_topic, 0, 5)
         (trimmed,) = admin.delete_records([end]).values()
-        assert trimmed.result(30).low_watermark == 5
+        assert trimmed.result(60).low_watermark == 5
         writer.put(c=b"3")
         view.going_on.set()
         view.catch_up(30)
@@ -205,8 +205,8 @@ def test_a_topic_made_anew_behind_its_back_is_told(siltstone_broker, siltstone_t
     admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers})
     with HeldView(siltstone_broker, siltstone_topic) as view:
         view.hold(writer)
-        admin.delete_topics([siltstone_topic])[siltstone_topic].result(30)
-        admin.create_topics([NewTopic(siltstone_topic, 1, 1)])[siltstone_topic].result(30)
+        admin.delete_topics([siltstone_topic])[siltstone_topic].result(60)
+        admin.create_topics([NewTopic(siltstone_topic, 1, 1)])[siltstone_topic].result(60)
         writer.put(new=b"2")
         view.going_on.set()
         with pytest.raises(KeyedViewOutdated, match="was deleted and created again"):

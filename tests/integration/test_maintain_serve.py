@@ -34,7 +34,7 @@ def test_a_service_works_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
         if "of 1 done" in line:
             break
     process.send_signal(signal.SIGTERM)
-    said, complaint = process.communicate(timeout=20)
+    said, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
     assert "stopping: uncommitted work is discarded" in complaint and "Traceback" not in complaint
     assert ": 1 run, 1 unit done" in said and "sweep: 0 runs" in said

@@ -35,7 +35,7 @@ from support.maintenance.live_store import (
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import start_driver, wait_until
 
-pytestmark = [pytest.mark.s3, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.s3, pytest.mark.timeout(900)]
 
 STREAMS = 8
 DRIVER = Path(compaction_driver.__file__).read_text()
@@ -128,7 +128,7 @@ def test_maintenance_on_spark_writes_the_same_to_s3(
             sys.executable, "-c", program, "maintain", "run", "--kind", "sso-compaction",
             "--store", str(settings.folder), "--master", "local[2]",
         ],
-        capture_output=True, text=True, timeout=250, check=False,
+        capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert digests(settings) == digests(folder)

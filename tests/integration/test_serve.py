@@ -17,10 +17,10 @@ from support.kafka.raw_calls import batch_of, create_topic, fetch_request, produ
 from support.kafka.raw_kafka import RawConnection
 
 SEALED_AT_ONCE = {"engine.upload.cache_block_bytes_max": "1", "retry.attempts_max": "1"}
-SECONDS_MAX = 10
-WAIT_MS = 9_000
-END_SECONDS_MAX = 3
-"""A third of what the fetches wait: measured is half a second."""
+SECONDS_MAX = 60
+WAIT_MS = 50_000
+END_SECONDS_MAX = 30
+"""Less than what the fetches wait: measured is half a second."""
 
 
 def test_a_broker_goes_on_while_its_bucket_refuses_and_uploads_when_it_grants_again(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def refusing(bucket: Path) -> Iterator[None]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 2 * SECONDS_MAX
+    deadline = time.monotonic() + SECONDS_MAX
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -152,7 +152,7 @@ def test_nobody_who_waits_keeps_a_broker_from_ending(tmp_path: Path) -> None:
         RawMember(joining, "g").begin_join()
         assert not joining.has_answer_within(0.3)
         begun = time.monotonic()
-        assert broker.stop() == 0
+        assert broker.stop(END_SECONDS_MAX) == 0
         assert time.monotonic() - begun < END_SECONDS_MAX
         (row,) = fetching.receive().topics[0].partitions
         assert (row.error_code, row.high_watermark, bytes_of_records(row)) == (0, 1, b"")
@@ -167,7 +167,7 @@ consumer = Consumer({
     "fetch.wait.max.ms": int(sys.argv[2]), "partition.assignment.strategy": "range",
 })
 consumer.subscribe(["t"])
-print(consumer.consume(1, 10)[0].value(), flush=True)
+print(consumer.consume(1, 60)[0].value(), flush=True)
 consumer.poll(60)
 """
 

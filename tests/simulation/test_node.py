@@ -26,14 +26,16 @@ REPLAYED_SEEDS = (7, 52, 230, 233)
 
 @pytest.fixture
 def simulate(tmp_path, monkeypatch):
-    def run(seed: int, *, name: str = "", sqlite: bool = False, **sizes: int) -> NodeSimulation:
+    def run(
+        seed: int, *, name: str = "", sqlite: bool = False, wal_in_bucket: bool = False, **sizes: int
+    ) -> NodeSimulation:
         disk = LosingDisk(Random(seed + 5))
         put_disk_in(monkeypatch, disk)
         put_inline_in(monkeypatch, indexes, rewriting)
         folder = tmp_path / (name or f"{seed}")
         folder.mkdir(exist_ok=True)
         log = SqliteLog(folder / "metadata.sqlite", create=True) if sqlite else None
-        simulation = NodeSimulation(seed, folder, disk, log=log, **sizes)
+        simulation = NodeSimulation(seed, folder, disk, log=log, wal_in_bucket=wal_in_bucket, **sizes)
         try:
             asyncio.run(simulation.run())
         except BaseException:
@@ -65,6 +67,12 @@ def test_a_node_on_sqlite(simulate):
     simulate(1_000, sqlite=True, lives=4, actions_per_life=30)
 
 
+@pytest.mark.parametrize("seed", range(2_000, 2_002))
+def test_a_node_with_its_log_in_the_bucket(simulate, seed):
+    """Its puts fail, land late, or land and are not answered, as all requests to the bucket do."""
+    simulate(seed, wal_in_bucket=True)
+
+
 def test_replay(simulate):
     """The seeds of the environment variable; without it, that a seed does the same twice."""
     seeds = os.environ.get("SILTSTONE_SEEDS")
@@ -90,11 +98,21 @@ EXPECTED_OF_TEN_SEEDS = {
 def test_every_kind_of_thing_happens(simulate):
     """Else the simulation would hold because nothing goes on in it."""
     counts: dict[str, int] = {}
-    for seed in range(100, 110):
+    for seed in range(110, 120):
         for what, number in simulate(seed).counts.items():
             counts[what] = counts.get(what, 0) + number
     missing = {what for what, least in EXPECTED_OF_TEN_SEEDS.items() if counts.get(what, 0) < least}
     assert not missing, {what: counts.get(what, 0) for what in EXPECTED_OF_TEN_SEEDS}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(NIGHTLY_TESTS))
+def test_many_nodes_with_their_logs_in_the_bucket(simulate, record_tried, part):
+    first = SystemRandom().randrange(2**40)
+    for seed in range(first, first + NIGHTLY_SEEDS // NIGHTLY_TESTS // 4):
+        record_tried("seeds", 1)
+        simulate(seed, wal_in_bucket=True, lives=10)
 
 
 @pytest.mark.nightly

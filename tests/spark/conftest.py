@@ -10,7 +10,7 @@ import pytest
 from oracles.apache_kafka import running_apache_kafka
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from siltstone.server.embedded import Broker
-from siltstone.spark.session import start_session
+from siltstone.spark.starting import start_session
 from support.kafka.kafka_oracles import or_skip
 from support.spark.spark_cluster import SparkCluster, running_spark_cluster
 

@@ -10,7 +10,7 @@ from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 from support.spark.spark_tasks import write_file
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 DRIVER = """
 import json, sys
@@ -48,7 +48,7 @@ def test_killed_workers_and_executors_change_nothing(tmp_path: Path, spark_clust
     spark_cluster.kill_executor_of(held[1])
     wait_until(lambda: len(gate.held_pids()) >= 4, "the killed executor's unit is attempted again")
     gate.open()
-    output, errors = driver.communicate(timeout=120)
+    output, errors = driver.communicate(timeout=600)
 
     assert errors == ""
     assert json.loads(output) == expected

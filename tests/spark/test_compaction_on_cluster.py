@@ -31,7 +31,7 @@ from support.maintenance.live_store import (
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 STREAMS = 20
 DRIVER = Path(compaction_driver.__file__).read_text()
@@ -65,7 +65,7 @@ def test_kills_in_the_middle_of_tasks_change_no_byte(tmp_path: Path, spark_clust
     wait_until(lambda: len(before_answer.held_pids()) >= 3, "the killed executor's unit is done again")
     assert_reads_back(settings, history)  # by a node, from the old objects
     before_answer.open()
-    output, errors = driver.communicate(timeout=120)
+    output, errors = driver.communicate(timeout=600)
 
     assert errors == ""
     report = msgspec.json.decode(output, type=RoundReport)

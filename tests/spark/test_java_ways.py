@@ -33,7 +33,7 @@ def run_a_job(environment: dict[str, str]) -> tuple[str, str]:
         env={**environment, "PYTHONPATH": python_path},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert done.stderr == ""

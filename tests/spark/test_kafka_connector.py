@@ -43,7 +43,7 @@ def topic(admin: AdminClient) -> str:
 
 def new_topic(admin: AdminClient) -> str:
     name = f"spark-{next(_numbers)}"
-    admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])[name].result(20)
+    admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])[name].result(60)
     return name
 
 
@@ -231,7 +231,7 @@ def test_offsets_that_are_gone_fail_the_query_unless_told_otherwise(
     assert broker.all_there_is(stream, tmp_path) == ["a0"]
     broker.write(topic, ["a1", "a2", "a3"])
     (gone,) = admin.delete_records([TopicPartition(topic, 0, 3)]).values()
-    assert gone.result(20).low_watermark == 3
+    assert gone.result(60).low_watermark == 3
     with pytest.raises(StreamingQueryException):
         broker.all_there_is(stream, tmp_path)
     lenient = broker.read_stream(topic, startingOffsets="earliest", failOnDataLoss="false")

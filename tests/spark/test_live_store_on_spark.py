@@ -155,7 +155,11 @@ class SpoilingRunner:
         self._runner = runner
 
     def run(
-        self, task: Task, inputs: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
+        self,
+        task: Task,
+        inputs: Sequence[bytes],
+        on_progress: Callable[[int, int], None] | None = None,
+        label: str = "",
     ) -> list[bytes]:
         given = [CODEC.decode_input(each) for each in inputs]
         at = max(at for at, each in enumerate(given) if each.iteration.part is not None)
@@ -219,7 +223,11 @@ class TwiceRunner:
         self.results: list[tuple[IterationResult, IterationResult]] = []
 
     def run(
-        self, task: Task, inputs: Sequence[bytes], on_progress: Callable[[int, int], None] | None = None
+        self,
+        task: Task,
+        inputs: Sequence[bytes],
+        on_progress: Callable[[int, int], None] | None = None,
+        label: str = "",
     ) -> list[bytes]:
         self.inputs = list(inputs)
         doubled = self._runner.run(task, [given for given in inputs for _ in range(2)], on_progress)
@@ -305,11 +313,11 @@ def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:
         below = psutil.Process(driver.pid).children(recursive=True)
     finally:
         driver.kill()
-    output, errors = driver.communicate(timeout=60)
+    output, errors = driver.communicate(timeout=300)
     assert errors == ""
     assert msgspec.json.decode(output, type=RoundReport).committed
     assert any(process.name() == "java" for process in below if process.is_running())
-    assert psutil.wait_procs(below, timeout=60)[1] == [], "something of the killed driver goes on"
+    assert psutil.wait_procs(below, timeout=300)[1] == [], "something of the killed driver goes on"
 
 
 def assert_next_driver_takes_over(settings: StoreSettings, runner: Runner) -> None:

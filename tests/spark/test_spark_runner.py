@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from siltstone.maintenance.tasks.runner import RunFailed
-from siltstone.spark.session import SparkAlreadyRunning, start_context
 from siltstone.spark.spark_runner import SparkRunner, open_runner
+from siltstone.spark.starting import SparkAlreadyRunning, start_context
 from support.spark import spark_tasks
 from support.spark.spark_cluster import wait_until
 

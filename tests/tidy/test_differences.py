@@ -23,10 +23,29 @@ def row(beginning: str) -> str:
 
 
 def test_the_apis_announced_are_those_of_the_table() -> None:
-    kinds = ("data", "groups", "topics", "the rest")
+    kinds = ("data", "groups", "topics", "cluster", "moves", "always empty", "always refused")
     told = [name for kind in kinds for name in re.sub(r"\(.*?\)", "", ROWS[kind]).replace(",", " ").split()]
     assert len(told) == len(set(told))
     assert {name.lower() for name in told} == {key.name.replace("_", "").lower() for key in ANNOUNCED}
+
+
+OF_BROKERS_AMONG_THEMSELVES = {
+    ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.ALTER_PARTITION, ApiKey.ENVELOPE,
+    ApiKey.FETCH_SNAPSHOT, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.CONTROLLER_REGISTRATION, ApiKey.ASSIGN_REPLICAS_TO_DIRS, ApiKey.UPDATE_RAFT_VOTER,
+}  # fmt: skip
+NAMED_TOGETHER = ("SHARE_", "STREAMS_GROUP_", "DELEGATION_TOKEN")
+
+
+def test_every_api_that_clients_may_ask_for_and_do_not_get_is_named() -> None:
+    listed = TEXT.partition("**Not announced**")[2].partition("A client that looks")[0]
+    named = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", listed))
+    expected = {
+        key.name.title().replace("_", "")
+        for key in set(ApiKey) - set(ANNOUNCED) - OF_BROKERS_AMONG_THEMSELVES
+        if not any(part in key.name for part in NAMED_TOGETHER)
+    }
+    assert named == expected
 
 
 def test_what_is_not_announced_is_not() -> None:
@@ -79,7 +98,7 @@ def test_transactions_are_refused_with_the_codes_named(version: int) -> None:
         api_version = version
 
     request = FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=1)
-    answer = asyncio.run(handle_find_coordinator(0, Context(), request))
+    answer = asyncio.run(handle_find_coordinator(None, None, Context(), request))
     (refusal,) = answer.coordinators or [answer]
     assert f"`{ErrorCode(refusal.error_code).name}`" in row("Transactions.")
     assert refusal.error_message

@@ -25,9 +25,9 @@ def words(text: str) -> frozenset[str]:
 KINDS_OF_VALUE = words(
     """
     action address anchor body choice column content context count effect environment failure fate figure heap id
-    interval knowledge location mismatch network operation order output overview pace phase piece place port process
+    interval knowledge location mismatch network operation order output overview pace phase piece port process
     production reason reference report resource result role row sentence severity space statistics structure summary
-    synonym tally target thread turn type verification work
+    synonym tally thread turn type verification work
     """
 )
 """What a value is, said of the noun beside it: BacklogStatistics, RunReport."""
@@ -35,8 +35,8 @@ KINDS_OF_VALUE = words(
 VERBS = words(
     """
     add admit advance alter ask assign bind build carry change configure consume copy encode end estimate filter
-    follow format give hold judge keep learn lie load look maintain measure move put rebuild remove reset resolve
-    rewrite see send share sink speak take tell tune walk want
+    follow hold judge keep learn lie load look maintain measure put rebuild remove reset resolve
+    rewrite see send share speak take tell tune walk want
     """
 )
 """What is done with the noun beside it, in any form: FoundOffset, LogFormatter."""
@@ -48,7 +48,7 @@ QUALIFIERS = words(
     """
 )
 
-MADE_BY_OTHERS = frozenset({"gzip", "java", "kafka", "s3", "sqlite"})
+MADE_BY_OTHERS = frozenset({"avro", "gzip", "java", "json", "kafka", "postgres", "protobuf", "s3", "sqlite"})
 
 PLAIN = KINDS_OF_VALUE | VERBS | QUALIFIERS | MADE_BY_OTHERS
 

@@ -64,7 +64,8 @@ def test_the_tests_named_exist() -> None:
 
 
 def test_modules_that_are_tested_elsewhere_too_exist_and_have_tests_of_their_own() -> None:
-    assert TESTED_ALSO_BY.keys() <= {str(path) for path in modules()} - TESTED_BY.keys()
+    packages = {str(folder) for path in modules() for folder in path.parents}
+    assert TESTED_ALSO_BY.keys() <= ({str(path) for path in modules()} - TESTED_BY.keys()) | packages
 
 
 def test_a_stray_would_be_found() -> None:
@@ -74,3 +75,11 @@ def test_a_stray_would_be_found() -> None:
     assert module_of(Path("x/test_nothing.py"), few) is None
     both = {Path("x/broker.py"), Path("x/settings.py")}
     assert module_of(Path("x/test_broker_settings.py"), both) == Path("x/settings.py")
+
+
+def test_every_file_of_tests_has_a_test() -> None:
+    """A merge once left nothing but the head of a file, and all its tests were gone."""
+    empty = [
+        path for path in sorted((ROOT / "tests").rglob("test_*.py")) if "def test_" not in path.read_text()
+    ]
+    assert empty == []

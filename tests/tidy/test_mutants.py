@@ -98,6 +98,25 @@ def mutated_lines(tool: Any, text: str) -> list[str]:
             "LEASE_MS = 2 * MINUTE_MS",
             ["LEASE_MS = (2 // MINUTE_MS)", "LEASE_MS = 3 * MINUTE_MS", "LEASE_MS = 1 * MINUTE_MS"],
         ),
+        ("READ_BYTES = 64 * KIB", ["READ_BYTES = (64 // KIB)"]),
+        ("MIB = 1024 * KIB", ["MIB = (1024 // KIB)", "MIB = 1025 * KIB", "MIB = 1023 * KIB"]),
+        (
+            "f(2 * size, KIB * 3)",
+            [
+                "pass",
+                "f((2 // size), KIB * 3)",
+                "f(3 * size, KIB * 3)",
+                "f(1 * size, KIB * 3)",
+                "f(2 * size, (KIB // 3))",
+                "f(2 * size, KIB * 4)",
+                "f(2 * size, KIB * 2)",
+            ],
+        ),
+        ("a = b_ms / 1000", ["a = (b_ms * 1000)"]),
+        ("a = b_ns // 1_000_000", ["a = (b_ns * 1000000)"]),
+        ("a = b / 2", ["a = (b * 2)", "a = b / 3", "a = b / 1"]),
+        ("a = b / 'name'", []),
+        ("a = b > 1000", ["a = (b >= 1000)", "a = b > 1001", "a = b > 999"]),
         ("f(A_MS, 5)", ["pass", "f(A_MS, 6)", "f(A_MS, 4)"]),
         ("deadline_ms = 5", ["deadline_ms = 6", "deadline_ms = 4"]),
         ("a if b else c", ["a if (not b) else c"]),
@@ -124,6 +143,8 @@ def test_one_change_a_mutant(tool: Any, text: str, mutants: list[str]) -> None:
         "class A(B, frozen=True): ...",
         "def __repr__(self):\n    return a + b",
         "LIMIT_BYTES_MAX = 3",
+        "ROWS_PER_TURN = 50",
+        "READS_SIDE_BY_SIDE = 8",
         "CONNECT_TIME_LIMIT_MS = 5_000",
         "LOOK_AGAIN_SECONDS = 5",
     ],
@@ -148,6 +169,29 @@ def test_the_mutant_that_no_test_notices_is_listed(
         "seen 2 of 3",
     ]
     assert (project / "src/siltstone/numbers/smaller.py").read_text() == SMALLER
+
+
+def test_what_the_module_s_own_tests_do_not_notice_those_of_its_package_may(
+    tool: Any, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        project,
+        "tests/unit/numbers/test_smaller.py",
+        TESTS_OF_SMALLER.replace("(4, 3)", "(2, 4)").replace("3)", "2)"),
+    )
+    tool.main([], project)
+    assert capsys.readouterr().out.splitlines()[-1] == "seen 1 of 3"
+    write(project, "tests/property/test_numbers.py", TESTS_OF_SMALLER)
+    write(
+        project, "tests/tested_by.toml", '[modules]\n[also]\nnumbers = ["tests/property/test_numbers.py"]\n'
+    )
+    tool.main([], project)
+    out = capsys.readouterr().out.splitlines()
+    assert (
+        "smaller.py:6: not seen by tests/unit/numbers/test_smaller.py tests/property/test_numbers.py"
+        in out[0]
+    )
+    assert out[-1] == "seen 2 of 3"
 
 
 def test_a_mutant_whose_tests_do_not_end_is_seen(

@@ -5,13 +5,14 @@ The semantics of each API are in ``apis``; ``server.network`` reads and writes t
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
+from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import (
     Answer,
@@ -22,11 +23,14 @@ from siltstone.broker.request import (
     frame_of,
 )
 from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.buffers import Buffer
 from siltstone.runtime.tasks import TaskGroup
 
 PRODUCE_VERSION_MIN = 3
@@ -37,18 +41,50 @@ sends them (KAFKA-18659)."""
 class KafkaBroker:
     """The ``RequestHandler`` of a node; ``starting.start_broker`` makes it."""
 
-    def __init__(self, parts: BrokerParts, backlog: BacklogWatch) -> None:
+    def __init__(self, parts: BrokerParts, backlog: BacklogWatch, moves: HandingOver) -> None:
+        self.moves = moves
         self.parts = parts
         self.backlog = backlog
+        self._clock = parts.clock
+        self._measures = parts.measures
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
+        self._unsupported = UnsupportedRequests(parts.clock)
         self._tasks = TaskGroup("broker", lambda _: None)
+        self._image = parts.metadata.image
+        self._stop_following: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
+        self._stop_following = self.parts.metadata.add_listener(self._follow)
         self._tasks.start("produce-time-limits", self._produce.sweep())
         self.backlog.start()
+        self.moves.start()
         if self.parts.topics.by_name(OFFSETS_TOPIC) is not None:
             self._tasks.start("load-groups", self.parts.groups.start())
+
+    def _follow(self, image: MetadataImage) -> None:
+        """Hands the groups what other nodes have changed: leaders, and topics that were deleted."""
+        before, self._image = self._image, image
+        is_same = image.nodes.is_unchanged_from(before.nodes) and image.topics.is_unchanged_from(
+            before.topics
+        )
+        if not is_same and OFFSETS_TOPIC in image.topic_ids:
+            self.parts.groups.follow_leaders()
+        if not self.parts.cluster.has_others or image.topic_ids.is_unchanged_from(before.topic_ids):
+            return
+        gone = [
+            name
+            for name, topic_id in before.topic_ids.changed_from(image.topic_ids)
+            if image.topic_ids.get(name) != topic_id
+        ]
+        if gone and OFFSETS_TOPIC in image.topic_ids:
+            self._tasks.start("forget-topics", self._forget_topics(gone))
+
+    async def _forget_topics(self, names: list[str]) -> None:
+        """These topics are gone; there may be others of their names."""
+        for name in names:
+            successor = self.parts.topics.by_name(name)
+            await self.parts.groups.forget_topic(name, None if successor is None else successor.created_ms)
 
     @property
     def wants_pause(self) -> bool:
@@ -61,17 +97,28 @@ class KafkaBroker:
         try:
             header, body = decode_request_header(frame)
             context = RequestContext(
-                connection, header.api_key, header.api_version, header.correlation_id, header.client_id
-            )
+                connection, header.api_key, header.api_version, header.correlation_id, header.client_id,
+                self._clock.monotonic_ms(),
+            )  # fmt: skip
             if not _is_announced(header):
-                return _refused_version(context)
+                return self._refused_version(context)
+            self._measures.begin(header.api_key)
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce.handle(context, body)
             if header.api_key == ApiKey.FETCH:
                 return self._answer_fetch(context, body)
             return self._answer(APIS[header.api_key], context, body)
-        except (MalformedMessage, UnknownApi) as malformed:
+        except UnknownApi as unknown:
+            raise self._unsupported.refusal(connection, unknown.number, unknown.version) from unknown
+        except MalformedMessage as malformed:
             raise CloseConnection(str(malformed)) from malformed
+
+    def _refused_version(self, context: RequestContext) -> Answer:
+        """ApiVersions is answered in version 0 with the versions of all APIs (item 1). Any other API has no answer for
+        a version that is not announced, so the connection is closed (item 6). Raises CloseConnection."""
+        if context.api_key == ApiKey.API_VERSIONS:
+            return frame_of(context, unsupported_version_body())
+        raise self._unsupported.refusal(context.connection, context.api_key, context.api_version)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Does nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
@@ -81,15 +128,21 @@ class KafkaBroker:
         request = _decoded(api, context, body)
         response = await api.handle(self.parts, context, request)
         if isinstance(response, EncodedBody):
-            return frame_of(context, response.body)
-        return frame_of(context, encode(response, context.api_version))
+            return self._answered(context, response.body)
+        self._measures.count_errors(context.api_key, response)
+        return self._answered(context, encode(response, context.api_version))
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:
         try:
             pieces = await self._fetch.handle(context, body)
         except MalformedMessage as malformed:
             raise CloseConnection(str(malformed)) from malformed
-        return frame_of(context, *pieces)
+        return self._answered(context, *pieces)
+
+    def _answered(self, context: RequestContext, *body: Buffer) -> Answer:
+        seconds = (self._clock.monotonic_ms() - context.begun_ms) / 1000
+        self._measures.answered(context.api_key, seconds)
+        return frame_of(context, *body)
 
     def end_waits(self) -> None:
         """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
@@ -99,6 +152,8 @@ class KafkaBroker:
         self._fetch.end_waits()
 
     async def close(self) -> None:
+        self._stop_following()
+        await self.moves.close()
         await self._tasks.cancel()
         await self.backlog.close()
         await self.parts.groups.close()
@@ -117,11 +172,3 @@ def _is_announced(header: RequestHeader) -> bool:
     if versions is None or not versions[0] <= header.api_version <= versions[1]:
         return False
     return header.api_key != ApiKey.PRODUCE or header.api_version >= PRODUCE_VERSION_MIN
-
-
-def _refused_version(context: RequestContext) -> Answer:
-    """ApiVersions is answered in version 0 with the versions of all APIs (item 1). Any other API has no answer for a
-    version that is not announced, so the connection is closed (item 6). Raises CloseConnection."""
-    if context.api_key == ApiKey.API_VERSIONS:
-        return frame_of(context, unsupported_version_body())
-    raise CloseConnection(f"API {context.api_key} version {context.api_version} is not announced")

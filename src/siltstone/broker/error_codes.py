@@ -15,6 +15,7 @@ from siltstone.broker.topics.names import (
     InvalidPartitionCount,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    NoReassignment,
     TooManyPartitionsAtOnce,
     UnknownTopic,
     UnknownTopicId,
@@ -23,9 +24,14 @@ from siltstone.kafka_protocol import batch_errors
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.refusals import (
     InvalidTopicName,
+    NodeSuspended,
+    NoLiveNode,
+    NotLeader,
     PartitionCountNotLarger,
+    PartitionNotExist,
     StreamNotClosed,
     StreamNotExist,
+    TargetUnfit,
     TooManyPartitions,
     TopicAlreadyExists,
     TopicNotExist,
@@ -41,6 +47,7 @@ from siltstone.stream_engine.errors import (
     OffsetBeyondEnds,
     StreamAlreadyOpen,
     StreamHandleClosed,
+    StreamHeld,
 )
 from siltstone.topic_configs.values import InvalidTopicConfig
 
@@ -84,7 +91,10 @@ CODES: dict[type[BaseException], ErrorCode] = {
     InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
     PartitionCountNotLarger: ErrorCode.INVALID_PARTITIONS,
     InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
+    NoReassignment: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    NoLiveNode: ErrorCode.INVALID_REPLICATION_FACTOR,
+    TargetUnfit: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     TooManyPartitionsAtOnce: ErrorCode.POLICY_VIOLATION,
     InternalTopic: ErrorCode.INVALID_REQUEST,
@@ -94,9 +104,13 @@ CODES: dict[type[BaseException], ErrorCode] = {
     EngineOverloaded: ErrorCode.REQUEST_TIMED_OUT,
     EngineNotRunning: ErrorCode.KAFKA_STORAGE_ERROR,
     StreamHandleClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    StreamHeld: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     StreamAlreadyOpen: ErrorCode.KAFKA_STORAGE_ERROR,
+    NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     StreamNotClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    NodeSuspended: ErrorCode.NOT_LEADER_OR_FOLLOWER,  # until it has resumed, or another node leads
     PartitionGone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    PartitionNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     StreamNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     StoreDenied: ErrorCode.KAFKA_STORAGE_ERROR,  # until permissions or credentials are mended
     UnknownBucket: ErrorCode.KAFKA_STORAGE_ERROR,

@@ -3,11 +3,14 @@ partitions."""
 
 from collections.abc import AsyncIterator, Sequence
 
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.offsets_log.record import EncodedRecord
 from siltstone.broker.groups.ports import GroupLog
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.topics.creating import TopicCreation
+from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.topics.registry import Topics
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.runtime.clock import Clock
@@ -15,6 +18,36 @@ from siltstone.runtime.turns import let_others_run
 
 READ_BYTES = 256 * 1024
 """The size of one read; the event loop runs other tasks between two reads."""
+
+
+class OffsetsTopicLeaders:
+    """See GroupLeaders."""
+
+    def __init__(self, cluster: ClusterView, topics: Topics) -> None:
+        self._cluster = cluster
+        self._topics = topics
+
+    @property
+    def node_id(self) -> int:
+        return self._cluster.node_id
+
+    @property
+    def has_others(self) -> bool:
+        return self._cluster.has_others
+
+    @property
+    def serves(self) -> bool:
+        return self._cluster.serves
+
+    def leader_of(self, partition: int) -> int | None:
+        topic = self._topics.by_name(OFFSETS_TOPIC)
+        if topic is None or not 0 <= partition < topic.partition_count:
+            return None
+        metadata = topic.metadata.partitions[partition]
+        return self.node_id if self._cluster.leads(metadata) else metadata.leader
+
+    async def refreshed(self) -> object:
+        return await self._cluster.refreshed()
 
 
 class OffsetsTopicLogs:

@@ -9,8 +9,10 @@ import asyncio
 import msgspec
 
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
@@ -60,5 +62,7 @@ class BrokerParts(msgspec.Struct, frozen=True):
     cluster_id: str
     node_id: int
     node_epoch: int
+    cluster: ClusterView
     record_calls: BlockingCalls = msgspec.field(default_factory=InlineCalls)
     quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)
+    measures: RequestMeasures = msgspec.field(default_factory=RequestMeasures)

@@ -84,6 +84,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     api_version: int
     correlation_id: int
     client_id: str | None
+    begun_ms: float = 0.0
+    """When the request began, by the monotonic clock."""
 
     @property
     def client_host(self) -> str:

@@ -14,8 +14,10 @@ class InvalidBrokerSetting(InvalidRequest):
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """``topic_defaults``: topic configurations, such as retention.ms, for topics that do not set them."""
+    """``rack``: where this node stands; leaders are spread over racks. ``topic_defaults``: topic configurations, such
+    as retention.ms, for topics that do not set them."""
 
+    rack: str = ""
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
     default_replication_factor: int = 1

@@ -2,15 +2,18 @@
 
 import base64
 import logging
+from collections.abc import Callable
 
 from siltstone.broker.backlog.backlog import BacklogWatch
 from siltstone.broker.backlog.positions import Registrations
 from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
-from siltstone.broker.offsets_topic import OffsetsTopicLogs
+from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
+from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.settings import BrokerSettings
@@ -18,13 +21,12 @@ from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
 from siltstone.maintenance.topic_streams import put_topic_defaults
 from siltstone.metadata.commands import PutKey
+from siltstone.metadata.node_address import CLUSTER_ID_KEY
 from siltstone.metadata.service import MetadataService
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.stream_engine.engine import StreamEngine
-
-CLUSTER_ID_KEY = "kafka/cluster-id"
 
 log = logging.getLogger(__name__)
 
@@ -37,28 +39,31 @@ async def start_broker(
     clock: Clock,
     rng: Random,
     record_calls: BlockingCalls | None = None,
+    is_lease_held: Callable[[], bool] = lambda: True,
 ) -> KafkaBroker:
     """A broker that is ready for requests; its groups are loaded in the background. The caller closes it before the
     engine.
 
-    ``record_calls`` runs calls that read batches for long; without it they run on the event loop.
+    ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
+    see ClusterView.
     """
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
     )
-    partitions = Partitions(engine, metadata, topics, settings, clock)
+    cluster = ClusterView(metadata, clock, engine.node_id, is_lease_held)
+    partitions = Partitions(engine, metadata, topics, settings, clock, cluster)
     registrations = Registrations(topics)
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
     groups = Groups(
         OffsetsTopicLogs(creation, partitions, clock), topics, group_settings, clock, rng,
-        keeping_topics_of=registrations.names_of, progress=mirror,
+        keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
     verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
         cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        record_calls=record_calls, quota_verdicts=verdicts,
+        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts,
     )  # fmt: skip
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls
@@ -66,7 +71,8 @@ async def start_broker(
     if (command := put_topic_defaults(metadata.image, topics.defaults)) is not None:
         await metadata.execute(command)
     partitions.start()
-    broker = KafkaBroker(parts, backlog)
+    moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, clock)
+    broker = KafkaBroker(parts, backlog, moves)
     await broker.start()
     return broker
 

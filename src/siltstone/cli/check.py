@@ -41,6 +41,7 @@ def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: 
 
     Checks that every committed object exists, has correct checksums and covers the offsets that the metadata records,
     and that every offset of every stream is in exactly one object; lists objects that the metadata does not know.
+    Topics that are kept as tables: that the table has its ledger and its files.
     Without --repair it only reads, and can run beside brokers and maintenance. Exit status 0 if all is well, else 1.
 
     Findings that can be repaired are shown as a plan, all others with advice. --repair carries out the plan: it
@@ -68,6 +69,7 @@ def _checked(store: Store, read_blocks: bool) -> CheckReport:
         return check_store(
             store.context,
             read_blocks=read_blocks,
+            tables=store.kind_settings.tables,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
 

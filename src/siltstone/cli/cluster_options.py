@@ -42,8 +42,8 @@ def _inherited(context: click.Context, parameter: click.Parameter, value: Any) -
 def cluster_options(command: F) -> F:
     """Adds --bootstrap and --json; the command receives them as ``choice`` and ``as_json``."""
     bootstrap = click.option(
-        "--bootstrap", envvar="SILTSTONE_BOOTSTRAP", default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT",
-        callback=_inherited,
+        "-b", "--bootstrap", "--bootstrap-server", "bootstrap", envvar="SILTSTONE_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT", callback=_inherited,
         help=f"Address of the broker, or several, separated by commas [SILTSTONE_BOOTSTRAP; {DEFAULT_BOOTSTRAP}].",
     )  # fmt: skip
     as_json = click.option(

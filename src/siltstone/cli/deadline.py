@@ -8,16 +8,44 @@ for nothing but this deadline therefore ends the process; the write-ahead log ha
 import logging
 import os
 import select
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 from siltstone.runtime.clock import Clock, SystemClock
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Limit = tuple[float, str]
+"""In how many milliseconds the process ends, and the reason that is logged then."""
+
 log = logging.getLogger(__name__)
+
+ONE_SIGNAL_MS_MAX = 200
+"""Signals that follow the first one so soon are the same wish: ``timeout``, for one, signals its child and then the
+group to which the child belongs. A person takes longer to press a key again."""
 
 LAST_WORDS_SECONDS_MAX = 0.5
 """How long the last lines may take: stderr may be a pipe that nobody reads."""
+
+
+def counted_signals(clock: Clock | None = None) -> Callable[[], int]:
+    """Returns a function for a signal handler: 1 when it is called for the first signal, 2 for a later one, and 0 for
+    one that is the first one sent twice."""
+    now_ms = (clock or SystemClock()).monotonic_ms
+    first_ms = float("inf")
+
+    def count() -> int:
+        nonlocal first_ms
+        arrived_ms = now_ms()
+        if first_ms > arrived_ms:
+            first_ms = arrived_ms
+            return 1
+        return 2 if arrived_ms - first_ms >= ONE_SIGNAL_MS_MAX else 0
+
+    return count
 
 
 class ProcessDeadline:
@@ -36,6 +64,7 @@ class ProcessDeadline:
         self._ends_ms = float("inf")
         self._reason = ""
         self._is_closed = False
+        self._on_signal: Callable[[], None] = lambda: None
         self._wake_end, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         Thread(target=self._wait, name="deadline", daemon=True).start()
@@ -51,6 +80,24 @@ class ProcessDeadline:
         self._reason = reason
         os.write(self._waker, b"!")
 
+    @contextmanager
+    def set_by_signals(self, first: Limit, second: Limit) -> Iterator[None]:
+        """In this block SIGINT and SIGTERM set the deadline by themselves, besides what their handlers do: Python runs
+        handlers in the main thread only, which may be inside a call that hangs. Only the main thread may enter it, and
+        no event loop may run in it, because loops use the same mechanism."""
+        count = counted_signals(self._clock)
+
+        def arrived() -> None:
+            if (number := count()) > 0:
+                self.set(*(first if number == 1 else second))
+
+        self._on_signal = arrived
+        before = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+
     def close(self) -> None:
         """The process is not ended any more."""
         self._is_closed = True
@@ -63,8 +110,8 @@ class ProcessDeadline:
                 self._end()
                 return
             ready, _, _ = select.select([self._wake_end], [], [], left_ms / 1000 if self.is_set else None)
-            if ready:
-                os.read(self._wake_end, 1)
+            if ready and os.read(self._wake_end, 1)[0] in SIGNALS:
+                self._on_signal()
 
     def _end(self) -> None:
         last_words = Thread(target=self._say, daemon=True)

@@ -4,18 +4,36 @@
 
     2026-11-21 09:12:07.123 warning  stream_engine.upload.pipeline  upload waits: …
 
-Times are UTC, as in all output of the commands.
+Times are UTC, as in all output of the commands. For programs that collect logs there is JSON instead, one object per
+record and the traceback inside it. Then everything else that a command writes on stderr is an object, too.
 """
 
+import json
 import logging
 import sys
+import threading
 from datetime import UTC, datetime
+
+import click
 
 LEVELS = ("debug", "info", "warning", "error")
 DEFAULT_LEVEL = "warning"
 
+TEXT, JSON = LOG_FORMATS = ("text", "json")
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default=TEXT,
+    help=f"What stderr gets: lines for people, or one JSON object per line [{TEXT}].",
+)
+
+COMMAND_LOGGER = "siltstone.cli"
+"""The logger named in the objects of what a command itself says."""
+
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 _PLAIN = "\x1b[0m"
+_ONE_LINE = {number: repr(chr(number))[1:-1] for number in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+"""Control characters are written as escapes: a message may have the name of a client, which may hold any character."""
 _LEVEL_WIDTH = max(map(len, LEVELS))
 
 
@@ -32,20 +50,60 @@ class LogFormatter(logging.Formatter):
         if self._in_colour and (colour := _COLOURS.get(record.levelno)):
             level = f"{colour}{level}{_PLAIN}"
         name = record.name.removeprefix("siltstone.")
-        line = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} {level}  {name}  {record.getMessage()}"
+        message = record.getMessage().translate(_ONE_LINE)
+        line = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} {level}  {name}  {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
-def log_to_stderr(level: str) -> None:
+class JsonLogFormatter(logging.Formatter):
+    """Makes an object with ts, level, logger and message of a record, and traceback if it has one. Its text is ASCII,
+    so that no name of a client can break a line or an encoding."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        written = {
+            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            written["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(written)
+
+
+def logs_json() -> bool:
+    """Whether stderr is to get nothing but JSON."""
+    return any(isinstance(handler.formatter, JsonLogFormatter) for handler in logging.getLogger().handlers)
+
+
+def json_line(level: int, message: str) -> str:
+    """What a command itself says, as an object like those of the log."""
+    record = logging.LogRecord(COMMAND_LOGGER, level, __file__, 0, message, None, None)
+    return JsonLogFormatter().format(record)
+
+
+def log_to_stderr(level: str, log_format: str = TEXT) -> None:
     """Logs our records of ``level`` and above, and records of libraries from warning on."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty()))
+    if log_format == JSON:
+        handler.setFormatter(JsonLogFormatter())
+        threading.excepthook = _log_failed_thread
+    else:
+        handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty()))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("siltstone").setLevel(level.upper())
+
+
+def _log_failed_thread(failed: threading.ExceptHookArgs) -> None:
+    """Python itself would print a traceback of many lines."""
+    if failed.exc_value is not None:
+        name = failed.thread.name if failed.thread is not None else "?"
+        logging.getLogger("siltstone").error("thread %s failed", name, exc_info=failed.exc_value)
 
 
 def level_for(level: str | None, verbose: int) -> str:

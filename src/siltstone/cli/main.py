@@ -13,6 +13,7 @@ import click
 
 from siltstone import __version__
 from siltstone.cli.failures import FAILED, debugging, exit_status, failure_line
+from siltstone.cli.logs import json_line, logs_json
 from siltstone.cli.output import abandon
 from siltstone.cli.standard_streams import STDOUT_NAME, StreamClosed, prepare_streams
 
@@ -23,15 +24,32 @@ COMMANDS: Mapping[str, str] = {
     "groups": "siltstone.cli.groups.command",
     "produce": "siltstone.cli.produce.command",
     "tail": "siltstone.cli.tail.command",
+    "consume": "siltstone.cli.consume.command",
     "table": "siltstone.cli.table.command",
+    "sql": "siltstone.cli.sql",
+    "tables": "siltstone.cli.tables.command",
+    "nodes": "siltstone.cli.nodes.command",
     "streams": "siltstone.cli.streams",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",
     "maintain": "siltstone.cli.maintain.command",
+    "sinks": "siltstone.cli.sinks",
     "check": "siltstone.cli.check",
+    "metadata": "siltstone.cli.metadata.command",
+    "completion": "siltstone.cli.completion",
 }
 """Command → the module that defines it under the same name, in the order of ``siltstone --help``. A module is loaded
 only when its command is typed: loading the server and the planners as well would delay ``tail`` by half a second."""
+
+
+ELSEWHERE: Mapping[str, str] = {
+    "version": "siltstone --version",
+    "help": "siltstone --help",
+    "topic": "siltstone topics",
+    "group": "siltstone groups",
+    "start": "siltstone serve",
+}
+"""What other tools call a command → how it is written here."""
 
 
 class Commands(click.Group):
@@ -69,12 +87,19 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggests the nearest command. click itself searches only the commands that are loaded, which is none of
         ours."""
+        if args[0] in ELSEWHERE:
+            raise click.UsageError(f"No such command '{args[0]}'. Write {ELSEWHERE[args[0]]}.", ctx)
         if args[0] not in COMMANDS and (near := get_close_matches(args[0], COMMANDS, n=1)):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, no_args_is_help=False, invoke_without_command=True)
+@click.group(
+    cls=Commands,
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="siltstone", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
@@ -83,16 +108,17 @@ def cli(context: click.Context) -> None:
     \b
     Take a tour:       siltstone demo --store ./siltstone-data
     Run a broker:      siltstone serve
-    Use the broker:    siltstone topics, produce, tail, table, groups
-    Look at a store:   siltstone streams, inspect, check
+    Use the broker:    siltstone topics, produce, tail, consume, table, groups
+    Look at a store:   siltstone sql, nodes, streams, inspect, tables, check
     Maintain a store:  siltstone maintain plan, then siltstone maintain run
+    Move its metadata: siltstone metadata copy
 
-    serve, streams, inspect, maintain and check work on a store: a folder (--store, or SILTSTONE_STORE), whose objects
-    may be in S3 instead (--bucket). Settings are read from FOLDER/siltstone.toml, then from SILTSTONE_... variables,
-    then from --set; a later one wins.
+    serve, sql, nodes, streams, inspect, tables, maintain, check and metadata work on a store: a folder (--store, or
+    SILTSTONE_STORE), whose objects may be in S3 instead (--bucket). Settings are read from FOLDER/siltstone.toml, then
+    from SILTSTONE_... variables, then from --set; a later one wins.
 
-    topics, groups, produce, tail and table work on a broker: an address (--bootstrap, or SILTSTONE_BOOTSTRAP) of
-    Siltstone or of any other Kafka broker.
+    topics, groups, produce, tail, consume and table work on a broker: an address (--bootstrap, or SILTSTONE_BOOTSTRAP)
+    of Siltstone or of any other Kafka broker.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -114,7 +140,8 @@ def main() -> None:
 def end_with(failure: Exception) -> NoReturn:
     """Ends the program with the line and the exit status of the failure."""
     if line := failure_line(failure):
-        print(f"siltstone: {line}", file=sys.stderr)  # noqa: T201
+        said = json_line(logging.ERROR, line) if logs_json() else f"siltstone: {line}"
+        print(said, file=sys.stderr)  # noqa: T201
     sys.exit(exit_status(failure))
 
 

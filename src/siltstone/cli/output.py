@@ -1,9 +1,13 @@
 """Output of a command: results on stdout, progress and notes on stderr, so that a pipe receives results only.
 
+Tables are drawn at a terminal. A pipe receives them as tab-separated lines (``result_table``), unless the environment
+has COLUMNS, with which for example ``watch`` says how wide it shows them. Lines of text are never wrapped in a pipe.
+
 A console is made by each call, never at import, because tests replace ``sys.stdout`` and ``sys.stderr``. ``rich`` is
 imported by the functions that need it, because a starting broker prints no table.
 """
 
+import logging
 import os
 import sys
 from typing import IO, TYPE_CHECKING, Any
@@ -11,30 +15,46 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 import msgspec
 
+from siltstone.cli.logs import json_line, logs_json
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TextColumn
     from rich.table import Table
 
-PIPE_COLUMNS = 160
-"""Width of a table when stdout is not a terminal: wide enough that grep rarely meets a wrapped row."""
+UNWRAPPED_COLUMNS = 1_000_000
+"""The width of a console on a pipe, so that ``rich`` neither wraps nor crops a line."""
+
+
+def is_drawn() -> bool:
+    """Whether tables on stdout are drawn: at a terminal, or when the environment has COLUMNS."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def results(columns: int | None = None) -> "Console":
-    """A console on stdout, ``columns`` wide; by default as wide as the terminal, or PIPE_COLUMNS."""
+    """A console on stdout. With ``columns`` it draws tables of that width; otherwise it draws if ``is_drawn``."""
     from rich.console import Console  # noqa: PLC0415
 
-    is_pipe = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(
-        file=sys.stdout, width=columns or (PIPE_COLUMNS if is_pipe else None), highlight=False, emoji=False
-    )
+    if columns is None and not is_drawn():
+        return _plain_console(sys.stdout)
+    return Console(file=sys.stdout, width=columns, highlight=False, emoji=False)
 
 
 def remarks() -> "Console":
     """A console on stderr."""
     from rich.console import Console  # noqa: PLC0415
 
+    if not sys.stderr.isatty():
+        return _plain_console(sys.stderr)
     return Console(file=sys.stderr, highlight=False, emoji=False)
+
+
+def _plain_console(stream: IO[str]) -> "Console":
+    from siltstone.cli.result_table import PlainConsole  # noqa: PLC0415
+
+    return PlainConsole(
+        file=stream, width=UNWRAPPED_COLUMNS, force_terminal=False, highlight=False, emoji=False
+    )
 
 
 def result(line: str) -> None:
@@ -43,9 +63,12 @@ def result(line: str) -> None:
 
 
 def remark(line: str, **style: Any) -> None:
-    """Prints one line on stderr, without loading ``rich``. ``style``: arguments of ``click.style``, used at a
-    terminal."""
-    click.secho(line, err=True, **style)
+    """Prints one line on stderr, without loading ``rich``, or a JSON object where the log is JSON. ``style``: arguments
+    of ``click.style``, used at a terminal."""
+    if logs_json():
+        click.echo(json_line(logging.INFO, line), err=True)
+    else:
+        click.secho(line, err=True, **style)
 
 
 def print_json(value: object) -> None:
@@ -65,9 +88,10 @@ def abandon(stream: IO[Any]) -> None:
 def table(*columns: str, title: str | None = None) -> "Table":
     """A table with these columns; a name that begins with ``>`` makes a right-aligned column of numbers."""
     from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
 
-    made = Table(
+    from siltstone.cli.result_table import ResultTable  # noqa: PLC0415
+
+    made = ResultTable(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -90,9 +114,9 @@ def table(*columns: str, title: str | None = None) -> "Table":
 
 def facts(**named: object) -> "Table":
     """Names and values, one pair per line. Underscores in names become spaces; a value of None is left out."""
-    from rich.table import Table  # noqa: PLC0415
+    from siltstone.cli.result_table import ResultTable  # noqa: PLC0415
 
-    made = Table.grid(padding=(0, 2))
+    made = ResultTable.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in named.items():

@@ -22,6 +22,9 @@ _DURATION = re.compile(r"(\d+) ?(ms|s|min|h|d)(?: ago)?")
 _UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _OFFSET_MAX = 2**63 - 1
 
+_SYNONYMS = {"beginning": "earliest", "start": "earliest", "end": "latest"}
+"""The words of kcat and rpk."""
+
 
 class NoPosition(InvalidRequest):
     """The text is no position in a partition."""
@@ -44,6 +47,7 @@ class Position(msgspec.Struct, frozen=True):
 def parse_position(text: str, option: str, now_ms: int) -> Position:
     """Parses the value of ``option``. Raises NoPosition."""
     word = text.strip().lower()
+    word = _SYNONYMS.get(word, word)
     if word in (Anchor.EARLIEST.value, Anchor.LATEST.value):
         return Position(Anchor(word))
     if word.isascii() and word.isdigit():

@@ -61,7 +61,7 @@ def _with_store_options(command: F, bucket_option: dict[str, Any]) -> F:
             "--bucket", metavar="URL", help="Location of the objects: s3://bucket/prefix or file:///folder.",
             **bucket_option,
         ),
-        click.option("--metadata", metavar="URL", help="Location of the metadata: sqlite:///folder/file."),
+        click.option("--metadata", metavar="URL", help="Location of the metadata: sqlite:///folder/file or postgresql://user@host/database."),
         click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting; repeatable."),
     )  # fmt: skip
 

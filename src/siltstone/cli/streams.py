@@ -3,11 +3,17 @@
 import click
 import msgspec
 
-from siltstone.cli.output import print_json, results, table
+from siltstone.cli.output import is_drawn, print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import count_words, size_words
+from siltstone.cli.words import cell, count_words, size_words
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.metadata.image import MetadataImage
+
+NARROW_COLUMNS = 100
+"""A narrower terminal shows no epoch and no owner, so that a row stays on one line."""
+
+OF_PARTITION = {"topic", "partition", "kind"}
+"""The tags of a stream that belongs to a partition."""
 
 
 class StreamRow(msgspec.Struct, frozen=True):
@@ -50,7 +56,8 @@ def streams(choice: StoreChoice, as_json: bool) -> None:
     """List the streams of a store.
 
     Each line shows one stream: the node that may append to it (owner), the offsets from start up to, not including,
-    end, and how many objects hold them. Compaction gathers a stream into fewer objects.
+    end, and how many objects hold them. Compaction gathers a stream into fewer objects. A terminal of less than 100
+    columns shows neither epoch nor owner.
     """
     with choice.open() as store:
         image = store.metadata.image
@@ -65,17 +72,26 @@ def _print_table(rows: list[StreamRow]) -> None:
     if not rows:
         results().print("This store has no streams yet.")
         return
-    shown = table(">id", "state", ">epoch", ">owner", ">start", ">end", ">objects", ">bytes", "tags")
+    out = results()
+    wide = () if is_drawn() and out.width < NARROW_COLUMNS else (">epoch", ">owner")
+    shown = table(">id", "state", *wide, ">start", ">end", ">objects", ">bytes", "tags")
     for row in rows:
+        owner = (str(row.epoch), str(row.owner) if row.owner >= 0 else "-")
         shown.add_row(
             str(row.stream_id),
             row.state.lower(),
-            str(row.epoch),
-            str(row.owner) if row.owner >= 0 else "-",
+            *(owner if wide else ()),
             count_words(row.start_offset),
             count_words(row.end_offset),
             count_words(row.objects),
             size_words(row.size_bytes),
-            " ".join(f"{name}={value}" for name, value in sorted(row.tags.items())),
+            cell(_tag_words(row.tags)),
         )
-    results().print(shown)
+    out.print(shown)
+
+
+def _tag_words(tags: dict[str, str]) -> str:
+    """``flights-0 data`` for the data stream of a partition, otherwise each tag with its name."""
+    if tags.keys() == OF_PARTITION:
+        return f"{tags['topic']}-{tags['partition']} {tags['kind']}"
+    return " ".join(f"{name}={value}" for name, value in sorted(tags.items()))

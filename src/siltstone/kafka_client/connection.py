@@ -153,11 +153,21 @@ class Connection:
         self.send(request)
         return self.receive(answer, time_limit_ms)
 
+    def call_in(self, version: int, request: Message, answer: type[M]) -> M:
+        """Like ``call``, in a version that the caller has chosen, because it needs a field of that version."""
+        assert not self._under_way
+        self._send(request, version)
+        return self.receive(answer)
+
     def version_for(self, request: type[Message]) -> int:
         return self._spoken.version_for(request)
 
     def send(self, request: Message) -> None:
         self._send(request, self._spoken.version_for(type(request)))
+
+    def send_in(self, version: int, request: Message) -> None:
+        """Like ``send``, in a version that the caller has chosen."""
+        self._send(request, version)
 
     def _send(self, request: Message, version: int) -> None:
         correlation_id = self._next_correlation_id

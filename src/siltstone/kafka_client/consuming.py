@@ -90,7 +90,7 @@ class Fetcher:
             return
         refuse_partition_error(self._cluster, data.error_code, key, self.positions[key])
         records = data.records[0] if data.records else b""  # the decoder returns a list of one buffer
-        for header, batch in _whole_batches(memoryview(records)):
+        for header, batch in whole_batches(memoryview(records)):
             if header.last_offset < self.positions[key]:
                 continue
             for record in () if header.is_control else _checked_records(header, batch):
@@ -112,7 +112,7 @@ class Fetcher:
         self.positions[key] = resumed
 
 
-def _whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
+def whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
     """Yields the complete batches; a broker may cut off the last batch of a response."""
     position = 0
     while len(data) - position >= BATCH_HEADER_BYTES:
@@ -126,10 +126,15 @@ def _whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 def _checked_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
     """The records of a batch whose CRC is correct. Raises BatchChecksumWrong and what ``iterate_records`` does."""
+    refuse_wrong_checksum(header, batch)
+    return iterate_records(batch)
+
+
+def refuse_wrong_checksum(header: BatchHeader, batch: Buffer) -> None:
+    """Raises BatchChecksumWrong if the bytes of the batch do not give its CRC."""
     computed = checksum_of(batch)
     if computed != header.crc:
         raise BatchChecksumWrong(
             f"the batch at offset {header.base_offset} has CRC {header.crc:08x}, its bytes give {computed:08x}: it is "
             "damaged, perhaps only in transit; try again"
         )
-    return iterate_records(batch)

@@ -1,6 +1,7 @@
 """Reads partitions continuously: from given offsets on, or the last records; reconnects when a broker restarts."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from heapq import nlargest
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
@@ -16,6 +17,40 @@ Found = tuple[TopicPartition, Record]
 FETCH_WAIT_MS = 500
 RECONNECT_TIME_LIMIT_MS = 60_000
 """How long a lost broker is waited for; a restart takes less."""
+
+
+NOT_READY_TOLD_AFTER = 3
+"""A partition that changes its leader is not ready for a moment, which is not worth a line."""
+
+
+class BrokerOutage:
+    """Repeats steps while the broker is away: a failed step is followed by a pause, and after a minute without a step
+    that succeeds the failure is raised. ``on_remark`` is told once of each outage."""
+
+    def __init__(self, cluster: Cluster, on_remark: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._on_remark = on_remark
+        self._patience = Patience(cluster.clock, cluster.rng, RECONNECT_TIME_LIMIT_MS)
+        self._failures = 0
+        self._is_told = False
+
+    @contextmanager
+    def survived(self) -> Iterator[None]:
+        """One step. Raises Unavailable after a minute."""
+        try:
+            yield
+        except Unavailable as trouble:
+            self._failures += 1
+            if not self._is_told and (
+                self._failures >= NOT_READY_TOLD_AFTER or not isinstance(trouble, KafkaNotReady)
+            ):
+                self._on_remark(f"{trouble}; retrying for {RECONNECT_TIME_LIMIT_MS // 1000} s")
+                self._is_told = True
+            self._cluster.reconnect()
+            self._patience.wait_after(trouble)
+        else:
+            self._failures, self._is_told = 0, False
+            self._patience.restart()
 
 
 class Following:
@@ -45,22 +80,12 @@ class Following:
         while no records arrive. With ``until``, each partition ends before that offset; without, reading never ends.
         Raises KafkaRefusal, CorruptData, and Unavailable after a minute without a broker."""
         fetcher = Fetcher(self._cluster, positions, self._tell_gap)
-        patience = Patience(self._cluster.clock, self._cluster.rng, RECONNECT_TIME_LIMIT_MS)
-        is_broken = False
+        outage = BrokerOutage(self._cluster, self._on_remark)
         while _is_open(fetcher.positions, until):
-            try:
+            with outage.survived():
                 yield from self._fetched(fetcher, until)
                 self._on_positions(fetcher.positions)
                 yield None
-            except Unavailable as trouble:
-                if not is_broken and not isinstance(trouble, KafkaNotReady):
-                    self._on_remark(f"{trouble}; retrying for {RECONNECT_TIME_LIMIT_MS // 1000} s")
-                is_broken = True
-                self._cluster.reconnect()
-                patience.wait_after(trouble)
-            else:
-                is_broken = False
-                patience.restart()
 
     def _fetched(self, fetcher: Fetcher, until: dict[TopicPartition, int] | None) -> Iterator[Found]:
         for where, record in fetcher.fetch(FETCH_WAIT_MS):

@@ -125,6 +125,11 @@ def all_groups(cluster: Cluster) -> list[Group]:
     return [_merged(group_id, listed[group_id], described.get(group_id)) for group_id in sorted(listed)]
 
 
+def group_names(cluster: Cluster) -> list[str]:
+    """The names of all groups of the cluster, sorted. Raises KafkaRefusal, KafkaNotReady."""
+    return sorted(cluster.patiently(lambda: _listed(cluster)))
+
+
 def find_group(cluster: Cluster, group_id: str) -> Group:
     """The group of that name. Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
     return find_groups(cluster, [group_id])[0]
@@ -226,8 +231,8 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
     cluster.patiently(lambda: _commit_offsets(cluster, group_id, offsets))
 
 
-def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    topics = [
+def offset_commit_topics(offsets: Mapping[TopicPartition, int]) -> list[OffsetCommitRequestTopic]:
+    return [
         OffsetCommitRequestTopic(
             name=topic,
             partitions=[
@@ -239,8 +244,11 @@ def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicParti
         )
         for topic, numbers in by_topic(offsets).items()
     ]
+
+
+def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
     (node_id,) = cluster.coordinators_of([group_id])
-    request = OffsetCommitRequest(group_id=group_id, topics=topics)
+    request = OffsetCommitRequest(group_id=group_id, topics=offset_commit_topics(offsets))
     answer = cluster.broker(node_id).call(request, OffsetCommitResponse)
     for topic in answer.topics:
         for partition in topic.partitions:

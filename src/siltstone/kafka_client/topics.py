@@ -1,6 +1,6 @@
 """Topics: finds, creates and deletes them, and adds partitions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
@@ -62,11 +62,7 @@ def _find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataRespons
 def _unknown(cluster: Cluster, name: str) -> TopicUnknown:
     known = [topic.name or "" for topic in cluster.learn(None)]
     near = get_close_matches(name, known, n=SUGGESTIONS_MAX)
-    hint = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else f"siltstone topics lists them, siltstone topics create {name} creates it"
-    )
+    hint = f"did you mean {' or '.join(near)}?" if near else "siltstone topics lists them"
     return TopicUnknown(f"there is no topic {name}: {hint}")
 
 
@@ -84,13 +80,19 @@ def partitions_of(topic: MetadataResponseTopic, numbers: Iterable[int] = ()) -> 
 
 
 def create_topic(
-    cluster: Cluster, name: str, partitions: int | None, configs: dict[str, str]
+    cluster: Cluster,
+    name: str,
+    partitions: int | None,
+    configs: Mapping[str, str],
+    *,
+    replicas: int | None = None,
 ) -> CreatableTopicResult:
-    """Creates a topic; ``partitions`` None: the broker's default number. Raises KafkaRefusal, KafkaNotReady."""
+    """Creates a topic; ``partitions`` and ``replicas`` None: the broker's default number. Raises KafkaRefusal,
+    KafkaNotReady."""
     topic = CreatableTopic(
         name=name,
         num_partitions=AS_THE_BROKER_LIKES if partitions is None else partitions,
-        replication_factor=AS_THE_BROKER_LIKES,
+        replication_factor=AS_THE_BROKER_LIKES if replicas is None else replicas,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=CHANGE_TIME_LIMIT_MS)

@@ -63,6 +63,7 @@ _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
+_PRODUCER = Struct(">qhi")
 
 
 class Codec(IntEnum):
@@ -176,6 +177,12 @@ def patch_offset_and_epoch(buffer: bytearray | memoryview, base_offset: int, lea
     """Writes the batch's base offset and leader epoch in place; its CRC stays valid."""
     _BASE_OFFSET.pack_into(buffer, 0, base_offset)
     _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
+
+
+def patch_producer(buffer: bytearray | memoryview, producer_id: int, epoch: int, base_sequence: int) -> None:
+    """Writes the producer of a batch and its sequence in place, with a new CRC."""
+    _PRODUCER.pack_into(buffer, 43, producer_id, epoch, base_sequence)
+    patch_checksum(buffer)
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, now_ms: int) -> None:

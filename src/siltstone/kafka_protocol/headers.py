@@ -59,9 +59,7 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
     number, version, correlation_id, length = _REQUEST.unpack_from(frame)
     key = _KEYS.get(number)
     if key is None:
-        raise UnknownApi(
-            f"api key {number} is unknown: use an API that is announced (its version was {version})"
-        )
+        raise UnknownApi(number, version)
     position = _REQUEST.size
     client_id = None
     if length >= 0:

@@ -14,6 +14,13 @@ class UnknownVersion(InvalidRequest):
 class UnknownApi(InvalidRequest):
     """The request names an API that ``messages`` does not describe: the broker closes the connection."""
 
+    def __init__(self, number: int, version: int) -> None:
+        super().__init__(
+            f"api key {number} is unknown: use an API that is announced (its version was {version})"
+        )
+        self.number = number
+        self.version = version
+
 
 class UnencodableMessage(InvalidRequest):
     """The message holds a value that the version cannot express: a number out of range, or null in a field that is not

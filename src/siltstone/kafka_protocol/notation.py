@@ -63,8 +63,10 @@ class Gathered(msgspec.Struct, frozen=True):
 
 Int8: TypeAlias = Annotated[int, Number("b", 1)]
 Int16: TypeAlias = Annotated[int, Number("h", 2)]
+UInt16: TypeAlias = Annotated[int, Number("H", 2)]
 Int32: TypeAlias = Annotated[int, Number("i", 4)]
 Int64: TypeAlias = Annotated[int, Number("q", 8)]
+Float64: TypeAlias = Annotated[float, Number("d", 8)]
 Uuid: TypeAlias = Annotated[bytes, Number("16s", 16)]
 Bytes: TypeAlias = Buffer
 """The decoder returns a memoryview slice."""

@@ -76,7 +76,7 @@ def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) 
 
 def _note_version(context: MaintenanceContext) -> None:
     """Marks in all buckets that objects were replaced: metadata from before that would delete their successors. The
-    commit stands whether or not that succeeds."""
+    commit remains whether or not that succeeds."""
     image = context.metadata.image
     for bucket_id in context.buckets.urls:
         guard = context.guard(bucket_id)

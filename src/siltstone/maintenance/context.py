@@ -65,13 +65,20 @@ def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:
 
     Raises BucketOfAnotherStore, DamagedIdentity, MetadataOlderThanBucket, UnknownBucket, and what the bucket and the
     metadata raise."""
-    store_id, guard = store_id_of(context.metadata.image), context.guard(bucket_id)
-    if store_id is None or guard is None:
+    refuse_bucket_of_another_store(context, bucket_id)
+    guard = context.guard(bucket_id)
+    if guard is not None:
+        guard.admit()
+
+
+def refuse_bucket_of_another_store(context: MaintenanceContext, bucket_id: int) -> None:
+    """Raises BucketOfAnotherStore, DamagedIdentity, UnknownBucket, and what the bucket raises."""
+    store_id = store_id_of(context.metadata.image)
+    if store_id is None:
         return
     store = context.buckets.store(bucket_id)
     if not refuse_if_marked_by_another(store, store_id):
         refuse_unmarked(store, claimed_url(context.metadata.image, bucket_id))
-    guard.admit()
 
 
 def check_metadata_is_newest(context: MaintenanceContext) -> None:

@@ -133,6 +133,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
         rows: list[tuple[str, ...]] = []
         for run in self.runs:
             rows += [(run.kind, unit.name, unit.outcome.value, unit.text) for unit in run.units]
+            rows += [(run.kind, each.name, "left out", each.reason) for each in run.unusable]
             if run.trouble:
                 rows.append((run.kind, "", "cancelled" if run.is_cancelled else "trouble", run.trouble))
         return rows

@@ -72,7 +72,7 @@ def running_job(
 def _shorten_lease(context: MaintenanceContext, kind: str, lease_ms: int) -> None:
     """The driver that has the job of this kind may have died with its clock ahead: then its lease is shortened, so that
     it ends a few leases from now."""
-    latest_ms = latest_lease_end(context.clock.now_ms(), lease_ms)
+    latest_ms = latest_lease_end(context.metadata.now_ms(), lease_ms)
     for job in context.metadata.image.jobs.values():
         if job.kind == kind and job.state is JobState.RUNNING and job.lease_until_ms > latest_ms:
             log.warning("the lease of %s job %d ends too far ahead, it is shortened", kind, job.job_id)
@@ -117,7 +117,7 @@ def _renew(metadata: MetadataClient, job_id: int, lease_ms: int) -> None:
 
 
 def _finish(metadata: MetadataClient, command: FinishJob) -> None:
-    """When this fails nothing is lost: what the job committed stands, and the job is taken over when its lease has
+    """When this fails nothing is lost: what the job committed remains, and the job is taken over when its lease has
     passed."""
     with suppress(SiltstoneError):
         metadata.execute(command)

@@ -1,8 +1,9 @@
 """All kinds of maintenance, in the order that frees space first.
 
 The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
-Then come the kinds that copy: minor collections (few live bytes), stream set object compaction, key compaction, stream
-object compaction, and last major collections, which are worth doing once a day.
+Then come the kinds that copy: table export, before key compaction removes what it has not seen; minor collections (few
+live bytes), stream set object compaction, key compaction, stream object compaction, and last major collections, which
+are worth doing once a day.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,10 +15,15 @@ from siltstone.maintenance.pipeline.kind import Kind
 from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.retention.groups import bound_of
 from siltstone.maintenance.retention.kind import Retention
+from siltstone.maintenance.retention.planning import BoundOf
 from siltstone.maintenance.settings import KindSettings, Level
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.maintenance.sweep.kind import Sweep
+from siltstone.maintenance.tables.kind import TableExport
+from siltstone.maintenance.tables.progress import bound_of as exported_bound
+from siltstone.maintenance.topic_streams import TopicStream
+from siltstone.metadata.image import ImageView
 from siltstone.model.errors import InvalidRequest
 
 
@@ -25,14 +31,27 @@ def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
     maintenance = settings.maintenance
     return (
         Sweep(settings.grace_period_ms),
-        Retention(bound_of),
+        Retention(_bounds),
         DeadObjects(maintenance.gc.lease_ms),
+        TableExport(settings.tables),
         _collection(Level.MINOR, settings),
         StreamSetObjectCompaction(settings.compaction),
         KeyCompaction(maintenance.key_compaction),
         StreamObjectCompaction(maintenance.so_compaction),
         _collection(Level.MAJOR, settings),
     )
+
+
+def _bounds(image: ImageView) -> BoundOf:
+    """What limits retention besides time and size: the groups that have not read yet, and the tables that do not have
+    the records yet."""
+    of_groups, of_tables = bound_of(image), exported_bound(image)
+
+    def bound(stream: TopicStream) -> tuple[int, str] | None:
+        found = (of_groups(stream), of_tables(stream))
+        return min((each for each in found if each is not None), default=None)
+
+    return bound
 
 
 def _collection(level: Level, settings: KindSettings) -> Collection:
@@ -44,6 +63,7 @@ KIND_NAMES = (
     "sweep",
     "retention",
     "dead-objects",
+    "table-export",
     "minor-gc",
     "sso-compaction",
     "key-compaction",

@@ -60,8 +60,11 @@ def table_of(header: Row, rows: Sequence[Row]) -> str:
 def html_of(header: Row, rows: Sequence[Row]) -> str:
     if not rows:
         return f"<p>{NOTHING}</p>"
-    head = "".join(f"<th>{name}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(map(_html_cell, header, row))}</tr>" for row in _shown(rows))
+    head = "".join(_html_cell("th", name, name) for name in header)
+    cells = (
+        "".join(_html_cell("td", *each) for each in zip(header, row, strict=True)) for row in _shown(rows)
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -79,9 +82,10 @@ def _line(header: Row, row: Row, widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _html_cell(name: str, cell: str) -> str:
+def _html_cell(tag: str, name: str, cell: str) -> str:
+    """``!important``: notebooks align the cells of all tables to the right."""
     side = "right" if name in RIGHT else "left"
-    return f'<td style="text-align: {side}">{escape(cell)}</td>'
+    return f'<{tag} style="text-align: {side} !important">{escape(cell)}</{tag}>'
 
 
 def _size(size_bytes: int) -> str:
@@ -129,6 +133,11 @@ class Overview(msgspec.Struct, frozen=True):
             " siltstone maintain status"
         )
 
+    @property
+    def unusable_words(self) -> str:
+        """How many objects the plans had to leave out because they cannot be read; empty when there is none."""
+        return unusable_words(each for kind in self.kinds for each in kind.unplanned)
+
     def __repr__(self) -> str:
         rows = self._rows()
         shown = [table_of(HEADER, rows)] if rows or not self._notes else []
@@ -147,7 +156,18 @@ class Overview(msgspec.Struct, frozen=True):
         troubles = [
             f"{each.kind}: no plan could be made: {each.trouble}" for each in self.kinds if each.trouble
         ]
-        return [*troubles, *filter(None, [self.set_aside_words])]
+        return [*troubles, *filter(None, [self.set_aside_words, self.unusable_words])]
+
+
+def unusable_words(unplanned: Iterable[Unplanned]) -> str:
+    """How many of these cannot be read, with the first one's reason and what to do; empty when all can. Several kinds
+    may have met the same one."""
+    failed = {each.name: each.reason for each in unplanned if each.is_failure}
+    if not failed:
+        return ""
+    name, reason = next(iter(failed.items()))
+    more = f" and {counted(len(failed) - 1, 'more object')}" if len(failed) > 1 else ""
+    return f"{name}{more} cannot be read ({name}: {reason}): siltstone check names what is lost or damaged"
 
 
 def overview(

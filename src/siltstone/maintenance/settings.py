@@ -180,6 +180,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     sweep_ms: int = limits.SWEEP_INTERVAL_MS
     retention_ms: int = limits.RETENTION_INTERVAL_MS
     dead_objects_ms: int = limits.DEAD_OBJECTS_INTERVAL_MS
+    table_export_ms: int = limits.TABLE_EXPORT_INTERVAL_MS
     minor_gc_ms: int = limits.MINOR_GC_INTERVAL_MS
     sso_compaction_ms: int = limits.SSO_COMPACTION_INTERVAL_MS
     key_compaction_ms: int = limits.KEY_COMPACTION_INTERVAL_MS
@@ -213,9 +214,18 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     so_compaction: StreamObjectCompactionSettings = StreamObjectCompactionSettings()
 
 
+class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where tables are: ``location`` is the URL of a folder or of a bucket; ``catalog`` has the properties of the
+    Iceberg catalog, as ``pyiceberg.catalog.load_catalog`` takes them."""
+
+    location: str = ""
+    catalog: dict[str, str] = {}
+
+
 class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of all kinds, from which ``kinds.all_kinds`` makes them."""
 
     grace_period_ms: int = limits.GRACE_PERIOD_MS
     compaction: CompactionSettings = CompactionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
+    tables: TableSettings = TableSettings()

@@ -12,30 +12,43 @@ from msgspec.structs import replace
 
 from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.entities import (
+    NO_EPOCH,
+    NO_NODE,
     JobMetadata,
     JobState,
     NodeMetadata,
     ObjectMetadata,
     PartitionMetadata,
+    ScanPin,
     StreamState,
     TopicMetadata,
 )
 from siltstone.metadata.image import ImageDraft
 from siltstone.metadata.records import (
+    FailoverClaimed,
     JobFinished,
     JobForgotten,
     JobRenewed,
     JobStarted,
     KeyRemoved,
     KeySet,
+    LogMoved,
+    NodeDraining,
+    NodeFenced,
     NodeRegistered,
+    NodeResumed,
+    NodeUnregistered,
     NumbersTaken,
     ObjectCommitted,
     ObjectsDestroyed,
     ObjectsForgotten,
     ObjectsPrepared,
     PartitionsAdded,
+    PartitionsMoving,
+    PartitionsPlaced,
     Record,
+    ScanPinned,
+    ScanUnpinned,
     SegmentsRolled,
     StreamCleaned,
     StreamClosed,
@@ -50,7 +63,7 @@ from siltstone.metadata.records import (
     TopicDeleted,
 )
 from siltstone.metadata.streams import inserted, without_objects
-from siltstone.model.errors import CorruptData
+from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.model.objects import ObjectState
 
 
@@ -58,8 +71,13 @@ class RecordContradictsImage(CorruptData):
     """A record does not fit the image: this program's decisions did not write the log, or entries are missing."""
 
 
+class MetadataMoved(InvalidRequest):
+    """The log has ended: the metadata of the store are in another log, which the text names."""
+
+
 def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
-    """Applies the records in order. Raises RecordContradictsImage; the draft must then be thrown away."""
+    """Applies the records in order. Raises RecordContradictsImage, MetadataMoved; the draft must then be thrown
+    away."""
     for record in records:
         try:
             _APPLIERS[type(record)](draft, record)
@@ -70,7 +88,10 @@ def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
 
 
 def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
+    """A registration ends a fence and a drain. The claim on the node's failover outlives only the claimer's own
+    registration."""
     standing = draft.nodes.get(record.node_id)
+    claimed = standing if record.failover else None
     draft.nodes[record.node_id] = NodeMetadata(
         node_id=record.node_id,
         node_epoch=record.node_epoch,
@@ -78,7 +99,36 @@ def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
         failover=record.failover,
         wal_location=record.wal_location,
         log_epoch=0 if standing is None else standing.log_epoch,
+        listeners=record.listeners,
+        rack=record.rack,
+        claimed_by=NO_NODE if claimed is None else claimed.claimed_by,
+        claimed_by_epoch=NO_EPOCH if claimed is None else claimed.claimed_by_epoch,
     )
+
+
+def _node_fenced(draft: ImageDraft, record: NodeFenced) -> None:
+    node = draft.nodes[record.node_id]
+    assert node.node_epoch == record.node_epoch, f"node {record.node_id} is in epoch {node.node_epoch}"
+    draft.nodes[record.node_id] = replace(node, is_fenced=True)
+
+
+def _node_resumed(draft: ImageDraft, record: NodeResumed) -> None:
+    node = draft.nodes[record.node_id]
+    assert node.node_epoch == record.node_epoch, f"node {record.node_id} is in epoch {node.node_epoch}"
+    draft.nodes[record.node_id] = replace(node, is_fenced=False)
+
+
+def _node_draining(draft: ImageDraft, record: NodeDraining) -> None:
+    draft.nodes[record.node_id] = replace(draft.nodes[record.node_id], is_draining=record.is_draining)
+
+
+def _node_unregistered(draft: ImageDraft, record: NodeUnregistered) -> None:
+    del draft.nodes[record.node_id]
+
+
+def _failover_claimed(draft: ImageDraft, record: FailoverClaimed) -> None:
+    node = draft.nodes[record.node_id]
+    draft.nodes[record.node_id] = replace(node, claimed_by=record.by, claimed_by_epoch=record.by_epoch)
 
 
 def _stream_created(draft: ImageDraft, record: StreamCreated) -> None:
@@ -176,7 +226,11 @@ def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
         if metadata.state is ObjectState.PREPARED:
             del draft.prepared[object_id]
         draft.objects[object_id] = replace(
-            metadata, state=ObjectState.DESTROYED, destroyed_ms=record.destroyed_ms, ranges=()
+            metadata,
+            state=ObjectState.DESTROYED,
+            destroyed_ms=record.destroyed_ms,
+            destroyed_version=draft.version,
+            ranges=(),
         )
         draft.destroyed[object_id] = record.destroyed_ms
     for stream_id, object_ids in leaving.items():
@@ -241,12 +295,27 @@ def _topic_created(draft: ImageDraft, record: TopicCreated) -> None:
         is_internal=record.is_internal,
     )
     draft.topic_ids[record.name] = record.topic_id
+    _count_leaders(draft, record.partitions, 1)
 
 
 def _partitions_added(draft: ImageDraft, record: PartitionsAdded) -> None:
     topic = draft.topics[record.topic_id]
     _check_streams(draft, record.partitions)
     draft.topics[record.topic_id] = replace(topic, partitions=(*topic.partitions, *record.partitions))
+    _count_leaders(draft, record.partitions, 1)
+
+
+def _count_leaders(draft: ImageDraft, partitions: Iterable[PartitionMetadata], change: int) -> None:
+    counts = draft.leader_counts
+    for partition in partitions:
+        leader = partition.leader
+        if leader == NO_NODE:
+            continue
+        count = counts.get(leader, 0) + change
+        if count > 0:
+            counts[leader] = count
+        elif leader in counts:
+            del counts[leader]
 
 
 def _check_streams(draft: ImageDraft, partitions: Iterable[PartitionMetadata]) -> None:
@@ -260,8 +329,31 @@ def _topic_configured(draft: ImageDraft, record: TopicConfigured) -> None:
 
 
 def _topic_deleted(draft: ImageDraft, record: TopicDeleted) -> None:
-    del draft.topic_ids[draft.topics[record.topic_id].name]
+    topic = draft.topics[record.topic_id]
+    del draft.topic_ids[topic.name]
     del draft.topics[record.topic_id]
+    _count_leaders(draft, topic.partitions, -1)
+
+
+def _partitions_placed(draft: ImageDraft, record: PartitionsPlaced) -> None:
+    topic = draft.topics[record.topic_id]
+    partitions = list(topic.partitions)
+    for index, leader in record.leaders:
+        assert 0 <= index < len(partitions), f"topic {topic.name} has no partition {index}"
+        placed = replace(partitions[index], leader=leader, target=NO_NODE)
+        _count_leaders(draft, (partitions[index],), -1)
+        _count_leaders(draft, (placed,), 1)
+        partitions[index] = placed
+    draft.topics[record.topic_id] = replace(topic, partitions=tuple(partitions))
+
+
+def _partitions_moving(draft: ImageDraft, record: PartitionsMoving) -> None:
+    topic = draft.topics[record.topic_id]
+    partitions = list(topic.partitions)
+    for index, target in record.targets:
+        assert 0 <= index < len(partitions), f"topic {topic.name} has no partition {index}"
+        partitions[index] = replace(partitions[index], target=target)
+    draft.topics[record.topic_id] = replace(topic, partitions=tuple(partitions))
 
 
 def _numbers_taken(draft: ImageDraft, record: NumbersTaken) -> None:
@@ -270,8 +362,32 @@ def _numbers_taken(draft: ImageDraft, record: NumbersTaken) -> None:
     draft.sequences[record.sequence] = record.next_number
 
 
+def _scan_pinned(draft: ImageDraft, record: ScanPinned) -> None:
+    standing = draft.pins.get(record.token)
+    draft.pins[record.token] = (
+        ScanPin(record.token, draft.version, record.until_ms, record.holder)
+        if standing is None
+        else replace(standing, until_ms=record.until_ms)
+    )
+
+
+def _scan_unpinned(draft: ImageDraft, record: ScanUnpinned) -> None:
+    del draft.pins[record.token]
+
+
+def _log_moved(_: ImageDraft, record: LogMoved) -> None:
+    raise MetadataMoved(
+        f"the metadata of this store were moved to {record.url}; name that log, with --metadata or in siltstone.toml"
+    )
+
+
 _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     NodeRegistered: _node_registered,
+    NodeFenced: _node_fenced,
+    NodeResumed: _node_resumed,
+    NodeDraining: _node_draining,
+    NodeUnregistered: _node_unregistered,
+    FailoverClaimed: _failover_claimed,
     StreamCreated: _stream_created,
     StreamOpened: _stream_opened,
     StreamClosed: _stream_closed,
@@ -295,5 +411,10 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     PartitionsAdded: _partitions_added,
     TopicConfigured: _topic_configured,
     TopicDeleted: _topic_deleted,
+    PartitionsPlaced: _partitions_placed,
+    PartitionsMoving: _partitions_moving,
     NumbersTaken: _numbers_taken,
+    ScanPinned: _scan_pinned,
+    ScanUnpinned: _scan_unpinned,
+    LogMoved: _log_moved,
 }

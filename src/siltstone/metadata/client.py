@@ -3,7 +3,8 @@
 A command is answered only from an image that was at the head of the log. When records were written, the
 compare-and-append proves that. When none were (a refusal, or a command that changes nothing), the client compares the
 image with the head of the log. Commands executed together are decided one after another on one draft and written by
-one append. Next: ``store.port`` (the log), ``service`` (the client for an event loop).
+one append. Every entry that is read has to follow the one before it (``log_entry.next_position``). Next:
+``store.port`` (the log), ``service`` (the client for an event loop).
 """
 
 import logging
@@ -15,11 +16,20 @@ from siltstone.metadata.applying import apply_records
 from siltstone.metadata.commands import Command
 from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.image import ImageDraft, MetadataImage
-from siltstone.metadata.log_entry import LogEntry, append_id_of, decode_entry, encode_entry
+from siltstone.metadata.log_entry import (
+    LogEntry,
+    LogPosition,
+    decode_entry,
+    encode_entry,
+    link_of,
+    next_position,
+    refuse_fork,
+)
 from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
     AppendUncertain,
     LogEndsTooEarly,
     LogTruncated,
@@ -27,7 +37,7 @@ from siltstone.metadata.store.port import (
     MetadataLog,
     VersionMovedOn,
 )
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.model.limits import SNAPSHOT_INTERVAL_RECORDS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
@@ -37,8 +47,22 @@ logger = logging.getLogger(__name__)
 
 ENTRIES_PER_READ = 1_000
 APPEND_ATTEMPTS_MAX = 8
+APPEND_MS_MAX = 15_000
+"""After this time no further attempt is begun: a database that refuses at once gets all eight within five seconds, one
+that is silent takes ten for each."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 2_000
+
+
+CLOCK_OFFSET_WARNING_MS = 1_000
+"""A larger difference between this machine's clock and the log's, or a larger change of it, is logged."""
+
+CLOCK_OFFSET_MS_MAX = 30_000
+"""From this difference on no node is registered: the times in its records and its clients' answers would be wrong."""
+
+
+class ClockTooFarOff(InvalidRequest):
+    """The machine's clock differs too much from the clock of the metadata log."""
 
 
 class CommitUnknown(Unavailable):
@@ -62,6 +86,7 @@ class MetadataClient:
         self._snapshot_interval_records = snapshot_interval_records
         self._records_since_snapshot = 0
         self._snapshot_version = 0
+        self._warned_offset_ms = 0
         self._lock = threading.RLock()
         self._snapshot_lock = threading.Lock()
         self._image = MetadataImage()
@@ -99,11 +124,12 @@ class MetadataClient:
             while True:
                 draft = ImageDraft(self._image)
                 answers, records = self._decide_all(draft, commands)
-                if self._is_current(records):
-                    if records:
-                        self._took(draft.frozen(self._image.version + 1), len(records))
+                if not records and self._log.head() == self._image.position:
                     return answers
-                self.refresh()
+                if records and (head := self._append(records)) is not None:
+                    self._took(draft.frozen(head.version, head.append_id), len(records))
+                    return answers
+                self._catch_up()
 
     @property
     def snapshot_is_due(self) -> bool:
@@ -127,13 +153,38 @@ class MetadataClient:
         finally:
             self._snapshot_lock.release()
 
+    def now_ms(self) -> int:
+        """Returns the time by which commands are decided: that of the log's clock, which all machines share."""
+        return self._clock.now_ms() + self.clock_offset_ms
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """How far the clock of the log is ahead of this machine's."""
+        offset_ms = self._log.clock_offset_ms()
+        if abs(offset_ms - self._warned_offset_ms) >= CLOCK_OFFSET_WARNING_MS:
+            self._warned_offset_ms = offset_ms
+            logger.warning("%s", clock_difference(offset_ms))
+        return offset_ms
+
+    def append_id_at(self, version: int) -> str | None:
+        """Returns the append id of the entry ``version``, which is not beyond the image; None when the log does not
+        have that entry any more. Raises Unavailable, CorruptData."""
+        with self._lock:
+            if version == self._image.version:
+                return self._image.append_id
+            try:
+                entries = self._log.read_after(version - 1, 1) if version else []
+            except LogTruncated:
+                return None
+            return link_of(entries[0][1]).append_id if entries else None
+
     def close(self) -> None:
         self._log.close()
 
     def _decide_all(
         self, draft: ImageDraft, commands: Sequence[Command[Any]]
     ) -> tuple[list[Any], list[Record]]:
-        now_ms = self._clock.now_ms()
+        now_ms = self.now_ms()
         answers: list[Any] = []
         records: list[Record] = []
         for command in commands:
@@ -146,59 +197,66 @@ class MetadataClient:
             answers.append(decision.result)
         return answers, records
 
-    def _is_current(self, records: list[Record]) -> bool:
-        """Appends the records; without records, looks up the head of the log. False when another process appended
-        after this image, so the commands have to be decided again."""
-        if not records:
-            return self._log.head_version() == self._image.version
-        entry = LogEntry(random_token(self._rng), tuple(records))
-        return self._append(entry)
-
-    def _append(self, entry: LogEntry) -> bool:
-        """Returns False when another process appended first. The same entry is appended under the same expected
-        version until the outcome is known: of all these attempts at most one can succeed. Raises CommitUnknown,
-        LogUnavailable."""
+    def _append(self, records: Sequence[Record]) -> LogPosition | None:
+        """Appends the records after the image; returns the new head, or None when another process appended first, so
+        the commands have to be decided again. The same entry is appended after the same position until the outcome is
+        known: of all these attempts at most one can succeed. Raises CommitUnknown, LogUnavailable."""
+        expected = self._image.position
+        entry = LogEntry(random_token(self._rng), tuple(records), expected.append_id)
         encoded = encode_entry(entry)
         uncertain = False
-        for attempt in range(APPEND_ATTEMPTS_MAX):
+        begun_ms = self._clock.monotonic_ms()
+        attempt = 0
+        while attempt < APPEND_ATTEMPTS_MAX and self._clock.monotonic_ms() - begun_ms < APPEND_MS_MAX:
             try:
-                self._log.append(encoded, self._image.version)
+                return self._log.append(encoded, expected)
             except VersionMovedOn:
-                return uncertain and self._is_next(entry.append_id)
+                return self._found(entry) if uncertain else None
             except AppendUncertain:
                 uncertain = True
-                self._back_off(attempt)
             except LogUnavailable:
-                self._back_off(attempt)
-            else:
-                return True
+                pass
+            self._back_off(attempt)
+            attempt += 1
+        seconds = (self._clock.monotonic_ms() - begun_ms) / 1000
         if uncertain:
             raise CommitUnknown(
-                f"the outcome of an append after version {self._image.version} of the metadata log is still unknown "
-                f"after {APPEND_ATTEMPTS_MAX} attempts; execute the commands again"
+                f"the outcome of an append after version {expected.version} of the metadata log is still unknown "
+                f"after {attempt} attempts in {seconds:.0f} s; execute the commands again"
             )
         raise LogUnavailable(
-            f"all {APPEND_ATTEMPTS_MAX} attempts to append to the metadata log failed; try again later"
+            f"all {attempt} attempts to append to the metadata log failed in {seconds:.0f} s; try again later"
         )
 
-    def _is_next(self, append_id: str) -> bool:
-        """Whether the log's entry after the image has this append id. Raises CommitUnknown when that entry was
-        dropped already."""
+    def _found(self, entry: LogEntry) -> LogPosition | None:
+        """Returns the position of the entry if it is the log's next one after the image, otherwise None. Raises
+        CommitUnknown when the next one was dropped already, LogForked when it does not follow the image."""
+        position = self._image.position
         try:
-            ((_, encoded),) = self._log.read_after(self._image.version, 1)
+            entries = self._log.read_after(position.version, 1)
         except LogTruncated as error:
             raise CommitUnknown(
-                f"entry {self._image.version + 1} of the metadata log, which would show the outcome of an append, was "
+                f"entry {position.version + 1} of the metadata log, which would show the outcome of an append, was "
                 "dropped; execute the commands again"
             ) from error
-        return append_id_of(encoded) == append_id
+        for _, encoded in entries:
+            head = next_position(position, link_of(encoded))
+            return head if head.append_id == entry.append_id else None
+        return None
+
+    def _catch_up(self) -> None:
+        """Reads what other processes have appended after the image. Raises LogForked when they appended nothing, and
+        yet the log is not at the image's position."""
+        before = self._image.version
+        if self.refresh().version == before:
+            refuse_fork(self._log.head(), self._image.position)
 
     def _back_off(self, attempt: int) -> None:
         ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
         self._clock.block_ms(ceiling_ms * (0.5 + self._rng.random() / 2))
 
     def _read_on(self) -> bool:
-        """Reads up to ENTRIES_PER_READ entries, or the snapshot. Returns whether there may be more to read."""
+        """Reads some entries, or the snapshot. Returns whether there may be more to read."""
         try:
             entries = self._log.read_after(self._image.version, ENTRIES_PER_READ)
         except LogTruncated:
@@ -210,18 +268,22 @@ class MetadataClient:
             return True
         if entries:
             self._apply(entries)
-        return len(entries) == ENTRIES_PER_READ
+        size_bytes = sum(len(encoded) for _, encoded in entries)
+        return len(entries) == ENTRIES_PER_READ or size_bytes >= READ_BYTES_MAX
 
     def _apply(self, entries: Sequence[tuple[int, bytes]]) -> None:
         """Applies all entries to one draft. A starting client replays tens of thousands of them; with one draft each
         shard of the image is copied once, not once for each entry."""
         draft = ImageDraft(self._image)
+        position = self._image.position
         record_count = 0
-        for _, encoded in entries:
-            records = decode_entry(encoded).records
-            apply_records(draft, records)
-            record_count += len(records)
-        self._took(draft.frozen(self._image.version + len(entries)), record_count)
+        for version, encoded in entries:
+            draft.version = version
+            entry = decode_entry(encoded)
+            position = next_position(position, entry.link)
+            apply_records(draft, entry.records)
+            record_count += len(entry.records)
+        self._took(draft.frozen(position.version, position.append_id), record_count)
 
     def _load(self) -> bool:
         """Loads the snapshot if it is newer than the image; returns whether it was. Starts over when another process
@@ -253,6 +315,20 @@ class MetadataClient:
         if newest > self._snapshot_version:
             self._snapshot_version = newest
             return False
-        self._log.save_snapshot(image.version, encode_snapshot(image))
+        self._log.save_snapshot(image.position, encode_snapshot(image))
         self._snapshot_version = image.version
         return True
+
+
+def clock_difference(offset_ms: int) -> str:
+    side = "behind" if offset_ms > 0 else "ahead of"
+    return (
+        f"the clock of this machine is {abs(offset_ms)} ms {side} the clock of the metadata log; "
+        "have both set by the network's time"
+    )
+
+
+def refuse_wrong_clock(offset_ms: int) -> None:
+    """Raises ClockTooFarOff."""
+    if abs(offset_ms) >= CLOCK_OFFSET_MS_MAX:
+        raise ClockTooFarOff(f"the node is not registered: {clock_difference(offset_ms)}")

@@ -9,7 +9,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from siltstone.metadata.entities import NodeRegistration, StreamMetadata, TopicMetadata
+from siltstone.metadata.entities import (
+    GivenUpPartition,
+    NodeListener,
+    NodeRegistration,
+    OpenedPartition,
+    StreamMetadata,
+    TopicMetadata,
+)
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectRange
 from siltstone.model.segments import ClosedSegment
@@ -27,7 +34,9 @@ class RegisterNode(Command[NodeRegistration], frozen=True):
 
     ``incarnation`` is a random token of this start: repeating the command with the same token changes nothing, and two
     processes that start at once cannot get the same epoch. ``failover``: the process replays a dead node's write-ahead
-    log on that node's behalf.
+    log on that node's behalf. It must have claimed the failover (ClaimFailover), and gives its own incarnation; while
+    it lives, the node itself is refused with FailoverUnderWay. ``listeners`` and ``rack`` are for clients and for the
+    placement of partitions; a failover keeps the dead node's.
 
     ``log_epoch`` is the node epoch under which the write-ahead log of this start was last used; 0: never used. While
     the node has open streams, a ``log_epoch`` below NodeMetadata.log_epoch is refused with NodeLogBehind, unless
@@ -41,6 +50,52 @@ class RegisterNode(Command[NodeRegistration], frozen=True):
     failover: bool = False
     log_epoch: int | None = None
     lost_log_epoch: int = 0
+    listeners: tuple[NodeListener, ...] = ()
+    rack: str | None = None
+
+
+class FenceNode(Command[None], frozen=True):
+    """→ None. The node was silent for a session in its life ``node_epoch``: from now on its commands are refused with
+    NodeSuspended. Refused when the node is in another life, or is being failed over: a recoverer sends no beats in the
+    dead node's name, and is fenced with the node that claimed. Idempotent."""
+
+    node_id: int
+    node_epoch: int
+
+
+class ResumeNode(Command[None], frozen=True):
+    """→ None. The fenced process goes on in the same life. Refused with NodeFenced once the node's failover was
+    claimed, or another process has registered: then the process has to stop. Idempotent."""
+
+    node_id: int
+    node_epoch: int
+    incarnation: str
+
+
+class DrainNode(Command[None], frozen=True):
+    """→ None. The node gets no more partitions; with ``is_draining`` false it gets them again, as after a new
+    registration. Refused with LastNode when no other node could take its partitions. Idempotent."""
+
+    node_id: int
+    is_draining: bool = True
+
+
+class UnregisterNode(Command[None], frozen=True):
+    """→ None. Forgets the node. Refused with NodeInUse while it is live, owns open streams or leads partitions. Should
+    its id be registered again, the epoch is higher than every one of the forgotten node. Idempotent."""
+
+    node_id: int
+
+
+class ClaimFailover(Command[None], frozen=True):
+    """→ None. ``node_id`` claims the failover of ``dead_node_id``, which must be fenced, or gives the claim back.
+    Refused with FailoverUnderWay while another live node has the claim, while this node has another one, and while
+    FAILOVERS_MAX are under way. Idempotent."""
+
+    node_id: int
+    node_epoch: int
+    dead_node_id: int
+    gives_back: bool = False
 
 
 class CreateStream(Command[int], frozen=True):
@@ -53,12 +108,23 @@ class CreateStream(Command[int], frozen=True):
 
 class OpenStream(Command[StreamMetadata], frozen=True):
     """→ StreamMetadata. ``stream_epoch`` must be the current epoch (the owner reopens the stream) or a higher one
-    (another node takes the closed stream over)."""
+    (another node takes the closed stream over). A stream of a partition is opened by the partition's leader only
+    (NotLeader); a node that opens a partition without a leader becomes its leader."""
 
     node_id: int
     node_epoch: int
     stream_id: int
     stream_epoch: int
+
+
+class OpenPartition(Command[OpenedPartition], frozen=True):
+    """→ OpenedPartition. The leader opens both streams of the partition, each under the epoch after its last; streams
+    that it has open keep their epochs. Refused with NotLeader for any other node. Idempotent."""
+
+    node_id: int
+    node_epoch: int
+    topic_id: str
+    index: int
 
 
 class CloseStream(Command[None], frozen=True):
@@ -209,11 +275,41 @@ class ExpireObjects(Command[tuple[int, ...]], frozen=True):
 
 class ForgetObjects(Command[None], frozen=True):
     """→ None. Removes from the metadata objects whose bytes were deleted from the bucket. Refused as a whole unless
-    every one was DESTROYED at least ``grace_period_ms`` ago; ids that the metadata does not know are skipped.
+    every one was DESTROYED at least ``grace_period_ms`` ago and before every scan pin; ids that the metadata does not
+    know are skipped.
     ``lookup.deletable_objects`` selects the objects."""
 
     object_ids: tuple[int, ...]
     grace_period_ms: int = GRACE_PERIOD_MS
+
+
+SHARED_PIN = ""
+
+
+class PinScan(Command[int], frozen=True):
+    """→ until when the pin exists at least (int, ms since 1970). What the metadata names after this command is
+    not deleted before the pin is ended, so a scan pins, refreshes the image, and plans from that image.
+
+    ``token`` is a random token of the scan. Repeating the command renews the lease, which never becomes shorter. A
+    renewal, with ``renews``, is refused with ScanOutdated when the pin was ended meanwhile; without it a new pin would
+    be put, which holds nothing that was destroyed before.
+
+    With SHARED_PIN as token the pin of the minute in which the lease ends is used, and put only if there is none:
+    such scans do not renew. ``holder`` says to operators what scans; a pin keeps that of the scan that put it.
+    """
+
+    token: str
+    lease_ms: int
+    holder: str = ""
+    renews: bool = False
+
+
+class UnpinScan(Command[bool], frozen=True):
+    """→ whether the command ended the pin (bool). Idempotent. With ``overdue_only`` a pin is left whose lease was over
+    less than SCAN_PIN_OVERDUE_MS ago: it may have been renewed since the caller looked."""
+
+    token: str
+    overdue_only: bool = False
 
 
 class PutKey(Command[bytes], frozen=True):
@@ -276,6 +372,9 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
 
     ``topic_id`` is a random token of 32 hex digits: while the topic exists, repeating the command with the same id
     changes nothing and returns the topic. Another id for an existing name is refused with TopicAlreadyExists.
+
+    ``leaders`` has the leader of each partition; empty: live nodes that are not being drained are chosen, those with
+    the fewest partitions first (``decisions.placement``). Refused with NoLiveNode, TargetUnfit.
     """
 
     node_id: int
@@ -286,17 +385,64 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
     replication_factor: int = 1
     configs: dict[str, str] = {}
     is_internal: bool = False
+    leaders: tuple[int, ...] = ()
 
 
 class AddPartitions(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. ``partition_count`` is the new total and must be larger than the current one. A caller that
     repeats the command after an unknown outcome is therefore refused when the first attempt succeeded, and finds the
-    new partitions in the image."""
+    new partitions in the image. ``leaders`` of the new partitions: as in CreateTopic."""
 
     node_id: int
     node_epoch: int
     topic_id: str
     partition_count: int
+    leaders: tuple[int, ...] = ()
+
+
+class MovePartitions(Command[None], frozen=True):
+    """→ None. ``targets``: topic id, partition number and the node that shall lead the partition. Its leader gives it
+    up when it can (GiveUpPartitions); a partition that nobody leads is placed at once. The present leader, or NO_NODE,
+    as the target cancels a move. Refused with TargetUnfit, StreamNotClosed, TooManyPartitions. Idempotent."""
+
+    targets: tuple[tuple[str, int, int], ...]
+
+
+class PartitionEnds(msgspec.Struct, frozen=True):
+    """The partition that its leader gives up: the epoch of its data stream, and the ends of both streams, up to which
+    everything is committed."""
+
+    topic_id: str
+    index: int
+    leader_epoch: int
+    data_end_offset: int
+    meta_end_offset: int
+
+
+class GiveUpPartitions(Command[tuple[GivenUpPartition, ...]], frozen=True):
+    """→ the partitions with the leaders that they have now. Closes both streams of each partition and makes its target
+    the leader, for all partitions or for none.
+
+    A partition that the node does not have open in this ``leader_epoch`` any more was given up before, and is answered
+    with its present leader; partitions of deleted topics are passed over. So the command is repeated until it is done
+    or refused. Refused with MoveCancelled when a partition has no target, TargetUnfit when the target is fenced,
+    OffsetNotMatched when an end differs from the committed one, TooManyPartitions.
+    """
+
+    node_id: int
+    node_epoch: int
+    partitions: tuple[PartitionEnds, ...]
+
+
+class PlacePartitions(Command[None], frozen=True):
+    """→ None. Chooses a leader among the live nodes for each of ``partitions`` (topic id and number) whose leader is
+    gone (fenced, being failed over, unregistered) or that never had one. Others are passed over. Refused with
+    StreamNotClosed when a stream of a partition is open, as the log of the node that has it open may hold the only copy
+    of its records."""
+
+    node_id: int
+    node_epoch: int
+    partitions: tuple[tuple[str, int], ...]
 
 
 class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
@@ -313,9 +459,8 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. Deletes the topic and all its streams atomically; each must be closed, or open at this node. What the
-    node uploads for them afterwards is dead on arrival. Refused with TopicNotExist when the topic was deleted
-    before."""
+    """→ None. Deletes the topic and all its streams atomically, also those that a node has open. What that node uploads
+    for them afterwards is dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
 
     node_id: int
     node_epoch: int

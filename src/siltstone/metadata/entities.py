@@ -69,7 +69,8 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     ``deadline_ms``: a PREPARED object must be committed before it. ``data_time_ms``: when the oldest data in the
     object was uploaded first; compaction keeps it. ``ranges`` is empty unless the object is COMMITTED; its values are
-    shared with ``StreamMetadata.ranges``.
+    shared with ``StreamMetadata.ranges``. ``destroyed_version``: the version of the log entry that destroyed the
+    object; 0 if it was destroyed before versions were noted.
     """
 
     object_id: int
@@ -82,11 +83,36 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     destroyed_ms: int
     data_time_ms: int
     ranges: tuple[ObjectRange, ...]
+    destroyed_version: int = 0
+
+
+class ScanPin(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """While the pin exists, no object is deleted that an image of ``version`` or later names or has named. It stands
+    until a record ends it; from ``until_ms`` on a sweep may write that record. ``holder`` says in words what scans."""
+
+    token: str
+    version: int
+    until_ms: int
+    holder: str = ""
+
+
+class NodeListener(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An address at which clients reach a node, and the name under which brokers advertise it."""
+
+    name: str
+    host: str
+    port: int
 
 
 class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``log_epoch``: the node epoch under which the node last opened a stream, so that its write-ahead log of that
-    epoch may hold the only copy of acknowledged records; 0 before the node opens its first stream."""
+    epoch may hold the only copy of acknowledged records; 0 before the node opens its first stream.
+
+    ``is_fenced``: the node was silent, and may resume this life until another node claims its failover. ``failover``:
+    another process registered on the node's behalf, to replay its log. ``claimed_by`` and ``claimed_by_epoch`` name
+    the node that has claimed the failover, and the life in which it did; NO_NODE: there is no claim. A node without
+    ``listeners`` was registered by a process that clients do not find through the metadata.
+    """
 
     node_id: int
     node_epoch: int
@@ -94,6 +120,17 @@ class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     failover: bool
     wal_location: str
     log_epoch: int = 0
+    listeners: tuple[NodeListener, ...] = ()
+    rack: str | None = None
+    is_fenced: bool = False
+    is_draining: bool = False
+    claimed_by: int = NO_NODE
+    claimed_by_epoch: int = NO_EPOCH
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the node's own process serves, as far as the metadata knows."""
+        return not self.is_fenced and not self.failover
 
 
 class JobState(IntEnum):
@@ -118,10 +155,17 @@ class JobMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class PartitionMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The two streams of one partition: the data stream holds its record batches, the meta stream snapshots of what
-    the broker derived from them."""
+    the broker derived from them.
+
+    ``leader``: the only node that may open them; NO_NODE (partitions of older versions): the first node that opens
+    them becomes the leader. ``target``: the node that becomes the leader when the present one has given the partition
+    up; NO_NODE: the partition is not being moved.
+    """
 
     data_stream_id: int
     meta_stream_id: int
+    leader: int = NO_NODE
+    target: int = NO_NODE
 
 
 class TopicMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -143,3 +187,19 @@ class NodeRegistration(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
     opened_streams: tuple[StreamMetadata, ...]
+
+
+class OpenedPartition(msgspec.Struct, frozen=True):
+    """The result of OpenPartition."""
+
+    data: StreamMetadata
+    meta: StreamMetadata
+
+
+class GivenUpPartition(msgspec.Struct, frozen=True):
+    """What GiveUpPartitions answers for one partition. ``leader_epoch`` is the epoch of its data stream."""
+
+    topic_id: str
+    index: int
+    leader: int
+    leader_epoch: int

@@ -2,7 +2,8 @@
 
 An image is immutable, and any thread may read it. It equals the log's records applied in order (``applying``), from the
 first record or from a snapshot. ``prepared`` and ``destroyed`` index the objects in those two states, so that expired
-and deletable objects are found without a scan of all objects; ``topic_ids`` is the index of topics by name.
+and deletable objects are found without a scan of all objects; ``topic_ids`` is the index of topics by name, and
+``leader_counts`` the number of partitions that each node leads.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,11 @@ from siltstone.metadata.entities import (
     JobMetadata,
     NodeMetadata,
     ObjectMetadata,
+    ScanPin,
     StreamMetadata,
     TopicMetadata,
 )
+from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
 
 
 class ImageView(Protocol):
@@ -60,14 +63,24 @@ class ImageView(Protocol):
         ...
 
     @property
+    def leader_counts(self) -> Mapping[int, int]:
+        """Node id → number of partitions that it leads, for each node that leads any."""
+        ...
+
+    @property
     def sequences(self) -> Mapping[str, int]:
         """Sequence name → the next number that will be given out."""
         ...
 
+    @property
+    def pins(self) -> Mapping[str, ScanPin]:
+        """Token → scan pin."""
+        ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """``version`` is the number of log entries applied. Ids below ``next_stream_id``, ``next_object_id`` and
-    ``next_job_id`` were given out and are never given out again."""
+    """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
+    ``next_stream_id``, ``next_object_id`` and ``next_job_id`` were given out and are never given out again."""
 
     version: int = 0
     next_stream_id: int = 0
@@ -83,13 +96,24 @@ class MetadataImage(msgspec.Struct, frozen=True):
     topics: ShardedMap[str, TopicMetadata] = ShardedMap()
     topic_ids: ShardedMap[str, str] = ShardedMap()
     sequences: ShardedMap[str, int] = ShardedMap()
+    leader_counts: ShardedMap[int, int] = ShardedMap()
+    pins: ShardedMap[str, ScanPin] = ShardedMap()
+    append_id: str = NO_APPEND_ID
+
+    @property
+    def position(self) -> LogPosition:
+        return LogPosition(self.version, self.append_id)
 
 
 class ImageDraft:
     """A mutable copy of an image, from which the next image is made. Its cost grows with what is changed, not with the
-    size of the image."""
+    size of the image.
+
+    ``version`` is that of the log entry whose records are applied: the one after the image, until the caller goes on to
+    the next entry."""
 
     def __init__(self, image: MetadataImage) -> None:
+        self.version = image.version + 1
         self.next_stream_id = image.next_stream_id
         self.next_object_id = image.next_object_id
         self.next_job_id = image.next_job_id
@@ -103,10 +127,13 @@ class ImageDraft:
         self.topics = image.topics.draft()
         self.topic_ids = image.topic_ids.draft()
         self.sequences = image.sequences.draft()
+        self.leader_counts = image.leader_counts.draft()
+        self.pins = image.pins.draft()
 
-    def frozen(self, version: int) -> MetadataImage:
+    def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
             version=version,
+            append_id=append_id,
             next_stream_id=self.next_stream_id,
             next_object_id=self.next_object_id,
             next_job_id=self.next_job_id,
@@ -120,4 +147,6 @@ class ImageDraft:
             topics=self.topics.frozen(),
             topic_ids=self.topic_ids.frozen(),
             sequences=self.sequences.frozen(),
+            leader_counts=self.leader_counts.frozen(),
+            pins=self.pins.frozen(),
         )

@@ -1,17 +1,22 @@
 """Pure selections from an image: the ranges that hold the offsets of a read, and the objects that are due.
 
-Due are PREPARED objects past their deadline and DESTROYED objects past their grace period (rule 6). The decisions about
-objects use these selections, the reader (``stream_engine.reading``) and the sweep (``maintenance.sweep``) too.
+Due are PREPARED objects past their deadline, DESTROYED objects past their grace period that no scan pin holds (rule 6),
+and scan pins past their lease. The decisions about objects use these selections, the reader (``stream_engine.reading``)
+and the sweep (``maintenance.sweep``) too.
+
+Which objects a pin holds is decided by versions of the log, never by clocks: an object that was destroyed before the
+pin was put is named by no image of that version or later, so no scan under the pin reads it (SR27).
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from heapq import nsmallest
 
-from siltstone.metadata.entities import ObjectMetadata, StreamState
+from siltstone.metadata.entities import ObjectMetadata, ScanPin, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.streams import first_holding
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.limits import SCAN_PIN_OVERDUE_MS
 from siltstone.model.objects import ObjectRange, ObjectState
 
 
@@ -70,14 +75,38 @@ def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:
     return destroyed_ms + grace_period_ms <= now_ms
 
 
+def is_overdue(pin: ScanPin, now_ms: int) -> bool:
+    """Whether the pin's lease is over for so long that a sweep ends the pin."""
+    return pin.until_ms + SCAN_PIN_OVERDUE_MS <= now_ms
+
+
+def overdue_pins(image: ImageView, now_ms: int) -> list[str]:
+    """Returns the tokens of the pins that a sweep ends before it deletes anything, sorted."""
+    return sorted(pin.token for pin in image.pins.values() if is_overdue(pin, now_ms))
+
+
+def pinned_from(image: ImageView, without: Container[str] = ()) -> int | None:
+    """Returns the version from which on destroyed objects are held: the smallest of the pins that stand, but for the
+    tokens ``without``. None if there is no other pin."""
+    return min((pin.version for pin in image.pins.values() if pin.token not in without), default=None)
+
+
+def is_pinned(metadata: ObjectMetadata, held_from: int | None) -> bool:
+    """Whether a scan may still read the destroyed object. ``held_from`` is what ``pinned_from`` returned."""
+    return held_from is not None and metadata.destroyed_version >= held_from
+
+
 def deletable_objects(
-    image: ImageView, now_ms: int, grace_period_ms: int, count_max: int
+    image: ImageView, now_ms: int, grace_period_ms: int, count_max: int, pins_ended: Container[str] = ()
 ) -> list[ObjectMetadata]:
     """Returns at most ``count_max`` objects destroyed so long ago that no reader still has an image that names them,
-    oldest first. The caller deletes their bytes from their bucket and then forgets them (ForgetObjects)."""
+    and which no scan pin holds, oldest first. The caller deletes their bytes from their bucket and then forgets them
+    (ForgetObjects). A plan gives the tokens of the pins that will have been ended by then as ``pins_ended``."""
+    held_from = pinned_from(image, pins_ended)
     due = (
         object_id
         for object_id, destroyed_ms in image.destroyed.items()
         if grace_is_over(destroyed_ms, now_ms, grace_period_ms)
+        and not is_pinned(image.objects[object_id], held_from)
     )
     return [image.objects[object_id] for object_id in nsmallest(count_max, due)]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.metadata.entities import JobState, PartitionMetadata
+from siltstone.metadata.entities import JobState, NodeListener, PartitionMetadata
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
 
@@ -20,6 +20,41 @@ class NodeRegistered(msgspec.Struct, frozen=True, gc=False, array_like=True, tag
     incarnation: str
     failover: bool
     wal_location: str
+    listeners: tuple[NodeListener, ...] = ()
+    rack: str | None = None
+
+
+class NodeFenced(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=2):
+    """The node was silent for a session: its commands are refused until it resumes or registers again."""
+
+    node_id: int
+    node_epoch: int
+
+
+class NodeResumed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
+    """The fenced node goes on in the same life."""
+
+    node_id: int
+    node_epoch: int
+
+
+class NodeDraining(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
+    """The node gets no more partitions; with ``is_draining`` false it gets them again."""
+
+    node_id: int
+    is_draining: bool = True
+
+
+class NodeUnregistered(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=5):
+    node_id: int
+
+
+class FailoverClaimed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=6):
+    """Node ``by``, in its life ``by_epoch``, replays the log of ``node_id``. NO_NODE: the claim is withdrawn."""
+
+    node_id: int
+    by: int
+    by_epoch: int
 
 
 class StreamCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=10):
@@ -170,6 +205,20 @@ class TopicDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=5
     topic_id: str
 
 
+class PartitionsPlaced(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=54):
+    """``leaders``: pairs of partition number and new leader. The partitions are not being moved any more."""
+
+    topic_id: str
+    leaders: tuple[tuple[int, int], ...]
+
+
+class PartitionsMoving(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=55):
+    """``targets``: pairs of partition number and the node that the leader gives it up to; NO_NODE cancels the move."""
+
+    topic_id: str
+    targets: tuple[tuple[int, int], ...]
+
+
 class NumbersTaken(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=60):
     """All numbers of the sequence below ``next_number`` have been given out."""
 
@@ -177,8 +226,31 @@ class NumbersTaken(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=6
     next_number: int
 
 
+class ScanPinned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=75):
+    """A pin was put, or its lease was moved. A pin keeps the version of the entry that put it, and its holder."""
+
+    token: str
+    until_ms: int
+    holder: str = ""
+
+
+class ScanUnpinned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=76):
+    token: str
+
+
+class LogMoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=90):
+    """The last record of a log: the store's metadata were copied to another one. ``url`` has no password."""
+
+    url: str
+
+
 Record: TypeAlias = (
     NodeRegistered
+    | NodeFenced
+    | NodeResumed
+    | NodeDraining
+    | NodeUnregistered
+    | FailoverClaimed
     | StreamCreated
     | StreamOpened
     | StreamClosed
@@ -202,5 +274,10 @@ Record: TypeAlias = (
     | PartitionsAdded
     | TopicConfigured
     | TopicDeleted
+    | PartitionsPlaced
+    | PartitionsMoving
     | NumbersTaken
+    | ScanPinned
+    | ScanUnpinned
+    | LogMoved
 )

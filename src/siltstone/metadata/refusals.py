@@ -77,6 +77,64 @@ class NodeFenced(Refusal, Fenced):
     code = "NODE_FENCED"
 
 
+class NodeSuspended(Refusal, Unavailable):
+    """The node was silent and is fenced in its present life: it has to resume, and may then ask again."""
+
+    code = "NODE_SUSPENDED"
+
+
+class FailoverUnderWay(Refusal, Unavailable):
+    """A live node has claimed the failover of this node, or as many failovers are under way as may be."""
+
+    code = "FAILOVER_UNDER_WAY"
+
+
+class ClaimLost(Refusal, Fenced):
+    """The process that would replay a node's log has not claimed its failover, or lost the claim to another node."""
+
+    code = "CLAIM_LOST"
+
+
+class NodeInUse(Refusal, InvalidRequest):
+    """The node is live, owns open streams or leads partitions."""
+
+    code = "NODE_IN_USE"
+
+
+class LastNode(Refusal, InvalidRequest):
+    """No other node could take the partitions of the node to drain."""
+
+    code = "LAST_NODE"
+
+
+class NoLiveNode(Refusal, InvalidRequest):
+    """No live node can lead the new partitions."""
+
+    code = "NO_LIVE_NODE"
+
+
+class TargetUnfit(Refusal, InvalidRequest):
+    """The node that would lead the partition is unknown, fenced, being failed over or being drained."""
+
+    code = "TARGET_UNFIT"
+
+
+class NotLeader(Refusal, Stale):
+    """Another node leads the partition, so this one may not open its streams."""
+
+    code = "NOT_LEADER"
+
+
+class MoveCancelled(Refusal, Stale):
+    """The partition has no target any more, so its leader keeps it."""
+
+    code = "MOVE_CANCELLED"
+
+
+class PartitionNotExist(Refusal, InvalidRequest):
+    code = "PARTITION_NOT_EXIST"
+
+
 class JobNotRunning(Refusal, Fenced):
     """The job has finished, or another driver took it over after its lease had expired."""
 
@@ -107,6 +165,24 @@ class GracePeriodRunning(Refusal, Unavailable):
     code = "GRACE_PERIOD_RUNNING"
 
 
+class ObjectPinned(Refusal, Unavailable):
+    """A scan that was planned before the object was destroyed may still read it."""
+
+    code = "OBJECT_PINNED"
+
+
+class ScanOutdated(Refusal, Stale):
+    """The scan's pin was ended, so objects of its plan may have been deleted."""
+
+    code = "SCAN_OUTDATED"
+
+
+class TooManyScans(Refusal, Unavailable):
+    """As many scans hold pins of their own as may do so at once."""
+
+    code = "TOO_MANY_SCANS"
+
+
 class TopicAlreadyExists(Refusal, InvalidRequest):
     code = "TOPIC_ALREADY_EXISTS"
 
@@ -126,7 +202,7 @@ class TopicNameCollides(InvalidTopicName):
 
 
 class TooManyPartitions(Refusal, InvalidRequest):
-    """The command adds more partitions than one command may add."""
+    """The command names more partitions than one command may."""
 
     code = "TOO_MANY_PARTITIONS"
 
@@ -152,3 +228,41 @@ class NodeLogBehind(Refusal, InvalidRequest):
     def __init__(self, message: str, log_epoch: int) -> None:
         super().__init__(message)
         self.log_epoch = log_epoch
+
+
+class SinkBatchBehind(Refusal, InvalidRequest):
+    """A later batch of the sink was begun already."""
+
+    code = "SINK_BATCH_BEHIND"
+
+
+class SinkOfAnotherQuery(Refusal, InvalidRequest):
+    code = "SINK_OF_ANOTHER_QUERY"
+
+
+class SinkBatchUnfinished(Refusal, InvalidRequest):
+    """The batch before is an intent."""
+
+    code = "SINK_BATCH_UNFINISHED"
+
+
+class SinkChanged(Refusal, InvalidRequest):
+    """The mode of a sink, or the columns of a batch that was begun, are others now."""
+
+    code = "SINK_CHANGED"
+
+
+class SinkPartsTooOld(Refusal, Stale):
+    code = "SINK_PARTS_TOO_OLD"
+
+
+class SinkTakenOver(Refusal, Fenced):
+    code = "SINK_TAKEN_OVER"
+
+
+class SinkUnknown(Refusal, InvalidRequest):
+    code = "SINK_UNKNOWN"
+
+
+class TooManySinks(Refusal, InvalidRequest):
+    code = "TOO_MANY_SINKS"

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.foundation.histogram import Histogram, HistogramCounts
 from siltstone.metadata.client import CommitUnknown, MetadataClient
 from siltstone.metadata.commands import Command
 from siltstone.metadata.image import MetadataImage
@@ -47,6 +48,8 @@ class ServiceStatistics(msgspec.Struct, frozen=True):
     commands_waiting: int
     commands_executed: int
     batches: int
+    append_seconds: HistogramCounts = HistogramCounts()
+    """Of each append to the metadata log, with the decisions about its commands."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -83,6 +86,7 @@ class MetadataService:
         self._warned_ms: float | None = None
         self._commands_executed = 0
         self._batches = 0
+        self._append_seconds = Histogram()
 
     @property
     def image(self) -> MetadataImage:
@@ -128,6 +132,17 @@ class MetadataService:
         self._publish()
         return self._image
 
+    @property
+    def clock_offset_ms(self) -> int:
+        """How far the clock of the metadata log is ahead of this machine's."""
+        return self._client.clock_offset_ms
+
+    async def append_id_at(self, version: int) -> str | None:
+        """Returns the append id of the log's entry ``version``, or None (``MetadataClient.append_id_at``). Raises
+        Unavailable, CorruptData."""
+        self._check_open()
+        return await self._calls.run(self._client.append_id_at, version)
+
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Calls ``listener`` on the event loop with each new image. Returns a function that removes the listener; that
         function may be called more than once."""
@@ -151,6 +166,7 @@ class MetadataService:
             commands_waiting=len(self._waiting),
             commands_executed=self._commands_executed,
             batches=self._batches,
+            append_seconds=self._append_seconds.counts(),
         )
 
     def _check_open(self) -> None:
@@ -178,6 +194,7 @@ class MetadataService:
 
     async def _execute_batch(self, batch: list[_Waiting]) -> None:
         commands = [waiting.command for waiting in batch]
+        begun_ms = self._clock.monotonic_ms()
         try:
             answers = await self._calls.run(self._client.append_all, commands)
         except Unavailable as error:
@@ -190,6 +207,7 @@ class MetadataService:
             )
             _answer(batch, [unknown] * len(batch))
             raise
+        self._append_seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._batches += 1
         self._commands_executed += len(batch)
         self._publish()

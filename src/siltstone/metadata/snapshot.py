@@ -6,7 +6,7 @@ image in each chunk, split by their weight. Rows are sorted by id, so equal imag
 stream are not written, because they are the ranges of its objects; decoding puts them back.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from struct import Struct
 from typing import Any, TypeAlias, TypeVar
@@ -16,14 +16,17 @@ from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.entities import (
+    NO_NODE,
     JobMetadata,
     NodeMetadata,
     ObjectMetadata,
+    ScanPin,
     StreamMetadata,
     TopicMetadata,
 )
 from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.log_entry import NO_APPEND_ID
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
 
@@ -46,12 +49,14 @@ class SnapshotPartUnknown(CorruptData):
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The first part: the image's counters, and the number of rows in all other parts."""
+    """The first part: the image's counters, the number of rows in all other parts, and the append id of the last entry,
+    which is empty in snapshots that are older than the chain (``log_entry``)."""
 
     next_stream_id: int
     next_object_id: int
     next_job_id: int
     row_count: int
+    append_id: bytes = b""
 
 
 class Streams(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -84,7 +89,11 @@ class Sequences(msgspec.Struct, frozen=True, array_like=True, tag=8):
     rows: tuple[tuple[str, int], ...]
 
 
-Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences
+class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
+    rows: tuple[ScanPin, ...]
+
+
+Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences | Pins
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
 
@@ -98,12 +107,14 @@ def encode_snapshot(image: MetadataImage) -> Iterator[bytes]:
 def _parts(image: MetadataImage) -> Iterator[Part]:
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
+        image.pins,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
         next_object_id=image.next_object_id,
         next_job_id=image.next_job_id,
         row_count=sum(map(len, tables)),
+        append_id=bytes.fromhex(image.append_id),
     )
     without_ranges = (replace(stream, ranges=()) for stream in _by_key(image.streams))
     yield from _parts_of(Streams, without_ranges)
@@ -113,6 +124,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(Jobs, _by_key(image.jobs))
     yield from _parts_of(Topics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
+    yield from _parts_of(Pins, _by_key(image.pins))
 
 
 def _topic_weight(row: TopicMetadata) -> int:
@@ -185,6 +197,7 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
     objects: list[ObjectMetadata] = rows[Objects]
     return MetadataImage(
         version=version,
+        append_id=contents.append_id.hex() or NO_APPEND_ID,
         next_stream_id=contents.next_stream_id,
         next_object_id=contents.next_object_id,
         next_job_id=contents.next_job_id,
@@ -202,7 +215,14 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         topics=ShardedMap((row.topic_id, row) for row in rows[Topics]),
         topic_ids=ShardedMap((row.name, row.topic_id) for row in rows[Topics]),
         sequences=ShardedMap(rows[Sequences]),
+        leader_counts=ShardedMap(_leader_counts(rows[Topics]).items()),
+        pins=ShardedMap((row.token, row) for row in rows[Pins]),
     )
+
+
+def _leader_counts(topics: Iterable[TopicMetadata]) -> Counter[int]:
+    leaders = (partition.leader for topic in topics for partition in topic.partitions)
+    return Counter(leader for leader in leaders if leader != NO_NODE)
 
 
 def _streams_with_ranges(

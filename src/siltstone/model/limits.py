@@ -1,6 +1,6 @@
 """The defaults of settings, and limits, each with its reason. One table, so that they can be compared.
 
-A text stands below its constant, or below the last of several that it describes. Where a constant is the default of a
+A text is below its constant, or below the last of several that it describes. Where a constant is the default of a
 setting, docs/reference.md shows the text; a test compares the two. Limits of one format or adapter are in its module.
 
 Sources in brackets: [AutoMQ] is a default in AutoMQ's source, [AutoMQ's documents] a figure of its articles on S3Stream
@@ -106,6 +106,14 @@ WAL_CAPACITY_BYTES = 2 * GIB
 
 WAL_GROUP_BYTES_MAX = 8 * MIB
 """The most bytes that one group commit writes before its fdatasync. Longer groups are hardly faster."""
+
+WAL_BULK_INTERVAL_MS = 100
+"""Only for a log in a bucket: how long appends gather before they are put as one object; 20 ms after a pause. An append
+waits half of it on average; a busy node makes 36,000 puts an hour with 100 ms, 14,400 with 250 ms [AutoMQ: 250 ms]."""
+
+WAL_BULKS_IN_FLIGHT_MAX = 8
+"""Only for a log in a bucket: the most puts under way. With 8 MiB each, a bucket that takes half a second for a put
+takes 128 MiB a second [AutoMQ: 50]."""
 
 APPEND_BYTES_MAX = WAL_SEGMENT_BYTES - 4 * KIB
 """The largest payload of one append: it must fit a log file together with the headers of file, record and frame."""
@@ -217,6 +225,9 @@ SWEEP_INTERVAL_MS = 1 * MINUTE_MS
 RETENTION_INTERVAL_MS = 5 * MINUTE_MS
 """How often retention checks every topic [Kafka: log.retention.check.interval.ms]."""
 
+TABLE_EXPORT_INTERVAL_MS = 1 * MINUTE_MS
+"""How often topics are looked at that are kept as tables; how often one is exported is its own configuration."""
+
 DEAD_OBJECTS_INTERVAL_MS = 1 * MINUTE_MS
 """How often objects without a live byte are destroyed. The image names them, so no bucket is read."""
 
@@ -278,6 +289,20 @@ REPAIR_DELETIONS_MAX = 1_000
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 """A destroyed object is deleted from its bucket after this time. It is longer than the longest fetch or scan by a
 reader that still uses an older image [AutoMQ's documents]."""
+
+SCAN_PIN_MS_MAX = 24 * HOUR_MS
+"""The longest lease of a scan pin. A pin holds the bytes of everything destroyed after it, so one that its scan leaves
+behind must not hold them for long."""
+
+SCAN_PIN_OVERDUE_MS = 1 * MINUTE_MS
+"""A sweep ends a pin this long after its lease, because the clock of the scan may be a little behind."""
+
+SCAN_PINS_MAX = 1_000
+"""The most pins with tokens of their own: one for each running query. Every image and every snapshot holds them."""
+
+SHARED_SCAN_PINS_MAX = 1_500
+"""The most pins that scans share: one for each minute of SCAN_PIN_MS_MAX, and some from clocks that differ. Beyond it a
+scan shares a later one."""
 
 # -- metadata --------------------------------------------------------------------------------------------
 
@@ -359,6 +384,10 @@ messageExpiryCheckIntervalInMinutes]."""
 PRODUCE_HOLD_MS_MAX = 5 * SECOND_MS
 """How long a produce request for a partition over its backlog quota is held before it is answered with an error that
 the client retries: well below the time limits of clients (30 s), and of a closing node."""
+
+HAND_OVER_MS_MAX = 2 * SECOND_MS
+"""How long a produce request waits while its partition is handed over to another node, which takes a tenth of that
+unless the bucket or the metadata are slow: then a client had better try again."""
 
 HELD_PRODUCE_BYTES_MAX = 64 * MIB
 """The most bytes of produce requests that are held. It is a quarter of the memory of all requests, so that consumers

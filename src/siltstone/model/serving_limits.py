@@ -1,6 +1,6 @@
 """The defaults and limits of serving clients, each with its reason: of the network, and of consumer groups.
 
-As in ``limits``, which has the rest and the units: a text stands below its constant, or below the last of several that
+As in ``limits``, which has the rest and the units: a text is below its constant, or below the last of several that
 it describes, and docs/reference.md shows the texts of the defaults of settings.
 """
 
@@ -119,3 +119,62 @@ GROUP_LOAD_BACKOFF_MS_MIN = 100
 GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
 """After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
 maximum."""
+
+# -- admin listeners: metrics and health ---------------------------------------------------------------------
+
+
+class Price(float):
+    """A price of 0 or more, in whatever currency its reader means. Settings of this type are decimal numbers."""
+
+
+ADMIN_LISTENERS = "off"
+"""Where `/metrics`, `/livez` and `/readyz` are served over HTTP: HOST:PORT, several with commas, in a file also as a
+list; `off`: nowhere. docs/metrics.md has the rest."""
+
+ADMIN_OPEN_TO_NETWORK = False
+"""Whether an admin listener may be on an address that other machines reach. They see names of topics, of groups and of
+buckets without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost goes without it."""
+
+ADMIN_ALLOWED_HOSTS = "localhost"
+"""Host names, separated by commas, by which clients may call an admin listener, besides IP addresses and the listener's
+own host. A request for another host is answered 421, so that no web page can read metrics through a name that it has
+pointed at this machine."""
+
+PRICE_OF_WRITES = Price(5.0)
+"""The price of a million requests that put, copy or list, for `siltstone_store_cost_total`: that of S3 Standard in
+us-east-1 in US dollars."""
+
+PRICE_OF_READS = Price(0.4)
+"""The price of a million requests that get or look, for `siltstone_store_cost_total`: that of S3 Standard in
+us-east-1 in US dollars."""
+
+PRICE_OF_GIB = Price(0.0)
+"""The price of a GiB that is read from a bucket, for `siltstone_store_cost_total`: nothing within the bucket's region,
+some 0.09 US dollars from elsewhere."""
+
+ADMIN_CONNECTIONS_MAX = 64
+"""The most connections of all admin listeners together: a monitoring system needs one at a time. Beyond it the oldest
+connection that has not sent a whole request is closed."""
+
+ADMIN_HEAD_BYTES_MAX = 8 * 1024
+"""The most bytes of the head of an HTTP request. Prometheus sends some 300."""
+
+ADMIN_HEAD_MS_MAX = 5 * SECOND_MS
+ADMIN_ANSWER_MS_MAX = 10 * SECOND_MS
+"""How long an HTTP client may take for its request, and then for its answer, before its connection is aborted:
+Prometheus itself gives up after ten seconds."""
+
+SCRAPE_SERIES_MAX = 5_000
+"""The most series of one scrape: about 500 KB of text, and 20 ms of work in short turns."""
+
+TOPICS_SHOWN_MAX = 1_000
+"""The most topics that have series of their own; the traffic of the others is counted in one row."""
+
+GROUPS_SHOWN_MAX = 1_000
+GROUP_SERIES_MAX = 1_600
+"""The most groups that have series of their own, and the most series of all groups together: what the other series of a
+scrape leave of SCRAPE_SERIES_MAX. Groups with the largest lag come first."""
+
+GROUP_OFFSETS_MAX = 100_000
+"""The most committed offsets that are compared with the ends of their partitions in one look: a third of a second of
+work, in short turns."""

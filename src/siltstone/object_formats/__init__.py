@@ -7,6 +7,7 @@ an object. Blocks, their index and a footer make an object.
 =================  ====================================================================================
 ``batch_frame``    one record batch, the same bytes in the write-ahead log and in a block
 ``log_file``       one file of the write-ahead log
+``wal_object``     one object of a write-ahead log in a bucket
 ``block_index``    the index of an object's blocks, and the check of a block against its entry
 ``footer``         the last 64 bytes of an object
 ``object_layout``  builds an object from batches, and finds the index in an object's last bytes

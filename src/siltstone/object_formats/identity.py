@@ -1,15 +1,19 @@
 """Identities: the small files that bind a write-ahead log folder and a bucket to their store.
 
-Each file is one line of JSON, which people can read as well. ``crc32c``, 8 hex digits, is the checksum of the JSON
-object without that field:
+Each file is one line of JSON (here broken for the page), which people can read as well. ``crc32c``, 8 hex digits, is
+the checksum of the JSON object without that field:
 
-    {"kind":"log","format":2,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,"crc32c":"0a1b2c3d"}
+    {"kind":"log","format":3,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,
+     "append_id":"<32 hex>","crc32c":"0a1b2c3d"}
+    {"kind":"log","format":2,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,
+     "crc32c":"0a1b2c3d"}    read, not written
     {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}    read, not written
     {"kind":"store","format":1,"store_id":"<32 hex>","crc32c":"0a1b2c3d"}
 
 A log's identity is the file ``identity.json`` in the log's folder. Its ``node_epoch`` is the epoch with which the node
 last began to append there; its ``metadata_version`` is the version of the metadata at that moment, or at the node's
-last clean close. A store's identity is the object ``siltstone-store.json`` in each of its buckets.
+last clean close, and its ``append_id`` is that of the metadata's entry at that version, 32 zeros when it has none. A
+store's identity is the object ``siltstone-store.json`` in each of its buckets.
 """
 
 import re
@@ -22,8 +26,9 @@ from siltstone.model.errors import CorruptData
 IDENTITY_BYTES_MAX = 4_096
 """A longer file is not an identity. Readers need not read more than this."""
 
-LOG_FORMAT = 2
+LOG_FORMAT = 3
 STORE_FORMAT = 1
+_NO_APPEND_ID = "00" * 16
 _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
 
@@ -36,6 +41,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
     metadata_version: int = 0
+    append_id: str = _NO_APPEND_ID
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
@@ -48,6 +54,7 @@ class _LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     node_id: int
     node_epoch: int
     metadata_version: int = 0
+    append_id: str = _NO_APPEND_ID
 
 
 class _StoreLine(msgspec.Struct, tag="store", tag_field="kind"):
@@ -58,7 +65,12 @@ class _StoreLine(msgspec.Struct, tag="store", tag_field="kind"):
 def encode_log_identity(identity: LogIdentity) -> bytes:
     return _sealed(
         _LogLine(
-            LOG_FORMAT, identity.store_id, identity.node_id, identity.node_epoch, identity.metadata_version
+            LOG_FORMAT,
+            identity.store_id,
+            identity.node_id,
+            identity.node_epoch,
+            identity.metadata_version,
+            identity.append_id,
         )
     )
 
@@ -68,7 +80,7 @@ def decode_log_identity(data: bytes) -> LogIdentity:
     line = _unsealed(data)
     if not isinstance(line, _LogLine):
         raise DamagedIdentity("it is the identity of a bucket, not of a write-ahead log")
-    return LogIdentity(line.store_id, line.node_id, line.node_epoch, line.metadata_version)
+    return LogIdentity(line.store_id, line.node_id, line.node_epoch, line.metadata_version, line.append_id)
 
 
 def encode_store_identity(identity: StoreIdentity) -> bytes:

@@ -41,6 +41,10 @@ class Attempts:
         """Whether an attempt that failed may have taken effect in the store."""
 
     @property
+    def action(self) -> str:
+        return self._action
+
+    @property
     def failures(self) -> int:
         return self._failures
 

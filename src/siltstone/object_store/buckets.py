@@ -7,6 +7,7 @@ read of the object's tail, and a second one only when the index begins before th
 from collections.abc import Mapping
 from typing import Self
 
+from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import INDEX_BYTES_MAX, TAIL_READ_BYTES
 from siltstone.model.objects import DEFAULT_BUCKET_ID
@@ -14,6 +15,7 @@ from siltstone.object_formats.block_index import BlockIndex, DamagedIndex
 from siltstone.object_formats.footer import DamagedFooter
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
@@ -38,9 +40,16 @@ class Buckets:
         self._stores = dict(stores)
 
     @classmethod
-    def open(cls, urls: Mapping[int, str], settings: RetrySettings | None = None) -> Self:
+    def open(
+        cls,
+        urls: Mapping[int, str],
+        settings: RetrySettings | None = None,
+        faults: BucketFaults | None = None,
+    ) -> Self:
         """Opens the stores of the URLs. Raises what ``open_store`` raises."""
-        return cls({bucket_id: open_store(url, settings=settings) for bucket_id, url in urls.items()})
+        return cls(
+            {bucket_id: open_store(url, settings=settings, faults=faults) for bucket_id, url in urls.items()}
+        )
 
     def store(self, bucket_id: int) -> ObjectStore:
         """The store of a bucket. Raises UnknownBucket."""
@@ -63,6 +72,28 @@ class Buckets:
         """The sum over all buckets that were opened by URL."""
         each = [store.statistics() for store in self._stores.values() if isinstance(store, RetryingStore)]
         return sum(each, StoreStatistics({}, 0, 0, 0))
+
+    def requests(self) -> dict[int, tuple[StoreStatistics, dict[str, HistogramCounts]]]:
+        """By bucket id: the counts of a bucket that was opened by URL, and the seconds of its requests by method."""
+        return {
+            bucket_id: (store.statistics(), store.seconds())
+            for bucket_id, store in self._stores.items()
+            if isinstance(store, RetryingStore)
+        }
+
+    def look(self) -> None:
+        """Logs which buckets do not answer; called once in LOOK_INTERVAL_MS while the buckets are used."""
+        for store in self._stores.values():
+            if isinstance(store, RetryingStore):
+                store.watch.look()
+
+    def silent(self) -> dict[int, bool]:
+        """By bucket id: whether a bucket that was opened by URL does not answer."""
+        return {
+            bucket_id: store.watch.is_silent
+            for bucket_id, store in self._stores.items()
+            if isinstance(store, RetryingStore)
+        }
 
     def close(self) -> None:
         for store in self._stores.values():

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import TEMPORARY_FILE_AGE_MS_MAX
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.faults import BucketFaults, FaultBucket
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import InvalidStoreUrl, ObjectStore, StoreDenied
@@ -24,14 +25,22 @@ from siltstone.runtime.randomness import Random, system_randomness
 
 
 def open_store(
-    url: str, *, clock: Clock | None = None, rng: Random | None = None, settings: RetrySettings | None = None
+    url: str,
+    *,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+    settings: RetrySettings | None = None,
+    faults: BucketFaults | None = None,
 ) -> RetryingStore:
-    """Opens a bucket whose transient failures are retried. No request is sent to S3 yet, so a bucket that does not
-    exist is reported by the first request. Raises InvalidStoreUrl, StoreDenied, and StoreTransient for a folder."""
+    """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so
+    a bucket that does not exist is reported by the first request. Raises InvalidStoreUrl, StoreDenied, and
+    StoreTransient for a folder."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()
-    return RetryingStore(_open_adapter(url, clock, rng, settings), clock, rng, settings)
+    adapter = _open_adapter(url, clock, rng, settings)
+    store = adapter if faults is None else FaultBucket(adapter, faults, clock)
+    return RetryingStore(store, clock, rng, settings)
 
 
 def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) -> ObjectStore:

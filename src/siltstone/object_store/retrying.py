@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import BoundedSemaphore
 from typing import TypeVar
 
+from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
+from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.keys import size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
@@ -45,6 +47,7 @@ class RetryingStore:
         self._slots = BoundedSemaphore(settings.requests_in_flight_max)
         self._counter = RequestCounter()
         self._is_closed = False
+        self.watch = BucketWatch(store.url, clock)
 
     @property
     def url(self) -> str:
@@ -52,6 +55,10 @@ class RetryingStore:
 
     def statistics(self) -> StoreStatistics:
         return self._counter.statistics()
+
+    def seconds(self) -> dict[str, HistogramCounts]:
+        """See RequestCounter.seconds."""
+        return self._counter.seconds()
 
     def put(self, key: str, buffers: Buffers) -> None:
         attempts = self._attempts(f"put {key}")
@@ -95,19 +102,20 @@ class RetryingStore:
         yielded."""
         attempts = self._attempts(f"list {prefix}")
         listing: Iterator[ObjectSummary] | None = None
-        while True:
+
+        def attempt() -> ObjectSummary | None:
+            nonlocal listing
             try:
                 if listing is None:
                     self._counter.count_request("list", is_retry=attempts.failures > 0)
                     listing = self._store.list(prefix, after)
                 with self._slots:
-                    summary = next(listing, None)
-            except StoreTransient as failure:
+                    return next(listing, None)
+            except StoreTransient:
                 listing = None
-                attempts.wait_after(failure)
-                continue
-            if summary is None:
-                return
+                raise
+
+        while (summary := self._repeat(attempts, attempt)) is not None:
             attempts.restart()
             after = summary.key
             yield summary
@@ -138,6 +146,7 @@ class RetryingStore:
             "copy_part",
             f"{part_number} of {upload.key}",
             lambda: self._store.copy_part(upload, part_number, position, source_key, start, end),
+            may_take_long=True,
         )
 
     def complete_multipart(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
@@ -152,7 +161,7 @@ class RetryingStore:
                 if not (attempts.uncertain and self._has_size(upload.key, size_of_parts(upload, parts))):
                     raise
 
-        self._repeat(attempts, attempt)
+        self._repeat(attempts, attempt, may_take_long=True)
 
     def abort_multipart(self, upload: MultipartUpload) -> None:
         self._retried("abort_multipart", upload.key, lambda: self._store.abort_multipart(upload))
@@ -168,23 +177,34 @@ class RetryingStore:
     def _attempts(self, action: str) -> Attempts:
         return Attempts(action, self._settings, self._clock, self._rng)
 
-    def _retried(self, kind: str, subject: str, call: Callable[[], T]) -> T:
+    def _retried(self, kind: str, subject: str, call: Callable[[], T], *, may_take_long: bool = False) -> T:
         attempts = self._attempts(f"{kind} {subject}")
-        return self._repeat(attempts, lambda: self._request(kind, attempts, call))
+        return self._repeat(
+            attempts, lambda: self._request(kind, attempts, call), may_take_long=may_take_long
+        )
 
-    def _repeat(self, attempts: Attempts, attempt: Callable[[], T]) -> T:
-        while True:
-            try:
-                return attempt()
-            except StoreTransient as failure:
-                if self._is_closed:
-                    raise
-                attempts.wait_after(failure)
+    def _repeat(self, attempts: Attempts, attempt: Callable[[], T], *, may_take_long: bool = False) -> T:
+        with self.watch.watched(attempts.action, may_take_long=may_take_long) as call:
+            while True:
+                try:
+                    return attempt()
+                except StoreTransient as failure:
+                    call.failure = str(failure)
+                    if self._is_closed:
+                        raise
+                    attempts.wait_after(failure)
 
     def _request(self, kind: str, attempts: Attempts, call: Callable[[], T]) -> T:
         with self._slots:
             self._counter.count_request(kind, is_retry=attempts.failures > 0)
+            return self._timed(kind, call)
+
+    def _timed(self, kind: str, call: Callable[[], T]) -> T:
+        begun_ms = self._clock.monotonic_ms()
+        try:
             return call()
+        finally:
+            self._counter.observe(kind, (self._clock.monotonic_ms() - begun_ms) / 1000)
 
     def _has_size(self, key: str, size_bytes: int) -> bool:
         try:
@@ -198,12 +218,12 @@ class RetryingStore:
     def _head_once(self, key: str) -> ObjectSummary:
         with self._slots:
             self._counter.count_request("head")
-            return self._store.head(key)
+            return self._timed("head", lambda: self._store.head(key))
 
     def _get_range_once(self, key: str, start: int, end: int) -> bytes:
         with self._slots:
             self._counter.count_request("get_range")
-            return self._store.get_range(key, start, end)
+            return self._timed("get_range", lambda: self._store.get_range(key, start, end))
 
 
 def _answered(look: Callable[[], bool]) -> bool:

@@ -1,9 +1,12 @@
-"""Counts of the requests and bytes of a store. The demo and the tests read the same value."""
+"""Counts of the requests and bytes of a store, and their seconds. The demo, the metrics and the tests read the same
+value."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from threading import Lock
 
 import msgspec
+
+from siltstone.foundation.histogram import Histogram, HistogramCounts
 
 
 class StoreStatistics(msgspec.Struct, frozen=True):
@@ -42,11 +45,22 @@ class RequestCounter:
         self._lock = Lock()
         self._requests: Counter[str] = Counter()
         self._retries = self._bytes_read = self._bytes_written = 0
+        self._seconds: defaultdict[str, Histogram] = defaultdict(Histogram)
 
     def count_request(self, kind: str, *, is_retry: bool = False) -> None:
         with self._lock:
             self._requests[kind] += 1
             self._retries += is_retry
+
+    def observe(self, kind: str, seconds: float) -> None:
+        with self._lock:
+            self._seconds[kind].observe(seconds)
+
+    def seconds(self) -> dict[str, HistogramCounts]:
+        """The seconds of requests by method of the port, failed ones included. Listings are not timed: their pages are
+        requested one by one, as their caller reads on."""
+        with self._lock:
+            return {kind: histogram.counts() for kind, histogram in self._seconds.items()}
 
     def count_bytes(self, *, read: int = 0, written: int = 0) -> None:
         """Counts the bytes of a call that succeeded. The bytes that failed attempts transferred are unknown."""

@@ -1,11 +1,12 @@
 """Fixtures for tests that need Kafka; pytest finds them when siltstone is installed.
 
 ``siltstone_broker`` is one broker for the whole session, started when the first test uses it. Tests share it and use
-different topics and groups; ``siltstone_topic`` is a topic name for one test. Override ``siltstone_settings`` to change
-the broker's settings.
+different topics and groups; ``siltstone_topic`` is a topic name for one test, and ``siltstone_make_topic`` makes topics
+with partitions and configurations. ``siltstone_own_broker`` is a broker for one test, which may stop, kill and restart
+it. Override ``siltstone_settings`` to change the settings of the brokers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,7 @@ NAME_CHARACTERS_MAX = 100
 
 @pytest.fixture(scope="session")
 def siltstone_settings() -> Mapping[str, str]:
-    """The settings of ``siltstone_broker`` by key, such as ``{"broker.num_partitions": "4"}``; none by default."""
+    """The settings of the brokers by key, such as ``{"broker.num_partitions": "4"}``; none by default."""
     return {}
 
 
@@ -34,8 +35,33 @@ def siltstone_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]
 
 
 @pytest.fixture
+def siltstone_own_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]":
+    """A running broker for one test, with an empty store: the test may stop, kill and restart it, and set its
+    ``faults``."""
+    from siltstone.server.embedded import Broker  # noqa: PLC0415
+
+    with Broker(settings=siltstone_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def siltstone_make_topic(request: pytest.FixtureRequest, siltstone_broker: "Broker") -> Callable[..., str]:
+    """A function that creates a topic on ``siltstone_broker`` and returns its name, which no other test uses:
+    ``siltstone_make_topic(partitions=3, config={"cleanup.policy": "compact"})``."""
+
+    def make(*, partitions: int | None = None, config: Mapping[str, str] | None = None) -> str:
+        return siltstone_broker.create_topic(_new_name(request), partitions=partitions, config=config)
+
+    return make
+
+
+@pytest.fixture
 def siltstone_topic(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test uses. The fixture does not create the topic; the first client that uses it
     does."""
+    return _new_name(request)
+
+
+def _new_name(request: pytest.FixtureRequest) -> str:
     name = "".join(character if character.isalnum() else "-" for character in request.node.name)
     return f"{name[:NAME_CHARACTERS_MAX]}-{random_token(system_randomness())[:8]}"

@@ -6,6 +6,7 @@
 ``tasks``       background tasks whose owner is notified of a failure
 ``blocking``    calls that block (disk, bucket, SQLite), made in threads
 ``turns``       long loops that let other tasks of the event loop run in between
+``log_limit``   how often a line about one subject is logged
 ``files``       writes that survive a power failure; the free space of disks
 ==============  ================================================================================================
 

@@ -58,6 +58,12 @@ class SystemClock:
         time.sleep(duration_ms / 1000)
 
 
+def boottime_ms() -> float:
+    """Milliseconds since the machine was started, those included in which it was suspended. A node's own lease runs by
+    it: the others' clocks went on while this machine slept."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e6
+
+
 class ManualClock:
     """Virtual time for tests. The time changes only in ``advance_ms``, which wakes the sleepers that are due, in order,
     and in ``block_ms``."""

@@ -69,6 +69,15 @@ def take_from_others(path: Path) -> None:
             log.warning("%s stays open to other users of this machine: %s", path, trouble)
 
 
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """The device and the number of the file that is at the path now; None if there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Replaces a private file atomically: after a crash it has the old or the new content, and after the call returned
     it has the new one. Only one process may replace a file at a time."""

@@ -1,7 +1,8 @@
 """Runs a Kafka node on an event loop in a thread of its own, for programs without an event loop.
 
 A broker thread is started once and stopped once. ``start`` and ``stop`` raise the error with which the thread ended,
-and ``ask`` does not block when the event loop has ended.
+and ``ask`` does not block when the event loop has ended. ``stop`` makes the promise of ``siltstone serve``: it returns
+or raises within the time limits of network and engine together, whatever hangs.
 """
 
 import asyncio
@@ -9,9 +10,12 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
-from siltstone.model.errors import InvalidRequest
+from siltstone.foundation.quantity_words import size_words
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.object_store.faults import BucketFaults
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.python_process import run
@@ -23,18 +27,41 @@ LOOK_AGAIN_SECONDS = 0.5
 """How often a caller that waits for an answer checks that the thread is still alive."""
 
 
+STARTING_SECONDS_MAX = 1.0
+"""How long ``stop`` waits for a broker that is still starting: it has nothing to commit."""
+
+
 class BrokerNotRunning(InvalidRequest):
     """The broker was not started, or has been stopped."""
+
+
+class StoppedEarly(Unavailable):
+    """The broker was stopped before everything was committed. ``log_folder``: of the write-ahead log that has the rest;
+    ``log_bytes``: how much that is. ``has_ended``: False when its threads still hang."""
+
+    def __init__(self, log_folder: Path, log_bytes: int, reason: str, *, has_ended: bool) -> None:
+        self.log_folder, self.log_bytes, self.has_ended = log_folder, log_bytes, has_ended
+        super().__init__(
+            f"the broker was stopped before everything was committed: {reason}. {size_words(log_bytes)} are only in "
+            f"the write-ahead log in {log_folder}; the next start uploads them"
+        )
 
 
 class BrokerThread:
     """A Kafka node in a thread of its own; its methods may be called from any thread."""
 
-    def __init__(self, settings: StoreSettings, addresses: Sequence[ListenerAddress]) -> None:
+    def __init__(
+        self,
+        settings: StoreSettings,
+        addresses: Sequence[ListenerAddress],
+        faults: BucketFaults | None = None,
+    ) -> None:
         self._settings = settings
         self._addresses = addresses
+        self._faults = faults
         self._started: Future[tuple[KafkaNode, asyncio.AbstractEventLoop]] = Future()
         self._failure: BaseException | None = None
+        self._node: KafkaNode | None = None
         self._lock = threading.Lock()
         self._stop_is_wanted = False
         self._wake: Callable[[], object] | None = None
@@ -49,24 +76,61 @@ class BrokerThread:
         try:
             node, _ = self._started.result()
         except BaseException:  # KeyboardInterrupt, too
-            self.stop()
+            with suppress(StoppedEarly):
+                self.stop()
             raise
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
     def stop(self, seconds_max: float | None = None) -> None:
-        """Stops the node; returns when everything is committed and closed, or after ``seconds_max``. May be called more
-        than once. The first call after a failure of the running node raises that failure."""
+        """Stops the node; returns when everything is committed and closed. May be called more than once. Raises
+        StoppedEarly when that is not possible, or not within the time limits of network and engine together, or
+        ``seconds_max``; threads that hang are abandoned then. The first call after a failure of the running node raises
+        that failure."""
         with self._lock:
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has already ended
                     self._wake()
-        self._thread.join(seconds_max)
+        seconds = self._promised_seconds if seconds_max is None else seconds_max
+        self._thread.join(seconds)
+        has_ended = not self._thread.is_alive()
         with self._lock:
             failure, self._failure = self._failure, None
+            node = self._node
+            if has_ended:
+                self._node = None
         if failure is not None:
             raise failure
+        if not has_ended or (node is not None and not node.node.engine.is_clean):
+            raise self._stopped_early(node, seconds, has_ended=has_ended)
+
+    @property
+    def _promised_seconds(self) -> float:
+        if not self._started.done():
+            return STARTING_SECONDS_MAX
+        limits_ms = self._settings.network.close_time_limit_ms + self._settings.engine.close_time_limit_ms
+        return limits_ms / 1000
+
+    def _stopped_early(self, node: KafkaNode | None, seconds: float, *, has_ended: bool) -> StoppedEarly:
+        reasons = [] if has_ended else [f"it did not end within {seconds:g} s"]
+        log_bytes = 0
+        if node is not None:
+            engine = node.node.engine
+            reasons += filter(None, [engine.reason_not_clean])
+            log_bytes = engine.statistics().wal.bytes_untrimmed
+        return StoppedEarly(self._settings.wal_folder, log_bytes, "; ".join(reasons), has_ended=has_ended)
+
+    def kill(self) -> None:
+        """Ends the node without committing anything; returns when its thread has ended. No failure is raised."""
+
+        async def killed(node: KafkaNode) -> None:
+            node.abandon()
+
+        with suppress(BrokerNotRunning):  # it has ended by itself
+            self.ask(killed)
+        with suppress(Exception):
+            self.stop()
 
     def ask(self, question: Callable[[KafkaNode], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on the broker's event loop and returns its result. Raises BrokerNotRunning."""
@@ -88,17 +152,26 @@ class BrokerThread:
         try:
             run(self._serve())
         except BaseException as failure:
-            if self._started.done():
-                self._failure = failure
-            else:
+            if not self._started.done():
                 self._started.set_exception(failure)
+            elif not isinstance(failure, asyncio.CancelledError):
+                self._failure = failure
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        serving = asyncio.current_task()
+        assert serving is not None
+
+        def stop() -> None:
+            if not stopping.is_set() and not self._started.done():  # what a start waits for may never come
+                serving.cancel()
+            stopping.set()
+
         with self._lock:
-            self._wake = lambda: loop.call_soon_threadsafe(stopping.set)
+            self._wake = lambda: loop.call_soon_threadsafe(stop)
             if self._stop_is_wanted:
                 stopping.set()
-        async with running_kafka_node(self._settings, self._addresses) as node:
+        async with running_kafka_node(self._settings, self._addresses, faults=self._faults) as node:
+            self._node = node
             self._started.set_result((node, loop))
             await stopping.wait()

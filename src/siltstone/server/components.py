@@ -15,38 +15,43 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import Runner
 from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.opening import open_board
 from siltstone.metadata.service import MetadataService
-from siltstone.metadata.store.opening import open_log
+from siltstone.metadata.store.opening import open_log, shown_url
 from siltstone.metadata.store.port import LogNotFound
-from siltstone.metadata.store_id import put_store_id
+from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.bucket_identity import is_marked
+from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
-from siltstone.runtime.tasks import reported_while_waiting
+from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_buckets
+from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
-from siltstone.stream_engine.opening import open_engine
+from siltstone.stream_engine.opening import NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
-from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
+from siltstone.stream_engine.wal.opening import WalPlace, open_wal, wal_threads
 
 log = logging.getLogger(__name__)
 
-WAL_THREADS = 1
-"""The write-ahead log writes one file at a time, so a second thread would only wait. Nothing else runs on this
-thread."""
-
 METADATA_THREADS = 1
 """Metadata commands are decided one batch at a time."""
+
+LEASE_THREADS = 1
+"""Beats wait for nothing else."""
 
 UPLOAD_THREADS = 4
 READ_THREADS = 8
@@ -87,6 +92,7 @@ class Store:
                 maintenance,
                 key_compaction=msgspec.structs.replace(keys, producer_expiration_ms=expiration_ms),
             ),
+            tables=self.settings.tables,
         )
 
     def open_runner(self, spark: Any) -> Runner:
@@ -94,6 +100,13 @@ class Store:
         from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
 
         return runner_on(spark)
+
+    def __repr__(self) -> str:
+        """For notebooks: the folder, and how much is in the store as far as this process has read the metadata."""
+        image = self.metadata.image
+        parts = (("topic", image.topics), ("stream", image.streams), ("object", image.objects))
+        held = ", ".join(counted(len(those), name) for name, those in parts)
+        return f"Store({str(self.settings.folder)!r}: {held})"
 
     def close(self) -> None:
         self.metadata.close()
@@ -126,10 +139,10 @@ def open_store(
 
 def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
     try:
-        log = open_log(settings.metadata, create=create)
+        log = open_log(settings.metadata, create=create, clock=clock)
     except LogNotFound as missing:
         raise StoreNotFound(
-            f"there is no store at {settings.folder}: {settings.metadata} is missing; "
+            f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "
             "name another folder with --store FOLDER, or create a store with siltstone serve or siltstone demo"
         ) from missing
     try:
@@ -139,27 +152,33 @@ def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create:
         raise
 
 
-def open_buckets(settings: StoreSettings, *, create: bool) -> Buckets:
+def open_buckets(settings: StoreSettings, *, create: bool, faults: BucketFaults | None = None) -> Buckets:
     """Opens the buckets. Creates a missing bucket folder only if ``create``; otherwise the settings are probably
     wrong and StoreNotFound is raised."""
     if not create:
         for bucket_id, url in settings.buckets.items():
-            folder = Path(unquote(urlsplit(url).path))
-            if url.startswith("file:///") and not folder.is_dir():
+            if (folder := missing_folder(url)) is not None:
                 raise StoreNotFound(
                     f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
                     f"buckets.{bucket_id}, or restore the folder"
                 )
-    return Buckets.open(settings.buckets, settings.retry)
+    return Buckets.open(settings.buckets, settings.retry, faults)
+
+
+def missing_folder(url: str) -> Path | None:
+    """The folder that the URL of a bucket names if it is not there; None for every other bucket."""
+    folder = Path(unquote(urlsplit(url).path))
+    return folder if url.startswith("file:///") and not folder.is_dir() else None
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A running stream engine and the parts it is made of."""
+    """A running stream engine and the parts it is made of. ``place`` is its place among the nodes of the store."""
 
     engine: StreamEngine
     metadata: MetadataService
     buckets: Buckets
     reader: CommittedReader
+    place: ClusterPlace
 
 
 @asynccontextmanager
@@ -173,22 +192,33 @@ async def running_node(
 
 @asynccontextmanager
 async def open_node(
-    settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
+    settings: StoreSettings,
+    *,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+    faults: BucketFaults | None = None,
+    listeners: tuple[NodeListener, ...] = (),
 ) -> AsyncIterator[Node]:
-    """Opens a node, which first recovers records from its write-ahead log; creates the store if there is none.
-    Leaving the context commits all data. Raises WalInUse, and what ``claim_buckets`` and ``open_engine`` raises."""
+    """Opens a node at which clients reach ``listeners``. The node first recovers records from its write-ahead log, and
+    creates the store if there is none. Leaving the context commits all data. Raises WalInUse, NodeIdInUse, and what
+    ``claim_buckets`` and ``open_engine`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         metadata_calls = _pool(opened, "metadata", METADATA_THREADS)
-        wal_calls = _pool(opened, "wal", WAL_THREADS)
+        wal_calls = _pool(opened, "wal", wal_threads(settings.engine.wal))
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
-            buckets = await upload_calls.run(lambda: open_buckets(settings, create=True))
+            buckets = await upload_calls.run(lambda: open_buckets(settings, create=True, faults=faults))
         opened.callback(buckets.close)
+        looking = TaskGroup("buckets", lambda _: None)
+        opened.push_async_callback(looking.cancel)
+        looking.start("look", _look_for_ever(buckets, clock))
         async with _said_while_starting(
-            clock, f"for the metadata {settings.metadata}; find the process that holds the database"
+            clock,
+            f"for the metadata {shown_url(settings.metadata)}; find the process that holds the database, or look "
+            "whether its server can be reached",
         ):
             client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
         try:
@@ -206,17 +236,31 @@ async def open_node(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
         opened.push_async_callback(reader.close)
-        wal = FileWriteAheadLog(
-            settings.wal_folder, settings.engine.node_id, settings.engine.wal, wal_calls, clock
-        )
+        wal_place = WalPlace(settings.engine, settings.wal_folder)
+        store_id = store_id_of(metadata.image)
+        assert store_id is not None
+        async with _said_while_starting(clock, f"for the disk of the write-ahead log {settings.wal_folder}"):
+            wal = await wal_calls.run(  # not here: signals are not handled while this thread waits for a disk
+                open_wal, wal_place, buckets, store_id, wal_calls, clock, rng
+            )
         components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
+        place = _place(opened, settings, metadata, clock)
+        rack = settings.broker.rack or None
+        enrolment = NodeEnrolment(listeners, rack, before=place.wait_until_free, after=place.take)
         async with _said_while_starting(
             clock,
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
-            engine = await _start_engine(components, settings, rng)
+            engine = await _start_engine(components, wal_place, rng, enrolment)
+        place.begin(engine)
         opened.push_async_callback(engine.close)
-        yield Node(engine, metadata, buckets, reader)
+        yield Node(engine, metadata, buckets, reader, place)
+
+
+async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:
+    while True:
+        await clock.sleep_ms(LOOK_INTERVAL_MS)
+        buckets.look()
 
 
 def _said_while_starting(clock: Clock, what_is_missing: str) -> AbstractAsyncContextManager[None]:
@@ -237,9 +281,20 @@ def _claim(buckets: Buckets, client: MetadataClient, rng: Random) -> dict[int, B
     return claim_buckets(buckets, client)
 
 
-async def _start_engine(components: EngineComponents, settings: StoreSettings, rng: Random) -> StreamEngine:
+def _place(
+    opened: AsyncExitStack, settings: StoreSettings, metadata: MetadataService, clock: Clock
+) -> ClusterPlace:
+    board_calls = _pool(opened, "leases", LEASE_THREADS)
+    place = ClusterPlace(open_board(settings.metadata, clock), board_calls, metadata, clock)
+    opened.push_async_callback(place.leave)
+    return place
+
+
+async def _start_engine(
+    components: EngineComponents, place: WalPlace, rng: Random, enrolment: NodeEnrolment
+) -> StreamEngine:
     try:
-        return await open_engine(components, settings.engine, rng, settings.wal_folder.as_uri())
+        return await open_engine(components, place.settings, rng, place.location, enrolment)
     except BaseException:
         await components.wal.close()
         raise

@@ -1,4 +1,5 @@
-"""A Kafka node: stream engine, broker and listeners, opened in that order and closed in the opposite order."""
+"""A Kafka node: admin listeners, stream engine, broker and listeners, opened in that order and closed in the opposite
+order."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -12,20 +13,31 @@ from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.starting import start_broker
+from siltstone.metadata.commands import DrainNode
+from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.node_address import node_address, put_node_address
+from siltstone.metadata.refusals import Refusal
+from siltstone.model.errors import Unavailable
+from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.files import SystemDisks
 from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.runtime.tasks import ends_in_time
+from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.network.listeners import Listeners
-from siltstone.server.network.sockets import refuse_taken
+from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.settings.store import StoreSettings
-from siltstone.stream_engine.components import EngineStatistics
+from siltstone.stream_engine.components import EngineState, EngineStatistics
 
 RECORD_THREADS = 1
 """Threads that read records for the broker. Python runs one thread at a time; more of them would take time from the
 event loop."""
+
+ANSWERING_ON_MS = 500
+"""How long a node that has handed everything over still answers where the leaders are now: until the clients know."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +52,16 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     backlog: BacklogStatistics
     damage: DamageStatistics
 
+    def __repr__(self) -> str:
+        """The numbers that one looks for first; the parts have all of them."""
+        engine, network = self.engine, self.network
+        reason = f" because {engine.reason}" if engine.reason else ""
+        return (
+            f"<siltstone statistics: {engine.state.lower()}, {engine.readiness}{reason}; "
+            f"{self.partitions.open} partitions open, {network.connections} connections, {network.requests} requests; "
+            f"{network.bytes_in} bytes in, {network.bytes_out} bytes out>"
+        )
+
 
 class KafkaNode(msgspec.Struct, frozen=True):
     """A running Kafka node; ``listeners.listeners`` has the addresses at which clients reach it."""
@@ -47,6 +69,13 @@ class KafkaNode(msgspec.Struct, frozen=True):
     node: Node
     broker: KafkaBroker
     listeners: Listeners
+    admin: AdminListeners | None = None
+
+    def abandon(self) -> None:
+        """Ends all connections and stops storing, as when the process is killed: closing the node afterwards commits
+        nothing, and the next start recovers from the write-ahead log."""
+        self.listeners.abort()
+        self.node.engine.abandon("the node was killed")
 
     def statistics(self) -> KafkaNodeStatistics:
         parts = self.broker.parts
@@ -67,21 +96,74 @@ async def running_kafka_node(
     *,
     clock: Clock | None = None,
     rng: Random | None = None,
+    faults: BucketFaults | None = None,
 ) -> AsyncIterator[KafkaNode]:
-    """Runs a node that clients can connect to. Leaving the context answers the requests that were begun, commits all
-    data and closes the node's streams. Raises CannotListen, before it opens the store, if a listener's address is in
-    use, and what ``open_node`` raises."""
-    await refuse_taken(addresses)
+    """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers
+    the requests that were begun, commits all data and closes the node's streams. Raises CannotListen, before it opens
+    the store, if a listener's address is in use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
-        node = await opened.enter_async_context(open_node(settings, clock=clock, rng=rng))
+        disk_calls = ThreadedCalls("disks", 1)
+        opened.callback(disk_calls.close)
+        admin = await opened.enter_async_context(open_admin_listeners(settings.admin, clock))
+        bound = await bind_listeners(addresses)
+        opened.callback(bound.close)
+        reached_at = tuple(
+            NodeListener(each.name, each.advertised_host, each.advertised_port) for each in bound.listeners
+        )
+        node = await opened.enter_async_context(
+            open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at)
+        )
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
         broker = await start_broker(
-            node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls
-        )
+            node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
+            node.place.is_lease_held,
+        )  # fmt: skip
         opened.push_async_callback(broker.close)
-        listeners = Listeners(addresses, broker, settings.network, clock)
+        listeners = Listeners(bound, broker, settings.network, clock)
         opened.push_async_callback(listeners.close)
+        await listeners.bind()
+        await _tell_address(node, listeners)
         await listeners.start()
-        yield KafkaNode(node, broker, listeners)
+        opened.push_async_callback(_hand_over_everything, node, broker, settings, clock)
+        if admin is not None:
+            from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
+
+            admin.endpoints.observed = ObservedBroker(
+                node, broker, listeners, settings, clock, SystemDisks(), disk_calls
+            )
+            opened.callback(setattr, admin.endpoints, "is_draining", True)
+        yield KafkaNode(node, broker, listeners, admin)
+
+
+async def _hand_over_everything(
+    node: Node, broker: KafkaBroker, settings: StoreSettings, clock: Clock
+) -> None:
+    """Hands the partitions of a node that ends over to the others, while it still answers, so that no client waits for
+    the end. What is left is placed by the others when the streams are closed."""
+    engine = node.engine
+    if engine.state is not EngineState.RUNNING or not broker.parts.cluster.has_takers:
+        return
+    if not node.metadata.image.leader_counts.get(engine.node_id, 0):
+        return
+    try:
+        await node.metadata.execute(DrainNode(engine.node_id))
+        limit_ms = settings.network.close_time_limit_ms / 2
+        if not await ends_in_time(broker.moves.wait_until_all_left(), clock, limit_ms):
+            log.warning(
+                "not all partitions were handed over before the end; they are placed when they are closed"
+            )
+    except (Refusal, Unavailable) as trouble:
+        log.warning("partitions are not handed over before the end: %s", trouble)
+    await clock.sleep_ms(ANSWERING_ON_MS)
+
+
+async def _tell_address(node: Node, listeners: Listeners) -> None:
+    """Puts the address of the first listener into the metadata, for scans: what is in no object yet is read from the
+    broker. It stays there when the node ends, since streams that were closed well have nothing to ask for."""
+    for first in listeners.listeners[:1]:
+        host = f"[{first.advertised_host}]" if ":" in first.advertised_host else first.advertised_host
+        address = f"{host}:{first.advertised_port}"
+        if node_address(node.metadata.image, node.engine.node_id) != address:
+            await node.metadata.execute(put_node_address(node.engine.node_id, address))

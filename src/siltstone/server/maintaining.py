@@ -8,8 +8,11 @@ from siltstone.maintenance.pipeline.kind import StartRunner
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.object_store.bucket_watch import looking
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.components import open_store
+from siltstone.server.admin.listening import admin_thread
+from siltstone.server.admin.maintenance_source import ObservedMaintenance
+from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings
 
 FREEING_SECONDS_MAX = 60.0
@@ -22,16 +25,30 @@ def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator
     """Opens a service with two lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
     *copying* runs the kinds that rewrite data. Raises what ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
-    counters = Counters(KIND_NAMES, SystemClock())
+    clock = SystemClock()
+    counters = Counters(KIND_NAMES, clock)
+    stores: list[Store] = []
     with ExitStack() as opened:
+        admin = opened.enter_context(admin_thread(settings.admin, clock))
 
         def lane(name: str, *, is_freeing: bool, start: StartRunner, seconds_max: float) -> Lane:
             store = opened.enter_context(open_store(settings))
+            stores.append(store)
             kinds = [kind for kind in all_kinds(store.kind_settings) if (kind.name in FREEING) is is_freeing]
             intervals_ms = {kind.name: settings.maintenance.interval.of(kind.name) for kind in kinds}
             return Lane(name, store.context, kinds, intervals_ms, start, counters, seconds_max=seconds_max)
 
+        def look() -> None:
+            for store in stores:
+                store.buckets.look()
+
         seconds = min(run_seconds, FREEING_SECONDS_MAX)
         freeing = lane("freeing", is_freeing=True, start=InProcessRunner, seconds_max=seconds)
         copying = lane("copying", is_freeing=False, start=start_runner, seconds_max=run_seconds)
-        yield MaintenanceService([freeing, copying], counters)
+        service = MaintenanceService([freeing, copying], counters)
+        if admin is not None:
+            intervals_ms = {name: settings.maintenance.interval.of(name) for name in KIND_NAMES}
+            buckets = [store.buckets for store in stores]
+            admin.observe(ObservedMaintenance(service, buckets, settings.admin.prices, intervals_ms))
+        opened.enter_context(looking(look))
+        yield service

@@ -1,7 +1,32 @@
 """Floor 6: Spark. Finds a Java, starts Spark, and runs maintenance tasks on it.
 
 Only this package uses pyspark, and it imports pyspark only when Spark is started. ``spark_runner`` is the Runner that
-maintenance calls; ``choice`` picks a runner for calls from Python; ``session`` starts Spark, with the Java that
+maintenance calls; ``frames`` has what a program calls, ``siltstone.spark.session`` and ``.read``; ``choice`` picks a
+runner for maintenance that is called from Python; ``starting`` starts Spark, with the Java that
 ``java`` finds, after ``master`` has checked that a standalone master answers; ``task_attempt`` is what runs in the
-executors. Read next: ``spark_runner``.
+executors. ``source`` reads topics as DataFrames, ``sink`` writes them. Read next: ``spark_runner``.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from siltstone.spark.frames import read, session
+    from siltstone.spark.sink.batches import write_batch
+    from siltstone.spark.source.lag import lag
+
+__all__ = ["lag", "read", "session", "write_batch"]
+
+_HOMES = {
+    "lag": "siltstone.spark.source.lag",
+    "read": "siltstone.spark.frames",
+    "session": "siltstone.spark.frames",
+    "write_batch": "siltstone.spark.sink.batches",
+}
+
+
+def __getattr__(name: str) -> object:
+    """What programs call is loaded on first use: Spark's workers import this package, too."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'siltstone.spark' has no attribute {name!r}")

@@ -3,7 +3,7 @@
 A user with a Spark of their own passes its context, ``SparkRunner(session.sparkContext)``; other callers use
 ``open_runner``, which starts a Spark and stops it on ``close``. Each run is one Spark job (``SparkJob``): one Spark
 task for each task input, in a job group of its own, so that the job can be watched and cancelled. ``run_each`` makes a
-job of each input.
+job of each input. Before the first job the workers are asked whether they can run tasks (``worker_check``).
 
 A job has no shuffle, so that a lost executor costs only the task inputs that it was running: no earlier stage has to be
 run again. The job is submitted from a thread of its own, so that the calling thread can report progress and handle
@@ -13,14 +13,30 @@ Ctrl-C. Read next: ``session.py`` (how Spark is started), ``task_attempt.py`` (w
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from siltstone.maintenance.tasks.runner import RunFailed, Task, TaskEnd
+from siltstone.maintenance.tasks.runner import (
+    LabelOf,
+    RunFailed,
+    RunnerLost,
+    RunnerUnusable,
+    Task,
+    TaskEnd,
+    WorkersUnfit,
+)
 from siltstone.runtime.tasks import OnProgress
-from siltstone.spark.session import active_context, jvm_has_died, start_context
+from siltstone.spark.starting import active_context, jvm_has_died, start_context
 from siltstone.spark.task_attempt import attempt_of, cause_in_one_line
+from siltstone.spark.worker_check import (
+    needed_modules,
+    question_for,
+    unanswered_words,
+    unfit_words,
+    why_unfit,
+    workers_asked,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,6 +48,9 @@ PROGRESS_INTERVAL_SECONDS = 0.2  # each time makes three calls into the JVM, abo
 JOBS_AT_ONCE_MAX = 64
 """Each job has a thread in the driver: enough for some dozen executors."""
 
+CALL_SITE = "callSite.short"
+"""The property of a thread after which Spark names the stages of its jobs."""
+
 _ticket = itertools.count(1)
 
 
@@ -39,32 +58,32 @@ class SparkRunner:
     def __init__(self, context: "SparkContext", on_close: Callable[[], None] = lambda: None) -> None:
         self._context = context
         self._on_close = on_close
+        self._are_workers_fit = False
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         """See Runner. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels the job
         and is raised again."""
         if not inputs:
             return []
-        job = self._begun(task, inputs)
-        if isinstance(job, RunFailed):
-            raise job
-        try:
-            while not job.wait(PROGRESS_INTERVAL_SECONDS):
-                if on_progress is not None:
-                    on_progress(job.tasks_done(), len(inputs))
-        except BaseException:
-            job.cancel()
-            raise
-        results = job.results()
-        if on_progress is not None:
-            on_progress(len(inputs), len(inputs))
+        say = on_progress or _say_nothing
+        self._check_workers(lambda: say(0, len(inputs)))
+        job = self._begun(attempt_of(task), inputs, label or _name_of(task))
+        results: list[bytes] = self._results(job, lambda: say(job.tasks_done(), len(inputs)))
+        say(len(inputs), len(inputs))
         return results
 
     def run_each(
-        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
         """See Runner. Each input is a Spark job of its own, because the result of a job is known only when all its
         tasks have ended. When the generator ends early, jobs that run are cancelled."""
+        self._check_workers(on_waiting or _wait_on)
         numbered = enumerate(inputs)
         running: dict[int, SparkJob] = {}
         try:
@@ -73,35 +92,82 @@ class SparkRunner:
                 if not taken and not running:
                     return
                 for at, given in taken:
-                    job = self._begun(task, [given])
-                    if isinstance(job, RunFailed):
-                        yield at, job
-                    else:
-                        running[at] = job
+                    label = label_of(at) if label_of is not None else _name_of(task)
+                    running[at] = self._begun(attempt_of(task), [given], label)
                 for job in list(running.values())[:1]:
                     job.wait(PROGRESS_INTERVAL_SECONDS)
                 if on_waiting is not None:
                     on_waiting()
                 for at in [at for at, job in running.items() if job.wait(0)]:
-                    yield at, _end_of(running.pop(at))
+                    yield at, self._end_of(running.pop(at))
         finally:
             cancel_all(running.values())
 
-    def _begun(self, task: Task, inputs: Sequence[bytes]) -> "SparkJob | RunFailed":
+    def _check_workers(self, on_waiting: Callable[[], None]) -> None:
+        """Asks the workers, before the first job, whether they can run tasks. Raises WorkersUnfit, with one line that
+        says what to do."""
+        if self._are_workers_fit:
+            return
+        slots = range(workers_asked(self._slots()))
+        job = self._begun(question_for(needed_modules()), slots, "check of the workers")
         try:
-            return SparkJob(self._context, task, inputs)
+            answers = self._results(job, on_waiting)
+        except RunFailed as failure:  # a question has no input that could be to blame
+            raise WorkersUnfit(unanswered_words(str(failure))) from failure.__cause__
+        if (words := why_unfit(answers)) is not None:
+            raise WorkersUnfit(words)
+        self._are_workers_fit = True
+
+    def _begun(self, attempt: "Attempt", inputs: Sequence[Any], label: str) -> "SparkJob":
+        try:
+            return SparkJob(self._context, attempt, inputs, label)
         except OSError as gone:
-            failure = RunFailed(f"Spark's JVM does not answer: {gone}")
-            failure.__cause__ = gone
+            raise RunnerLost(
+                f"Spark's JVM does not answer: {gone}; run again, which starts another"
+            ) from gone
+
+    def _results(self, job: "SparkJob", on_waiting: Callable[[], None]) -> list[Any]:
+        """Waits for the job. Raises RunFailed and RunnerUnusable; what ``on_waiting`` raises cancels the job."""
+        try:
+            while not job.wait(PROGRESS_INTERVAL_SECONDS):
+                on_waiting()
+        except BaseException:
+            job.cancel()
+            raise
+        try:
+            return job.results()
+        except RunFailed as failure:
+            raise self._judged(failure) from failure.__cause__
+
+    def _end_of(self, job: "SparkJob") -> bytes | RunFailed:
+        try:
+            (result,) = job.results()
+        except RunFailed as failure:
+            if isinstance(judged := self._judged(failure), RunnerUnusable):
+                raise judged from failure.__cause__
             return failure
+        assert isinstance(result, bytes)
+        return result
+
+    def _judged(self, failure: RunFailed) -> RunFailed | RunnerUnusable:
+        """The failure, or what it is instead when no task can be run any more."""
+        if failure.__cause__ is not None and (words := unfit_words(failure.__cause__)) is not None:
+            return WorkersUnfit(words)
+        if self.is_lost:
+            return RunnerLost(f"Spark has died or was stopped: {failure}; run again, which starts another")
+        return failure
 
     def _jobs_at_once(self) -> int:
         """Twice as many as the executors can run, so that none of them is idle, and a cluster that grows with its work
         grows; not more, because a task that waits uses up the time that its input allows it."""
+        return max(1, min(JOBS_AT_ONCE_MAX, 2 * self._slots()))
+
+    def _slots(self) -> int:
+        """The number of tasks that the executors run at a time."""
         with suppress(
             Exception
         ):  # py4j raises various exceptions when the JVM does not answer; then the job fails
-            return max(1, min(JOBS_AT_ONCE_MAX, 2 * int(self._context.defaultParallelism)))
+            return int(self._context.defaultParallelism)
         return 1
 
     @property
@@ -139,12 +205,16 @@ def _stop(context: "SparkContext") -> None:
         context.stop()  # the first call has dropped the JVM and raised; this one releases the rest
 
 
-def _end_of(job: "SparkJob") -> bytes | RunFailed:
-    try:
-        (result,) = job.results()
-    except RunFailed as failure:
-        return failure
-    return result
+def _say_nothing(_done: int, _in_all: int) -> None:
+    return None
+
+
+def _wait_on() -> None:
+    return None
+
+
+def _name_of(task: Task) -> str:
+    return getattr(task, "__name__", "task")
 
 
 def cancel_all(jobs: Iterable["SparkJob"]) -> None:
@@ -158,19 +228,25 @@ def cancel_all(jobs: Iterable["SparkJob"]) -> None:
             seconds_left -= PROGRESS_INTERVAL_SECONDS
 
 
-class SparkJob:
-    """One Spark job. The constructor starts it; it ends by itself or by ``cancel``."""
+Attempt = Callable[[Iterator[Any]], Iterator[Any]]
+"""What a worker does with the inputs of one Spark task."""
 
-    def __init__(self, context: "SparkContext", task: Task, inputs: Sequence[bytes]) -> None:
+
+class SparkJob:
+    """One Spark job, of which each input is a Spark task. The constructor starts it; it ends by itself or by
+    ``cancel``. Spark's pages show ``label`` as the description of the job, and as the name of its stage."""
+
+    def __init__(self, context: "SparkContext", attempt: Attempt, inputs: Sequence[Any], label: str) -> None:
         from pyspark.util import InheritableThread  # noqa: PLC0415  pyspark loads only when a job runs
 
         self._context = context
-        self._task = task
+        self._attempt = attempt
         self._inputs = inputs
+        self._label = f"siltstone: {label}"
         # Notebook servers let several Python processes share one context, hence the process id.
         self._group = f"siltstone-{os.getpid()}-{next(_ticket)}"
         self._tasks_done = 0
-        self._results: list[bytes] | None = None
+        self._results: list[Any] | None = None
         self._failure: Exception | None = None
         self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
         self._thread.start()
@@ -180,8 +256,8 @@ class SparkJob:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def results(self) -> list[bytes]:
-        """The results of a job that has ended, in the order of the task inputs. Raises RunFailed."""
+    def results(self) -> list[Any]:
+        """The results of a job that has ended, in the order of the inputs. Raises RunFailed."""
         if self._failure is not None:
             raise RunFailed(f"the Spark job failed: {cause_in_one_line(self._failure)}") from self._failure
         assert self._results is not None and len(self._results) == len(self._inputs)
@@ -216,9 +292,10 @@ class SparkJob:
 
     def _run(self) -> None:
         try:
-            name = getattr(self._task, "__name__", "task")
-            self._context.setJobGroup(self._group, f"siltstone: {name}", interruptOnCancel=True)
+            self._context.setJobGroup(self._group, self._label, interruptOnCancel=True)
+            self._context.setLocalProperty(CALL_SITE, self._label)
             partitions = self._context.parallelize(self._inputs, len(self._inputs))
-            self._results = partitions.mapPartitions(attempt_of(self._task)).collect()
+            # Not ``collect``, which would name the stage after a line of pyspark.
+            self._results = self._context.runJob(partitions, self._attempt)
         except Exception as failure:  # ``results`` raises it in the calling thread
             self._failure = failure

@@ -9,8 +9,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from siltstone.foundation.histogram import Histogram, HistogramCounts
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
+from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.tail.cache_block import CachedBatch, charge_of
@@ -21,10 +23,15 @@ from siltstone.stream_engine.wal.port import WriteAheadLog
 class PendingAppend:
     """One append, with the future that answers it."""
 
-    __slots__ = ("_settled", "answer", "batch", "charge_bytes", "end_position", "frame_header", "stream")
+    __slots__ = (
+        "_settled", "answer", "batch", "begun_ms", "charge_bytes", "end_position", "frame_header", "stream",
+    )  # fmt: skip
 
-    def __init__(self, stream: Stream, batch: RecordBatch, answer: "asyncio.Future[int]") -> None:
+    def __init__(
+        self, stream: Stream, batch: RecordBatch, answer: "asyncio.Future[int]", begun_ms: float
+    ) -> None:
         self.stream = stream
+        self.begun_ms = begun_ms
         self.batch = batch
         self.answer = answer
         self.charge_bytes = charge_of(len(batch.payload))
@@ -70,12 +77,15 @@ class AppendQueue:
         wal: WriteAheadLog,
         cache: TailCache,
         waiting_bytes_max: int,
+        clock: Clock,
         on_cached: Callable[[], None],
         on_room_wanted: Callable[[], None],
     ) -> None:
         self._wal = wal
         self._cache = cache
         self._waiting_bytes_max = waiting_bytes_max
+        self._clock = clock
+        self._seconds = Histogram()
         self._on_cached = on_cached
         self._on_room_wanted = on_room_wanted
         self._pending: deque[PendingAppend] = deque()
@@ -95,6 +105,11 @@ class AppendQueue:
     def bytes_waiting(self) -> int:
         return self._waiting_bytes
 
+    @property
+    def seconds(self) -> HistogramCounts:
+        """The seconds from the call of each append to its answer."""
+        return self._seconds.counts()
+
     # -- in ----------------------------------------------------------------------------------------------
 
     def must_wait(self, payload_bytes: int) -> bool:
@@ -111,7 +126,8 @@ class AppendQueue:
 
     def submit(self, stream: Stream, batch: RecordBatch, *, must_wait: bool) -> "asyncio.Future[int]":
         """Queues the batch; returns a future of its base offset."""
-        pending = PendingAppend(stream, batch, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        pending = PendingAppend(stream, batch, answer, self._clock.monotonic_ms())
         if must_wait:
             self._waiting.append(pending)
             self._waiting_bytes += pending.charge_bytes
@@ -146,12 +162,13 @@ class AppendQueue:
     def made_durable(self, position: int) -> None:
         """The log is durable up to ``position``: caches, confirms and answers the appends below it, in log order
         (AutoMQ #3064)."""
-        pending = self._pending
+        pending, now_ms = self._pending, self._clock.monotonic_ms()
         while pending and pending[0].end_position <= position:
             append = pending.popleft()
             self._cache.put(append.cached(), append.end_position)
             append.stream.confirm(append.batch.end_offset)
             append.succeed()
+            self._seconds.observe((now_ms - append.begun_ms) / 1000)
             self._on_cached()
         if self._waiting:
             self.make_room()

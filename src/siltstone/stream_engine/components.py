@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 import msgspec
 
+from siltstone.foundation.histogram import HistogramCounts
 from siltstone.metadata.service import MetadataService
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard
@@ -53,7 +54,7 @@ class Readiness(Enum):
     FILLING = "filling"
     """Nothing can be uploaded: appends are answered until the write-ahead log or the tail cache is full."""
     FULL = "full"
-    """Nothing can be uploaded, and appends wait for room."""
+    """Appends wait: for room, because nothing can be uploaded, or for the disk of the log."""
     STOPPED = "stopped"
     """The engine is closing, closed, or has failed."""
 
@@ -72,3 +73,8 @@ class EngineStatistics(msgspec.Struct, frozen=True):
     wal: WalStatistics
     tail: TailCacheStatistics
     upload: UploadStatistics
+    append_seconds: HistogramCounts = HistogramCounts()
+    """From the call of an append to its answer."""
+    oldest_uncommitted_seconds: float = 0.0
+    """The age of the oldest acknowledged batch that only the write-ahead log and the tail cache hold; 0: there is none.
+    """

@@ -8,10 +8,17 @@ Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipe
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
-from siltstone.metadata.commands import CloseStream, CreateStream, DeleteStream, OpenStream, TrimStream
+from siltstone.metadata.commands import (
+    CloseStream,
+    CreateStream,
+    DeleteStream,
+    OpenPartition,
+    OpenStream,
+    TrimStream,
+)
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
@@ -29,6 +36,7 @@ from siltstone.stream_engine.errors import (
     PayloadNotBytes,
     StreamAlreadyOpen,
     StreamHandleClosed,
+    StreamHeld,
 )
 from siltstone.stream_engine.recovery import NOTHING_CARRIED, CarriedLog, close_in_metadata
 from siltstone.stream_engine.sealing import Sealing
@@ -59,6 +67,8 @@ class StreamEngine:
         self._failed = asyncio.Event()
         self.is_clean = False
         """Whether the engine was closed with everything committed, so that the next start has nothing to recover."""
+        self.reason_not_clean = ""
+        """Why it was closed without that; empty while it runs."""
         self._carried_streams: tuple[StreamMetadata, ...] = ()
         self._carried_ends: dict[int, int] = {}
         self._streams: dict[int, Stream] = {}
@@ -73,7 +83,7 @@ class StreamEngine:
         )  # fmt: skip
         self._sealing = Sealing(self._cache, settings.upload, components.clock, self._pipeline.submit)
         self._appends = AppendQueue(
-            self._wal, self._cache, settings.waiting_bytes_max,
+            self._wal, self._cache, settings.waiting_bytes_max, components.clock,
             on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
         self._marks = VersionMarks(
@@ -88,6 +98,7 @@ class StreamEngine:
         await self._wal.start(self.node_epoch, self._appends.made_durable, self._fail, carried.end_position)
         for block in carried.blocks:
             self._cache.carry(block)
+            self._cache.active.first_put_ms = self._clock.monotonic_ms()
             self._sealing.seal()
         self._tasks.start("seal-by-age", self._sealing.by_age())
         self._tasks.start("mark-versions", self._marks.from_time_to_time())
@@ -110,18 +121,40 @@ class StreamEngine:
         """Opens a stream. Streams that are opened at the same time share one append to the metadata log. Raises the
         refusals of OpenStream (StreamFenced, StreamNotClosed, …), StreamAlreadyOpen, EngineNotRunning."""
         self._refuse_unless_running()
-        if stream_id in self._streams or stream_id in self._opening:
-            raise StreamAlreadyOpen(
-                f"stream {stream_id} is open at this engine already: use that handle, or close it first"
-            )
-        self._opening.add(stream_id)
-        try:
-            metadata = await self._metadata.execute(
-                OpenStream(self.node_id, self.node_epoch, stream_id, stream_epoch)
-            )
-        finally:
-            self._opening.discard(stream_id)
+        command = OpenStream(self.node_id, self.node_epoch, stream_id, stream_epoch)
+        with self._opening_of(stream_id):
+            metadata = await self._metadata.execute(command)
+            self._refuse_unless_running()
+            return self._opened(metadata)
+
+    async def open_partition(
+        self, topic_id: str, index: int, stream_ids: tuple[int, int]
+    ) -> tuple[Stream, Stream]:
+        """Opens the data stream and the meta stream of a partition with one command, each under its next epoch.
+        ``stream_ids`` are theirs, in that order. Raises the refusals of OpenPartition (NotLeader, …),
+        StreamAlreadyOpen, EngineNotRunning."""
         self._refuse_unless_running()
+        command = OpenPartition(self.node_id, self.node_epoch, topic_id, index)
+        with self._opening_of(*stream_ids):
+            opened = await self._metadata.execute(command)
+            self._refuse_unless_running()
+            return self._opened(opened.data), self._opened(opened.meta)
+
+    @contextmanager
+    def _opening_of(self, *stream_ids: int) -> Iterator[None]:
+        for stream_id in stream_ids:
+            if stream_id in self._streams or stream_id in self._opening:
+                raise StreamAlreadyOpen(
+                    f"stream {stream_id} is open at this engine already: use that handle, or close it first"
+                )
+        self._opening.update(stream_ids)
+        try:
+            yield
+        finally:
+            self._opening.difference_update(stream_ids)
+
+    def _opened(self, metadata: StreamMetadata) -> Stream:
+        stream_id = metadata.stream_id
         stream = self._streams[stream_id] = Stream(metadata)
         stream.continue_at(self._carried_ends.get(stream_id, 0))
         if (newest := self._metadata.image.streams.get(stream_id)) is not None:
@@ -201,8 +234,8 @@ class StreamEngine:
 
         Offsets are assigned in the order of the calls. The payload must not change before the future is done. Without
         room in the tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
-        PayloadNotBytes, AppendTooLarge, StreamHandleClosed, ImpossibleBatch before anything is queued; the future
-        raises EngineNotRunning.
+        PayloadNotBytes, AppendTooLarge, StreamHandleClosed, StreamHeld, ImpossibleBatch before anything is queued; the
+        future raises EngineNotRunning.
         """
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
@@ -220,6 +253,10 @@ class StreamEngine:
         if stream.is_closed or self._streams.get(stream.stream_id) is not stream:
             raise StreamHandleClosed(
                 f"the handle of stream {stream.stream_id} was closed, or another engine opened it: open the stream here"
+            )
+        if stream.is_held:
+            raise StreamHeld(
+                f"stream {stream.stream_id} is being handed over: retry, perhaps at another node"
             )
         if not is_buffer(payload):
             kind = type(payload).__name__
@@ -318,18 +355,20 @@ class StreamEngine:
                 self._close_streams(), lambda: self.progress, self._clock, time_limit_ms
             )
         except SiltstoneError as failure:
-            log.error(
-                "node %d: the engine stopped before everything was uploaded: %s; the write-ahead log has the rest, the "
-                "next start uploads it",
-                self.node_id, failure,
-            )  # fmt: skip
+            self._note_not_clean(str(failure))
             return
         if not in_time:
-            log.error(
-                "node %d: the engine stopped before everything was uploaded: no progress for %d ms "
-                "(close_time_limit_ms); the write-ahead log has the rest, the next start uploads it",
-                self.node_id, time_limit_ms,
-            )  # fmt: skip
+            outage = self._pipeline.outage
+            cause = "" if outage is None else f": uploads to {outage.place} fail: {outage.cause}"
+            self._note_not_clean(f"no progress for {time_limit_ms} ms (close_time_limit_ms){cause}")
+
+    def _note_not_clean(self, reason: str) -> None:
+        self.reason_not_clean = reason
+        log.error(
+            "node %d: the engine stopped before everything was uploaded: %s; the write-ahead log has the rest, the "
+            "next start uploads it",
+            self.node_id, reason,
+        )  # fmt: skip
 
     async def _close_streams(self) -> None:
         await self._commit_everything()
@@ -337,7 +376,7 @@ class StreamEngine:
         await self._close_carried()
         self.is_clean = True
         try:
-            await note_good_end(self._wal, self._metadata.image.version)
+            await note_good_end(self._wal, self._metadata.image.position)
         except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
             log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
         await self._marks.mark()
@@ -358,7 +397,7 @@ class StreamEngine:
         self._refuse_after_failure()
 
     def statistics(self) -> EngineStatistics:
-        readiness, reason = self._readiness()
+        readiness, reason = self.readiness
         return EngineStatistics(
             state=self._state.name,
             readiness=readiness.value,
@@ -370,19 +409,33 @@ class StreamEngine:
             wal=self._wal.statistics(),
             tail=self._cache.statistics(),
             upload=self._pipeline.statistics(),
+            append_seconds=self._appends.seconds,
+            oldest_uncommitted_seconds=self._oldest_uncommitted_seconds(),
         )
+
+    def _oldest_uncommitted_seconds(self) -> float:
+        since_ms = self._cache.oldest_uncommitted_ms
+        return 0.0 if since_ms is None else (self._clock.monotonic_ms() - since_ms) / 1000
 
     @property
     def progress(self) -> tuple[int, ...]:
         """Changes whenever something was made durable, uploaded or committed."""
         return (self._wal.statistics().bytes_written, *self._pipeline.progress)
 
-    def _readiness(self) -> tuple[Readiness, str]:
+    @property
+    def state(self) -> EngineState:
+        return self._state
+
+    @property
+    def readiness(self) -> tuple[Readiness, str]:
+        """Whether appends are answered, and if not, or not for long, why and what to do."""
         if self._state is not EngineState.RUNNING:
             return (
                 Readiness.STOPPED,
                 f"the stream engine is {self._state.name.lower()}: {self._failure or ''}",
             )
+        if trouble := self._wal.statistics().trouble:
+            return Readiness.FULL, f"appends wait: {trouble}"
         if (outage := self._pipeline.outage) is None:
             return Readiness.READY, ""
         reason = f"uploads to {outage.place} fail: {outage.cause}. {outage.remedy}"
@@ -393,6 +446,11 @@ class StreamEngine:
             f"appends will wait as soon as the log or the tail cache is full, because {reason}",
         )
 
+    def abandon(self, reason: str) -> None:
+        """Stops the engine as a failure does: closing it commits nothing, and what is acknowledged and not committed
+        is in the write-ahead log, for the next start."""
+        self._fail(EngineNotRunning(reason))
+
     def _fail(self, failure: BaseException) -> None:
         """Stops the engine: unanswered appends fail (some may be durable; recovery finds those), later ones are
         refused."""
@@ -402,6 +460,7 @@ class StreamEngine:
             "the stream engine of node %d has failed and accepts no more appends: %s", self.node_id, failure
         )
         self._state = EngineState.FAILED
+        self.reason_not_clean = str(failure)
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
         self._failed.set()
         self._sealing.stop()

@@ -24,6 +24,10 @@ class StreamHandleClosed(InvalidRequest):
     """This stream handle was closed, or another engine made it: open the stream at this engine."""
 
 
+class StreamHeld(Stale):
+    """The stream takes no appends while its partition is handed over to another node."""
+
+
 class StreamAlreadyOpen(InvalidRequest):
     """This engine has the stream open already, or is opening it."""
 

@@ -5,16 +5,22 @@ and the log continues (``recovery.CarriedLog``, docs/decisions/0011-start-withou
 
 The WAL's folder is locked before the node is registered, so a second process that uses the same folder is refused
 without fencing the first one. A process that uses another folder is refused, too, while the node has open streams
-(``wal.ownership``). Next: ``recovery``, ``engine``.
+(``wal.ownership``). A WAL in a bucket has no lock: a second process with the same node id waits until nobody beats
+under it, and takes the log over; a first one that still lives stops at its next append (``wal.bucket_wal``). Next:
+``recovery``, ``engine``.
 """
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 
+import msgspec
 from msgspec.structs import replace
 
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.metadata.client import refuse_wrong_clock
 from siltstone.metadata.commands import RegisterNode
-from siltstone.metadata.entities import NodeRegistration
+from siltstone.metadata.entities import NodeListener, NodeMetadata, NodeRegistration
 from siltstone.metadata.refusals import NodeLogBehind
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import SECOND_MS
@@ -40,6 +46,7 @@ from siltstone.stream_engine.wal.ownership import (
     damaged,
     log_last_used,
     lost,
+    refuse_forked_metadata,
     refuse_older_metadata,
     refuse_records_of_an_older_life,
 )
@@ -51,21 +58,48 @@ only slow."""
 log = logging.getLogger(__name__)
 
 
+async def _does_nothing(_: NodeMetadata) -> None:
+    return None
+
+
+class NodeEnrolment(msgspec.Struct, frozen=True):
+    """What a process tells of itself when it registers its node, and what it does around that.
+
+    ``before`` is awaited with the node as it was registered last, unless that process has ended or had this log: it
+    refuses while another process runs under this node id. ``after`` is awaited with the new registration, before the
+    recovery, which may last longer than a session (N21)."""
+
+    listeners: tuple[NodeListener, ...] = ()
+    rack: str | None = None
+    before: Callable[[NodeMetadata], Awaitable[None]] = _does_nothing
+    after: Callable[[NodeMetadata], Awaitable[None]] = _does_nothing
+
+
+ALONE = NodeEnrolment()
+"""Of a node that neither clients nor other nodes look for."""
+
+
 async def open_engine(
-    components: EngineComponents, settings: EngineSettings, rng: Random, wal_location: str
+    components: EngineComponents,
+    settings: EngineSettings,
+    rng: Random,
+    wal_location: str,
+    enrolment: NodeEnrolment = ALONE,
 ) -> StreamEngine:
-    """Returns a running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, MetadataBehindLog, the
-    refusals of RegisterNode and of commits, EngineNotRunning."""
+    """Returns a running engine. Raises DamagedWal, WalLost, WalOfAnotherStore, WalOfAnotherNode, MetadataBehindLog,
+    LogForked, ClockTooFarOff, the refusals of RegisterNode and of commits, EngineNotRunning, and what the enrolment
+    raises."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
-    registration = await _register(components, settings, random_token(rng), store_id, wal_location)
+    registration = await _register(components, settings, random_token(rng), store_id, wal_location, enrolment)
+    await enrolment.after(components.metadata.image.nodes[settings.node_id])
     try:
-        carried = await _recover(components, settings, registration)
+        carried = await replay_log(components, settings, registration)
     except DamagedWal as damage:
         log_epoch = components.metadata.image.nodes[settings.node_id].log_epoch
         raise damaged(damage, log_epoch, wal_location) from damage
-    metadata_version = components.metadata.image.version
+    metadata = components.metadata.image.position
     await components.wal.claim(
-        LogIdentity(store_id, settings.node_id, registration.node_epoch, metadata_version)
+        LogIdentity(store_id, settings.node_id, registration.node_epoch, metadata.version, metadata.append_id)
     )
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
     await engine.start(carried)
@@ -73,24 +107,38 @@ async def open_engine(
 
 
 async def _register(
-    components: EngineComponents, settings: EngineSettings, incarnation: str, store_id: str, wal_location: str
+    components: EngineComponents,
+    settings: EngineSettings,
+    incarnation: str,
+    store_id: str,
+    wal_location: str,
+    enrolment: NodeEnrolment,
 ) -> NodeRegistration:
+    refuse_wrong_clock(components.metadata.clock_offset_ms)
     last_used = await log_last_used(components.wal, store_id, settings.node_id, wal_location)
     log_epoch, image = last_used.node_epoch, components.metadata.image
     known = image.nodes.get(settings.node_id)
     known_epoch = known.node_epoch if known is not None else NEVER_USED
     refuse_older_metadata(last_used, known_epoch, image.version, wal_location)
+    seen = await components.metadata.append_id_at(last_used.metadata_version)
+    refuse_forked_metadata(last_used, seen, wal_location)
+    has_its_lock = settings.wal.bucket_id is None and known is not None and known.wal_location == wal_location
+    if known is not None and known.is_live and known.listeners and not has_its_lock:
+        await enrolment.before(known)
     command = RegisterNode(
         settings.node_id,
         incarnation,
         wal_location,
         log_epoch=log_epoch,
         lost_log_epoch=settings.wal.lost_epoch,
+        listeners=enrolment.listeners,
+        rack=enrolment.rack,
     )
     try:
         registration = await components.metadata.execute(command)
     except NodeLogBehind as behind:
-        raise lost(behind, log_epoch, wal_location) from behind
+        assert known is not None, "only a node that was registered has left streams open"
+        raise lost(behind, log_epoch, wal_location, known.wal_location) from behind
     expected = components.metadata.image.nodes[settings.node_id].log_epoch
     if registration.opened_streams and log_epoch < expected:
         log.warning(
@@ -103,10 +151,18 @@ async def _register(
     return registration
 
 
-async def _recover(
-    components: EngineComponents, settings: EngineSettings, registration: NodeRegistration
+async def replay_log(
+    components: EngineComponents,
+    settings: EngineSettings,
+    registration: NodeRegistration,
+    patience_ms: float = UPLOAD_PATIENCE_MS,
+    *,
+    carries: bool = True,
 ) -> CarriedLog:
-    """Uploads what the log holds. → What could not be uploaded in UPLOAD_PATIENCE_MS, for the running engine."""
+    """Uploads what the log of the registered node holds, and closes the streams that the node had open. → What could
+    not be uploaded in ``patience_ms`` for each block, for the running engine; without ``carries`` only the first such
+    block, and nothing after it. Raises DamagedWal, EngineNotRunning."""
+    await components.wal.fence(registration.node_epoch)
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
     wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
     blocks = recovered_blocks(
@@ -116,14 +172,20 @@ async def _recover(
         settings.upload.cache_block_streams_max,
     )
     carried: deque[CacheBlock] = deque()
+    recovered_bytes = 0
     async for block in blocks:
-        if carried or not await _is_uploaded(block, components, settings, registration, UPLOAD_PATIENCE_MS):
+        recovered_bytes += block.size_bytes
+        if carried or not await _is_uploaded(block, components, settings, registration, patience_ms):
             carried.append(await components.upload_calls.run(_copied, block))
+            if not carries:
+                break
         while sum(each.charge_bytes for each in carried) > settings.tail_cache_bytes_max:
             log.error(
                 "the write-ahead log holds more than the tail cache: the start waits until a part is uploaded"
             )
             await _is_uploaded(carried.popleft(), components, settings, registration)
+    if carried and not carries:
+        return CarriedLog(tuple(carried), wanted.end_position, registration.opened_streams)
     _refuse_to_drop(wanted)
     if carried:
         log.error(
@@ -138,9 +200,11 @@ async def _recover(
     )
     if ends:
         log.info(
-            "recovered: %d streams closed, %d records of the write-ahead log were skipped as committed before",
-            len(ends),
+            "recovered the write-ahead log: %s uploaded and committed, %d batches skipped as committed before, "
+            "%s closed",
+            size_words(recovered_bytes),
             wanted.records_skipped,
+            counted(len(ends), "stream"),
         )
     return NOTHING_CARRIED
 

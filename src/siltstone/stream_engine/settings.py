@@ -28,15 +28,23 @@ class WalSync(StrEnum):
     may lose those of half a minute or more."""
 
 
-class WalSettings(msgspec.Struct, frozen=True):
-    """``segment_bytes`` is the size of one log file. ``lost_epoch``: the node epoch whose write-ahead log is declared
-    lost, as named by the start that was refused without that log; 0: none."""
+FILE_LOCATION = "file"
+"""The write-ahead log is in files, in the folder that the setting ``wal_folder`` names."""
 
+
+class WalSettings(msgspec.Struct, frozen=True):
+    """``location``: FILE_LOCATION, or ``bucket:N``. ``segment_bytes`` is the size of one log file. ``lost_epoch``: the
+    node epoch whose write-ahead log is declared lost, as named by the start that was refused without that log; 0: none.
+    """
+
+    location: str = FILE_LOCATION
     sync: WalSync = WalSync.EVERY_GROUP
     sync_interval_ms: int = 50
     segment_bytes: int = limits.WAL_SEGMENT_BYTES
     capacity_bytes: int = limits.WAL_CAPACITY_BYTES
     group_bytes_max: int = limits.WAL_GROUP_BYTES_MAX
+    bulk_interval_ms: int = limits.WAL_BULK_INTERVAL_MS
+    bulks_in_flight_max: int = limits.WAL_BULKS_IN_FLIGHT_MAX
     lost_epoch: int = 0
 
     def __post_init__(self) -> None:
@@ -50,6 +58,16 @@ class WalSettings(msgspec.Struct, frozen=True):
                 f"wal.capacity_bytes ({self.capacity_bytes}) must be at least twice wal.segment_bytes "
                 f"({self.segment_bytes})"
             )
+        if self.location != FILE_LOCATION and self.bucket_id is None:
+            raise InvalidSetting(
+                f"wal.location is {self.location}: write {FILE_LOCATION}, or bucket:N with the number of a bucket"
+            )
+
+    @property
+    def bucket_id(self) -> int | None:
+        """The bucket that holds the log; None when it is in files."""
+        kind, _, number = self.location.partition(":")
+        return int(number) if kind == "bucket" and number.isascii() and number.isdigit() else None
 
 
 class UploadSettings(msgspec.Struct, frozen=True):

@@ -34,6 +34,8 @@ class Stream:
         self.next_offset = metadata.end_offset
         self.confirmed_offset = metadata.end_offset
         self.is_closed = False
+        self.is_held = False
+        """Whether appends are refused for now; reads go on."""
         self._failure: Exception | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = count()
@@ -132,6 +134,15 @@ class Stream:
             if self.on_trim is not None:
                 self.on_trim()
             self._tell_watchers()
+
+    def hold(self) -> None:
+        """From now on appends are refused with StreamHeld, so that ``next_offset`` stays. Pending appends go on. Unlike
+        ``close``, it can be taken back, by ``release``. Idempotent."""
+        self.is_held = True
+
+    def release(self) -> None:
+        """Appends are accepted again. Idempotent."""
+        self.is_held = False
 
     def close(self) -> None:
         """Closes the handle and wakes the readers that wait. Pending appends are still answered. Idempotent."""

@@ -10,6 +10,15 @@ from enum import Enum
 import msgspec
 
 from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS
+from siltstone.topic_configs.table_export import (
+    ERRORS,
+    FORMATS,
+    KEYS,
+    VALUES,
+    table_columns,
+    table_name,
+    table_partitions,
+)
 from siltstone.topic_configs.values import (
     LONG_MAX,
     ConfigType,
@@ -156,6 +165,29 @@ _ROWS = (
          "A segment is closed when it has this many record batches; 0: no limit."),
     _row("siltstone.segment.min.ms", LONG, 0, at_least(0), Effect.ACTS, (),
          "A segment younger than this is closed only by segment.bytes."),
+    _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
+         "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
+    _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
+         "Fields of JSON values that become columns of the table, such as `carrier string, delay long`. Empty: the "
+         "table has the columns of Kafka's records. A field that is added here becomes a new column."),
+    _row("siltstone.table.errors", STRING, "dead-letter", one_of(*ERRORS), Effect.ACTS, (),
+         "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
+    _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),
+         "The table that the topic is exported to: parquet, iceberg; empty: none."),
+    _row("siltstone.table.interval.ms", LONG, 5 * MINUTE_MS, at_least(0), Effect.ACTS, (),
+         "The topic is exported to its table when records have waited this long."),
+    _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),
+         "What keys are in the table: bytes (raw), or text in UTF-8 (string)."),
+    _row("siltstone.table.name", STRING, "", table_name, Effect.ACTS, (),
+         "The name of the table, namespace.table; empty: `kafka.` and the topic, its dots and hyphens as `_`."),
+    _row("siltstone.table.partition.by", LIST, "day(timestamp)", table_partitions, Effect.ACTS, (),
+         "What divides the table: identity, year, month, day or hour of a column, such as `day(timestamp)`; an empty "
+         "list: nothing. It cannot be changed once the table is there."),
+    _row("siltstone.table.retention", BOOLEAN, "false", anything, Effect.ACTS, (),
+         "true: retention and key compaction leave records alone until they are in the table."),
+    _row("siltstone.table.value", STRING, "raw", one_of(*VALUES), Effect.ACTS, (),
+         "What values are in the table: bytes (raw), text in UTF-8 (string), or JSON (json): its text, or the columns "
+         "of siltstone.table.columns."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", anything, Effect.KEPT,
          ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election can lose any."),
 )  # fmt: skip

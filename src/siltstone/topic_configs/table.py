@@ -14,6 +14,7 @@ import msgspec
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.limits import APPEND_BYTES_MAX
 from siltstone.topic_configs.rows import TABLE, ConfigRow
+from siltstone.topic_configs.table_export import TableConfig, columns_of, partitions_of
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, written
 
 T = TypeVar("T", bound=Value)
@@ -62,6 +63,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
     backlog_quota_policy: str
     message_ttl_ms: int
     skips_damage: bool
+    table: TableConfig
 
     @property
     def is_deleted_by_age(self) -> bool:
@@ -130,6 +132,8 @@ def _refuse_conflicts(config: TopicConfig) -> None:
             f" >= retention.bytes ({config.retention_bytes}): retention would delete unread records before the quota"
             " is reached"
         )
+    if config.table.conflict:
+        raise InvalidTopicConfig(config.table.conflict)
 
 
 def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
@@ -189,4 +193,20 @@ def _topic_config(values: _Values) -> TopicConfig:
         backlog_quota_policy=values.of("siltstone.backlog.quota.policy", str),
         message_ttl_ms=values.of("siltstone.message.ttl.ms", int),
         skips_damage=values.of("siltstone.damaged.read", str) == "skip",
+        table=_table_config(values),
+    )
+
+
+def _table_config(values: _Values) -> TableConfig:
+    return TableConfig(
+        table_format=values.of("siltstone.table.format", str),
+        name=values.of("siltstone.table.name", str),
+        value=values.of("siltstone.table.value", str),
+        key=values.of("siltstone.table.key", str),
+        columns=columns_of(values.of("siltstone.table.columns", tuple)),
+        partition_by=partitions_of(values.of("siltstone.table.partition.by", tuple)),
+        interval_ms=values.of("siltstone.table.interval.ms", int),
+        bytes_min=values.of("siltstone.table.bytes.min", int),
+        errors=values.of("siltstone.table.errors", str),
+        holds_retention=values.of("siltstone.table.retention", bool),
     )

@@ -3,26 +3,25 @@
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import RegisterNode
-from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.metadata.store.opening import open_log
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import seeded_randomness
 
 CREATOR = """
 import sys
-from pathlib import Path
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CreateStream, RegisterNode
-from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.metadata.store.opening import open_log
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import seeded_randomness
-path, node, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-log = SqliteLog(path, entries_kept=4)
+url, node, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+log = open_log(url)
+log._entries_kept, log._entry_age_min = 4, "0"
 client = MetadataClient(log, SystemClock(), seeded_randomness(node), snapshot_interval_records=10)
 epoch = client.execute(RegisterNode(node, f"node {node}", "")).node_epoch
 for _ in range(count):
@@ -30,8 +29,8 @@ for _ in range(count):
 """
 
 
-def creator(path: Path, node: int, count: int) -> subprocess.Popen:
-    command = [sys.executable, "-c", CREATOR, str(path), str(node), str(count)]
+def creator(url: str, node: int, count: int) -> subprocess.Popen:
+    command = [sys.executable, "-c", CREATOR, url, str(node), str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -40,13 +39,15 @@ def whole_lines(output: str) -> list[int]:
 
 
 @pytest.mark.crash
-def test_ids_are_given_out_once_and_survive_a_killed_client(tmp_path) -> None:
-    path = tmp_path / "metadata.sqlite"
+@pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+def test_ids_are_given_out_once_and_survive_a_killed_client(url) -> None:
     told: dict[int, list[int]] = {}
-    steady = [creator(path, node, 120) for node in (0, 1)]
+    steady = [creator(url, node, 120) for node in (0, 1)]
     rng = random.Random(3)
     for node in (2, 3, 4):
-        victim = creator(path, node, 1_000_000)
+        victim = creator(url, node, 1_000_000)
         begun = "".join(victim.stdout.readline() for _ in range(rng.randrange(5, 40)))
         victim.kill()
         told[node] = whole_lines(
@@ -58,7 +59,7 @@ def test_ids_are_given_out_once_and_survive_a_killed_client(tmp_path) -> None:
         told[node] = whole_lines(process.communicate(timeout=60)[0])
         assert process.returncode == 0
 
-    log = SqliteLog(path, create=False)
+    log = open_log(url, create=False)
     client = MetadataClient(log, SystemClock(), seeded_randomness(9))
     streams = client.image.streams
     for node, ids in told.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.faults import BucketFaults, FaultBucket
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
@@ -14,7 +15,7 @@ from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
 from support.engine.s3_server import S3Server
 
-ADAPTERS = ["memory", "folder", "retrying", pytest.param("s3", marks=pytest.mark.s3)]
+ADAPTERS = ["memory", "folder", "retrying", "faults", pytest.param("s3", marks=pytest.mark.s3)]
 
 
 @pytest.fixture(params=ADAPTERS)
@@ -43,6 +44,8 @@ def _open(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     match request.param:
         case "memory":
             return MemoryStore(SystemClock())
+        case "faults":
+            return FaultBucket(MemoryStore(SystemClock()), BucketFaults(), ManualClock())
         case "folder":
             return FolderStore(tmp_path / "bucket", SystemClock(), system_randomness())
         case "retrying":

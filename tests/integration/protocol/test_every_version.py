@@ -38,8 +38,12 @@ REFUSED = {
     ApiKey.LEAVE_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.DELETE_TOPICS: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ApiKey.DELETE_GROUPS: ErrorCode.GROUP_ID_NOT_FOUND,
+    ApiKey.DESCRIBE_ACLS: ErrorCode.SECURITY_DISABLED,
+    ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
 }
-"""What the requests of ``every_request`` are answered with where they ask for what is not there."""
+"""What the requests of ``every_request`` are answered with where they ask for what is not there or not needed."""
 
 MAYBE_NO_GROUP = {ApiKey.OFFSET_DELETE, ApiKey.DESCRIBE_GROUPS}
 """There is a group when offsets were committed before."""

@@ -27,7 +27,7 @@ def test_item_28_it_ends_when_its_time_has_passed(connection: RawConnection, top
     row = fetch(connection, topic, 0, wait_ms=150)
 
     assert (row.error_code, row.high_watermark) == (0, 0)
-    assert 0.15 <= time.monotonic() - began < 1
+    assert time.monotonic() - began >= 0.15
 
 
 # -- 30, 31: what is in a row --------------------------------------------------------------------------------

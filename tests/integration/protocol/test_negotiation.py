@@ -135,7 +135,6 @@ def test_item_08_answers_leave_in_the_order_of_requests_around_a_long_poll(
 
     assert produced_rows(connection.receive())[0].base_offset == 0
     connection.receive()
-    assert time.monotonic() - began < 0.2
     polled = connection.receive()
     assert time.monotonic() - began >= 0.2, (
         "what follows a long poll waits for it: it could not have seen this"
@@ -163,7 +162,9 @@ def test_item_08_a_long_poll_is_ended_by_another_connection_and_then_what_follow
 ) -> None:
     reader, writer = connect(), connect()
     request = fetch_request(topic, {0: 0}, wait_ms=60_000)
-    reader.send_bytes(framed(reader.prepared(request, 11)) + framed(reader.prepared(ApiVersionsRequest(), 0)))
+    asked = (ApiVersionsRequest(), 0), (request, 11), (ApiVersionsRequest(), 0)
+    reader.send_bytes(b"".join(framed(reader.prepared(*each)) for each in asked))
+    assert reader.receive().error_code == 0, "what comes before a long poll does not wait for it"
     assert not reader.has_answer_within(0.05)
 
     produce_well(writer, topic, batch_of())

@@ -47,12 +47,12 @@ def test_item_56_an_idle_connection_is_closed_and_one_that_waits_is_not(tmp_path
         with RawConnection(address) as idle, RawConnection(address) as waiting:
             idle.assert_alive()
             topic = create_topic(waiting, "t")
-            began = time.monotonic()
-            waiting.send(fetch_request(topic, {0: 0}, wait_ms=2_500), 11)
+            waiting.send(fetch_request(topic, {0: 0}, wait_ms=LONG_MS), 11)
             idle.assert_closed()
+            with RawConnection(address) as writer:
+                produce_well(writer, topic, batch_of())
 
-            assert 0.2 < time.monotonic() - began < 2.4, "once a second is looked for idle connections"
-            assert fetched_rows(waiting.receive())[0].error_code == 0
+            assert batches_in(fetched_rows(waiting.receive())[0]) == [(0, 0)], "it was not closed meanwhile"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def _until(served: ServedNode, true: Callable[[KafkaNode], bool]) -> None:
     async def asked(node: KafkaNode) -> bool:
         return true(node)
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not served.on_loop(asked):
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -16,6 +16,7 @@ from siltstone.maintenance.checking.image_check import check_topics
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
+    ClaimFailover,
     CloseStream,
     Command,
     CommitCompaction,
@@ -25,12 +26,14 @@ from siltstone.metadata.commands import (
     DeleteStream,
     DeleteTopic,
     ExpireObjects,
+    FenceNode,
     FinishJob,
     ForgetObjects,
     OpenStream,
     PrepareObjects,
     RegisterNode,
     RenewJob,
+    ResumeNode,
     StartJob,
     TakeNumbers,
     TrimStream,
@@ -48,6 +51,9 @@ NOT_IDEMPOTENT = (
     CreateStream, PrepareObjects, StartJob, ExpireObjects, AddPartitions, DeleteTopic, TakeNumbers,
 )  # fmt: skip
 
+RECOVERER = 2
+"""The node that replays the logs of the other two, and does nothing else."""
+
 
 class Walk:
     def __init__(self, rng: random.Random) -> None:
@@ -63,6 +69,7 @@ class Walk:
         self.starts = 0
         for node in (0, 1):
             self.world.register(node)
+        self.world.register(RECOVERER, "recoverer")
         for stream_id in range(3):
             self.do(CreateStream(0, 1))
             self.do(OpenStream(stream_id % 2, 1, stream_id, 0))
@@ -170,13 +177,21 @@ class Walk:
         log_epoch = self.rng.choice([None, None, 0, standing.log_epoch, standing.node_epoch])
         given_up = self.rng.choice([0, 0, standing.log_epoch])
         failover = self.rng.random() < 0.5
-        command = RegisterNode(node, f"start {self.starts}", "", failover, log_epoch, given_up)
+        incarnation = "recoverer" if failover else f"start {self.starts}"
+        if failover:
+            self.do(FenceNode(node, standing.node_epoch))
+            self.do(ClaimFailover(RECOVERER, 1, node))
+        command = RegisterNode(node, incarnation, "", failover, log_epoch, given_up)
         refused = isinstance(self.do(command), Refusal)
         open_before = any(
             row.owner == node and row.state is StreamState.OPENED for row in self.world.image.streams.values()
         )
         is_behind = log_epoch is not None and log_epoch < standing.log_epoch != given_up
-        assert refused == (open_before and is_behind)
+        is_repeated = failover and standing.failover
+        assert refused == (open_before and is_behind and not is_repeated)
+        if failover:
+            self.do(ClaimFailover(RECOVERER, 1, node, gives_back=True))
+            self.do(ResumeNode(node, standing.node_epoch, standing.incarnation))
 
     def create(self) -> None:
         if len(self.model_ids) < 6:

@@ -22,6 +22,7 @@ from siltstone.broker.apis.describe_configs import handle_describe_configs
 from siltstone.broker.apis.describe_topic_partitions import handle_describe_topic_partitions
 from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.metadata import handle_metadata
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
@@ -94,6 +95,7 @@ class AdminWorld:
             clock=world.clock,
             rng=Random(6),
             cluster_id=CLUSTER_ID,
+            cluster=ClusterView(metadata, world.clock, NODE_ID),
             **signed,
         )
         self.connection = connection_at("kafka.example", 9092)

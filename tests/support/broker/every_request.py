@@ -7,6 +7,11 @@ import msgspec
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -17,13 +22,30 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsRequest
+from siltstone.kafka_protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
 from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from siltstone.kafka_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from siltstone.kafka_protocol.messages.describe_producers import DescribeProducersRequest
+from siltstone.kafka_protocol.messages.describe_producers import TopicRequest as ProducersTopic
+from siltstone.kafka_protocol.messages.describe_quorum import (
+    AskedPartition,
+    AskedTopic,
+    DescribeQuorumRequest,
+)
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
+from siltstone.kafka_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
@@ -36,7 +58,10 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from siltstone.kafka_protocol.messages.list_config_resources import ListConfigResourcesRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
+from siltstone.kafka_protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from siltstone.kafka_protocol.messages.list_transactions import ListTransactionsRequest
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -53,6 +78,7 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from siltstone.kafka_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from siltstone.kafka_protocol.notation import Message
 from support.groups.consumer_bytes import subscription
 from support.groups.raw_group import offset_fetch_request
@@ -231,6 +257,36 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.DESCRIBE_CLUSTER: lambda asked: DescribeClusterRequest(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda asked: DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=asked.topic.name)]
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda asked: DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=asked.topic.name, partitions=[0])]
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda asked: AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name=asked.topic.name, partitions=[ReassignablePartition(partition_index=0, replicas=[7])]
+            )
+        ]
+    ),
+    ApiKey.UNREGISTER_BROKER: lambda asked: UnregisterBrokerRequest(broker_id=8),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda asked: ListPartitionReassignmentsRequest(topics=None),
+    ApiKey.DESCRIBE_PRODUCERS: lambda asked: DescribeProducersRequest(
+        topics=[ProducersTopic(name=asked.topic.name, partition_indexes=[0])]
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda asked: ListTransactionsRequest(state_filters=["Ongoing"]),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda asked: DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=2, match=None)]
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda asked: DescribeUserScramCredentialsRequest(users=None),
+    ApiKey.DESCRIBE_ACLS: lambda asked: DescribeAclsRequest(
+        resource_type_filter=1, operation=1, permission_type=1
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda asked: ListConfigResourcesRequest(),
+    ApiKey.DESCRIBE_QUORUM: lambda asked: DescribeQuorumRequest(
+        topics=[AskedTopic(topic_name="__cluster_metadata", partitions=[AskedPartition()])]
+    ),
+    ApiKey.ELECT_LEADERS: lambda asked: ElectLeadersRequest(
+        topic_partitions=[TopicPartitions(topic=asked.topic.name, partitions=[0])]
     ),
 }
 assert _REQUESTS.keys() == ANNOUNCED.keys()

@@ -70,6 +70,9 @@ class FakePartitions:
     def opened(self, _: str, index: int) -> FakePartition:
         return self._partitions[index]
 
+    def exists(self, _: str, __: int) -> bool:
+        return False
+
 
 def gathered(
     partitions: Sequence[FakePartition],

@@ -51,7 +51,7 @@ class ServedNode:
         async def asked() -> T:
             return await ask(self.node)
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(timeout=10)
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(timeout=60)
 
     def _run(self) -> None:
         try:

@@ -12,10 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import MetadataLog
+from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
@@ -23,11 +26,12 @@ from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
-from siltstone.stream_engine.opening import open_engine
+from siltstone.stream_engine.opening import ALONE, NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.settings import EngineSettings, ReadSettings, UploadSettings, WalSettings
 from siltstone.stream_engine.stream import Stream
-from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
+from siltstone.stream_engine.wal.opening import WalPlace, open_wal
+from siltstone.stream_engine.wal.port import WriteAheadLog
 
 T = TypeVar("T")
 
@@ -136,15 +140,17 @@ class World:
         store: ObjectStore | None = None,
         clock: ManualClock | None = None,
         rng: Random | None = None,
+        wal_in_bucket: bool = False,
     ) -> None:
         self.folder = folder
+        self.wal_in_bucket = wal_in_bucket
         self.clock = clock or ManualClock()
         self.log = log or MemoryLog()
         self.store = store or MemoryStore(self.clock)
         self.rng = rng or Random(1)
         self.lives = 0
         self.wal_folder = folder / "wal-0"
-        self.newest_log: FileWriteAheadLog | None = None
+        self.newest_log: WriteAheadLog | None = None
 
     async def open(
         self,
@@ -152,22 +158,27 @@ class World:
         *,
         calls: FreezableCalls | None = None,
         wal: Path | None = None,
+        enrolment: NodeEnrolment = ALONE,
     ) -> Node:
         """A node that has recovered. When opening fails everything of it is closed again."""
         calls = calls or FreezableCalls()
-        metadata = MetadataService(MetadataClient(self.log, self.clock, self.rng), calls, self.clock)
-        write_ahead_log = FileWriteAheadLog(
-            wal or self.wal_folder, settings.node_id, settings.wal, calls, self.clock
-        )
+        client = MetadataClient(self.log, self.clock, self.rng)
+        buckets = Buckets({0: self.store})
+        if self.wal_in_bucket:
+            settings = replace(settings, wal=replace(settings.wal, location="bucket:0"))
+            client.execute(put_store_id(self.rng))
+        metadata = MetadataService(client, calls, self.clock)
+        place = WalPlace(settings, wal or self.wal_folder)
+        store_id = store_id_of(client.image) or ""
+        write_ahead_log = open_wal(place, buckets, store_id, calls, self.clock, self.rng)
         self.newest_log = write_ahead_log
         await metadata.start()
-        buckets = Buckets({0: self.store})
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, calls, self.clock, SMALL_READ
         )
         components = EngineComponents(metadata, buckets, write_ahead_log, reader, calls, self.clock)
         try:
-            engine = await open_engine(components, settings, self.rng, f"file:{self.wal_folder}")
+            engine = await open_engine(components, settings, self.rng, place.location, enrolment)
         except BaseException:
             if not calls.is_frozen:
                 await write_ahead_log.close()

@@ -35,6 +35,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.components import EngineState
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.settings import EngineSettings
+from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from siltstone.stream_engine.wal.ownership import WalLost
 from support.engine.engine_world import SMALL, FreezableCalls, Node, World
 from support.engine.faulty_store import FaultyStore
@@ -62,6 +63,7 @@ class NodeSimulation:
         lives: int = 6,
         actions_per_life: int = 60,
         log: MetadataLog | None = None,
+        wal_in_bucket: bool = False,
     ) -> None:
         self.rng = Random(seed)
         self.disk = disk
@@ -76,7 +78,14 @@ class NodeSimulation:
         )
         tasks_stores._opened[retrying.url] = retrying  # what a compaction's tasks open by its URL
         self.log = ChanceLog(log or MemoryLog(), Random(seed + 3), fault_rate / 2)
-        self.world = World(folder, log=self.log, store=retrying, clock=clock, rng=Random(seed + 4))
+        self.world = World(
+            folder,
+            log=self.log,
+            store=retrying,
+            clock=clock,
+            rng=Random(seed + 4),
+            wal_in_bucket=wal_in_bucket,
+        )
         self.settings = self._settings()
         self.streams: dict[int, ModelStream] = {}
         self.creations_unknown = 0
@@ -213,7 +222,12 @@ class NodeSimulation:
             raise PowerLost
 
     async def _open(self) -> Node:
-        if self.rng.random() < 0.15 and (node := await self._open_with_another_log()) is not None:
+        has_folder = not self.world.wal_in_bucket
+        if (
+            has_folder
+            and self.rng.random() < 0.15
+            and (node := await self._open_with_another_log()) is not None
+        ):
             return node
         return await self._patiently(lambda: self.world.open(self.settings, calls=self._calls))
 
@@ -346,7 +360,7 @@ class NodeSimulation:
 def _let_go(world: World) -> None:
     """What the operating system does when a process ends: its files are closed, its lock is free."""
     log = world.newest_log
-    if log is None:
+    if not isinstance(log, FileWriteAheadLog):
         return
     for segment in [*log._live, log._directory]:
         with suppress(OSError):

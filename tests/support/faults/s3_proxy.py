@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -31,6 +32,8 @@ class S3Proxy:
         target = urlsplit(endpoint_url)
         self.target = (target.hostname or "", target.port or 80)
         self.taken = 0
+        self.passed: Counter[str] = Counter()
+        """Requests that the server got, by method."""
         self._answers = Answers.PASSED
         self._passing = threading.Event()
         self._passing.set()
@@ -90,6 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         answers = self.proxy.answers
         if answers is Answers.PASSED:
+            self.proxy.passed[self.command] += 1
             return self._pass(body)
         self.proxy.taken += 1
         if answers is Answers.NEVER:

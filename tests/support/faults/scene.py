@@ -30,6 +30,8 @@ from support.engine.s3_server import S3Server, free_ports
 from support.faults.s3_proxy import S3Proxy, s3_proxy
 from support.faults.small_disk import SmallDisk
 from support.faults.victim import Victim
+from support.kafka.raw_kafka import Address
+from support.metrics.scraping import http_get, scrape
 
 TESTS = Path(__file__).parents[2]
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
@@ -38,16 +40,17 @@ TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
 BATCH_BYTES_MAX = 20_000
 """An append must fit into the small log."""
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 """For what nobody promised a time for."""
 
-ENDS_SECONDS_MAX = 10
+ENDS_SECONDS_MAX = 30
 """``CLOSING`` promises 1 + 1 s for requests and uploads, snapshots of partitions and progress of groups have 2 s each;
 the rest is for busy cores."""
 
 CLOSING = {"engine.close_time_limit_ms": "1s", "network.close_time_limit_ms": "1s"}
 SETTINGS = {
     **CLOSING,
+    "admin.listeners": "127.0.0.1:0",
     "engine.append_bytes_max": "32KiB",
     "engine.upload.cache_block_bytes_max": "64KiB",
     "engine.upload.cache_block_age_ms_max": "300ms",
@@ -62,6 +65,7 @@ SETTINGS = {
     "maintenance.run_ms_max": "10s",
 }
 UPLOADS_HELD = {"engine.upload.cache_block_bytes_max": "100MiB", "engine.upload.cache_block_age_ms_max": "1h"}
+ADMIN_URL = re.compile(r"http://([^:/]+):(\d+) \(/metrics")
 SEED_VARIABLE = "SILTSTONE_FAULTS_SEED"
 
 
@@ -78,14 +82,16 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class Place(msgspec.Struct, frozen=True):
     """Where a row has its store. ``disks``: which of log, metadata and bucket are small disks. ``proxied``: the bucket
-    is in S3, behind a proxy; ``in_s3``: without one. ``shifted``: the clock of the broker can be shifted.
-    ``holds_uploads``: what is acknowledged stays in the log."""
+    is in S3, behind a proxy; ``in_s3``: without one. ``shifted``: the clock of the broker can be shifted. ``hangs``:
+    which of log and bucket is on a disk that can be made to hang. ``holds_uploads``: what is acknowledged stays in the
+    log."""
 
     disks: tuple[str, ...] = ()
     disk_size: str = "64m"
     in_s3: bool = False
     proxied: bool = False
     shifted: bool = False
+    hangs: str = ""
     header_bytes: int = 700
     holds_uploads: bool = False
     settings: dict[str, str] = {}
@@ -154,6 +160,9 @@ class Scene:
         if self.place.shifted:
             self.shift_clock(0)
             program = [sys.executable, "-m", "support.faults.shifted_serve", str(self._shift_file)]
+        if self.place.hangs:
+            folder = self.folder / self.place.hangs
+            program = [sys.executable, "-m", "support.faults.hanging_serve", str(folder), str(self.hang_file)]
         return BrokerProcess(
             self.folder / "store",
             {**self._settings, **settings},
@@ -191,6 +200,11 @@ class Scene:
     @property
     def metadata_file(self) -> Path:
         return self.folder / "metadata" / "metadata.sqlite"
+
+    @property
+    def hang_file(self) -> Path:
+        """The disk hangs while it exists."""
+        return self.folder / "hang"
 
     @property
     def _shift_file(self) -> Path:
@@ -281,6 +295,22 @@ class Scene:
     def wait_for_log(self, patterns: Sequence[str]) -> None:
         """One line with all of them."""
         self.wait(lambda: has_line(self.broker.log, patterns), 10, f"a line of the log with {patterns}")
+
+    @property
+    def admin_address(self) -> Address:
+        """Of the newest start."""
+        host, port = ADMIN_URL.findall(self.broker.log)[-1]
+        return host, int(port)
+
+    def wait_for_readiness(self, *, is_ready: bool) -> None:
+        status = 200 if is_ready else 503
+        self.wait(lambda: http_get(self.admin_address, "/readyz")[0] == status, SECONDS_MAX, f"{is_ready=}")
+
+    def wait_for_metric(self, name: str, value: float, **labels: str) -> None:
+        key = name, tuple(sorted(labels.items()))
+        self.wait(
+            lambda: scrape(self.admin_address).get(key) == value, SECONDS_MAX, f"{name} {labels} is {value}"
+        )
 
     def assert_alive(self, when: str) -> None:
         if not self.broker.is_alive:

@@ -40,6 +40,14 @@ def make_writable(disk: str) -> Step:
     return lambda scene: scene.disks[disk].make_writable()
 
 
+def make_hang(scene: Scene) -> None:
+    scene.hang_file.touch()
+
+
+def let_answer(scene: Scene) -> None:
+    scene.hang_file.unlink()
+
+
 # -- S3 --------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +156,16 @@ def in_object(damage: Callable[[Path], None]) -> Step:
         damage(path)
 
     return step
+
+
+def flip_in_object(scene: Scene) -> None:
+    """One bit in a block of the partition that will be read: an object has blocks of all partitions."""
+    assert scene.victim is not None
+    path = scene.victim_path()
+    shutil.copy(path, scene.folder / KEPT)
+    data = bytearray(path.read_bytes())
+    data[scene.victim.position] ^= 1
+    path.write_bytes(data)
 
 
 def put_object_back(scene: Scene) -> None:

@@ -116,6 +116,8 @@ class LogsOfOneLife:
         self.life = Life()
 
     async def partition_count(self) -> int:
+        await self._logs.counting.wait()
+        self._logs.counted += 1
         return len(self._logs.logs)
 
     async def open(self, partition: int) -> LogOfOneLife:
@@ -126,8 +128,12 @@ class LogsOfOneLife:
 
 
 class MemoryGroupLogs:
-    """What is durable, whoever lives. ``fails_to_open`` is raised, one each time."""
+    """What is durable, whoever lives. ``fails_to_open`` is raised, one each time. ``counting`` lets the topic be
+    created, ``counted`` times."""
 
     def __init__(self, partition_count: int = 1) -> None:
         self.logs = [MemoryGroupLog() for _ in range(partition_count)]
         self.fails_to_open: list[Exception] = []
+        self.counting = asyncio.Event()
+        self.counting.set()
+        self.counted = 0

@@ -27,7 +27,7 @@ class _Connection:
         self._cluster = cluster
         self._node_id = node_id
 
-    def call(self, request: Message, _: type) -> Message:
+    def call(self, request: Message, _: type, time_limit_ms: float = 0) -> Message:
         return self._cluster.answered(self._node_id, request)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 POLLS_MAX = 100
 
 Found = list[tuple[int, str | None, str | None]]

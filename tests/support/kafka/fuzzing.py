@@ -45,12 +45,6 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 GOOD = "good"
 
 
-def seed_of_this_run(default: int) -> int:
-    """``FUZZ_SEED`` replays another one. Its name does not begin with SILTSTONE_, because the broker that the test
-    starts would refuse it as an unknown setting."""
-    return int(os.environ.get("FUZZ_SEED", default))
-
-
 class Siege:
     """In a ``with``. ``note`` says what is being sent: it is named when something is found to be wrong."""
 

@@ -8,6 +8,7 @@ import datetime
 import importlib
 import io
 import pkgutil
+import typing
 import uuid
 import warnings
 from functools import cache
@@ -103,6 +104,40 @@ def _kio_value(wire: WireType, value: Any) -> Any:
     return value
 
 
+def numbers_left_out(message: type[Message], version: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Structure and field → the number that a field has when it is left out: ours, and that of Kafka's schema, which is
+    0 where the schema names none."""
+    is_request = CATALOGUE[message.api_key][0] is message
+    schema = (load_request_schema if is_request else load_response_schema)(int(message.api_key), version)
+    ours: dict[str, int] = {}
+    theirs: dict[str, int] = {}
+    _add_numbers(group_of(message, version), schema, ours, theirs)
+    return ours, theirs
+
+
+def _add_numbers(group: FieldGroup, schema: Any, ours: dict[str, int], theirs: dict[str, int]) -> None:
+    hints = typing.get_type_hints(schema)
+    defaults = {field.name: field.default for field in dataclasses.fields(schema)}
+    for field in fields_of(group):
+        name = schema_name(group, field.name)
+        name = name if name in hints else name.removesuffix("_ms")
+        wire = field.type.element if isinstance(field.type, ArrayOf) else field.type
+        if isinstance(wire, FieldGroup):
+            _add_numbers(wire, _class_in(hints[name]), ours, theirs)
+        elif isinstance(number := getattr(group.structure(), field.name), int):
+            default = defaults[name]
+            place = f"{group.structure.__name__}.{field.name}"
+            ours[place] = number
+            theirs[place] = 0 if default is dataclasses.MISSING else _kio_value(wire, default)
+
+
+def _class_in(hint: Any) -> Any:
+    """The class of one element: X of ``tuple[X, ...] | None``."""
+    if dataclasses.is_dataclass(hint):
+        return hint
+    return next((found for each in typing.get_args(hint) if (found := _class_in(each)) is not None), None)
+
+
 # -- kafka-python ------------------------------------------------------------------------------------------------
 
 
@@ -119,9 +154,16 @@ def _kafka_python_classes() -> dict[str, Any]:
     return classes
 
 
+NOT_IN_KAFKA_PYTHON = {"UnregisterBrokerRequest", "UnregisterBrokerResponse"}
+
+
 def kafka_python_reads(message: type[Message], version: int, body: bytes) -> tuple[Any, bytes]:
-    """The values in ``body``, and the body that kafka-python writes of them."""
-    data_class = _kafka_python_classes()[message.__name__]
+    """The values in ``body``, and the body that kafka-python writes of them; kio's where kafka-python does not have the
+    message."""
+    data_class = _kafka_python_classes().get(message.__name__)
+    if data_class is None:
+        assert message.__name__ in NOT_IN_KAFKA_PYTHON
+        return kio_reads(message, version, body)
     # Past the ApiVersionsResponse's own decode, which takes every error for version 0.
     entity = super(data_class, data_class).decode(body, version=version)
     is_flexible = data_class.flexible_version_q(version)

@@ -7,8 +7,10 @@ their places.
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
+from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.compiling.layout import (
     ArrayOf,
     Blob,
@@ -21,6 +23,8 @@ from siltstone.kafka_protocol.compiling.layout import (
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number
+from support.kafka.message_versions import versions_with_own_layout
+from support.processes.tried import RecordTried
 
 EVERY_MESSAGE = [message for pair in CATALOGUE.values() for message in pair]
 """Request and response of every API described."""
@@ -29,6 +33,34 @@ EVERY_VERSION = [
     for message in EVERY_MESSAGE
     for version in range(message.versions[0], message.versions[1] + 1)
 ]
+
+VERSIONS = [(message, versions_with_own_layout(message)) for message in EVERY_MESSAGE]
+"""Of each message those versions whose bytes are laid out in another way than those of the version before."""
+OTHER_VERSIONS = [
+    (message, left)
+    for message, own in VERSIONS
+    if (left := [other for of, other in EVERY_VERSION if of is message and other not in own])
+]
+
+IN_ITS_VERSIONS = pytest.mark.parametrize(
+    ("message", "versions"),
+    [
+        *(pytest.param(message, own, id=message.__name__) for message, own in VERSIONS),
+        *(
+            pytest.param(message, left, id=f"{message.__name__}-others", marks=pytest.mark.nightly)
+            for message, left in OTHER_VERSIONS
+        ),
+    ],
+)
+"""One test for each message. The versions that differ in nothing but their number are left to the night."""
+
+
+@pytest.fixture
+def versions_tried(request: pytest.FixtureRequest, record_tried: RecordTried) -> None:
+    """Records the versions that are tried at night."""
+    if request.node.get_closest_marker("nightly"):
+        record_tried("versions of messages", len(request.node.callspec.params["versions"]))
+
 
 LAST_POINT_IN_TIME = 4_102_444_800_000
 LONG = st.sampled_from([126, 127, 128, 300])
@@ -56,6 +88,11 @@ SCHEMA_NAMES = {
 
 def schema_name(group: FieldGroup, field: str) -> str:
     return SCHEMA_NAMES.get(group.structure.__name__, {}).get(field, field)
+
+
+def is_same(one: Message, other: Message, version: int) -> bool:
+    """Whether they are equal, a NaN in the place of another taken as equal."""
+    return one == other or encode(one, version) == encode(other, version)
 
 
 def group_of(message: type[Message], version: int) -> FieldGroup:
@@ -105,6 +142,10 @@ def _numbers(number: Number, name: str) -> st.SearchStrategy[Any]:
         return st.sampled_from([int(code) for code in ErrorCode])
     if number.code == "q" and name.endswith("_ms"):
         return st.integers(-1, LAST_POINT_IN_TIME)
+    if number.code == "d":
+        return st.floats(allow_nan=False)
+    if number.code == "H":
+        return st.integers(0, 2**16 - 1)
     half = 1 << number.size_bytes * 8 - 1
     return st.integers(-half, half - 1)
 
@@ -130,4 +171,6 @@ def _full(wire: WireType, name: str) -> Any:
             return True
         case Number(code="16s"):
             return bytes(range(16))
+        case Number(code="d"):
+            return len(name) + 0.5
     return len(name)

@@ -72,10 +72,12 @@ def handler_of_futures() -> Handler:
 
 
 class FakeTransport:
-    """``waiting``: what the peer has sent and nobody has read. ``unread``: what the peer has been sent and not read."""
+    """``waiting``: what the peer has sent and nobody has read. ``unread``: what the peer has been sent and not read.
+    ``file_number``: of its socket."""
 
-    def __init__(self, host: str = "10.0.0.1") -> None:
+    def __init__(self, host: str = "10.0.0.1", file_number: int = 3) -> None:
         self.host = host
+        self.file_number = file_number
         self.protocol: Connection | None = None
         self.is_reading = True
         self.writes: list[bytes] = []
@@ -89,7 +91,10 @@ class FakeTransport:
     # -- as the connection sees it
 
     def get_extra_info(self, name: str) -> object:
-        return (self.host, 50_000) if name == "peername" else None
+        return {"peername": (self.host, 50_000), "socket": self}[name]
+
+    def fileno(self) -> int:
+        return self.file_number
 
     def set_protocol(self, protocol: Connection) -> None:
         self.protocol = protocol
@@ -182,8 +187,8 @@ class NetworkWorld:
         self.parts = NetworkParts(self.handler, NetworkSettings(**settings), self.clock, self.tasks)
         self.connections = Connections(self.parts)
 
-    def connect(self, host: str = "10.0.0.1") -> FakeTransport:
-        transport = FakeTransport(host)
+    def connect(self, host: str = "10.0.0.1", file_number: int = 3) -> FakeTransport:
+        transport = FakeTransport(host, file_number)
         self.connections.admit(transport, LISTENER)
         return transport
 

@@ -49,7 +49,7 @@ def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
             ended.set()
             with suppress(OSError), socket.create_connection(server.getsockname()):
                 pass
-            thread.join(5)
+            thread.join(60)
 
 
 @contextmanager

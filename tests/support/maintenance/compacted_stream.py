@@ -22,8 +22,6 @@ from siltstone.kafka_protocol.batch_header import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from siltstone.maintenance.key_compaction.kernels import plain
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionInput,
@@ -35,6 +33,8 @@ from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_formats.object_layout import ObjectBuilder, ranges_of_entries
+from siltstone.record_columns.kernels import plain
+from siltstone.record_columns.kernels.port import Kernels
 from support.engine.objects import index_of, read_object
 from support.kafka.kafka_batches import build_control_batch
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.key_compaction.kernels.choosing import best_kernels
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS
+from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from support.maintenance.compacted_store import KEYS, compact_keys, roll, split

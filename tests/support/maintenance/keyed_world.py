@@ -51,11 +51,14 @@ class KeyedWorld(MaintainedStore):
         dotted = {"cleanup.policy": "compact"} | {
             key.replace("_", "."): text for key, text in configs.items()
         }
-        topic_id = f"{len(self.image.topics) + 1:032x}"
+        topic_id = self.new_topic_id()
         made = self.metadata.execute(CreateTopic(0, 1, name, topic_id, partitions, configs=dotted))
         for partition in made.partitions:
             self.metadata.execute(OpenStream(0, 1, partition.data_stream_id, 0))
         return [partition.data_stream_id for partition in made.partitions]
+
+    def new_topic_id(self) -> str:
+        return f"{len(self.image.topics) + 1:032x}"
 
     def topic_named(self, name: str = "t") -> TopicMetadata:
         image = self.image

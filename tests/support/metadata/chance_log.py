@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 
+from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
     AppendUncertain,
     LogUnavailable,
     MetadataLog,
@@ -19,39 +21,44 @@ class ChanceLog:
         self.fault_rate = fault_rate
         self._outage_left = 0
         self._rng = rng
-        self._late: list[tuple[bytes, int]] = []
+        self._late: list[tuple[bytes, LogPosition]] = []
 
-    def append(self, entry: bytes, expected_version: int) -> int:
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.land_late()
         if not self._fails():
-            return self.log.append(entry, expected_version)
+            return self.log.append(entry, expected)
         match self._rng.choice(["busy", "lost", "done", "late"]):
             case "busy":
                 raise LogUnavailable("busy")
             case "done":
-                self.log.append(entry, expected_version)
+                self.log.append(entry, expected)
             case "late":
-                self._late.append((entry, expected_version))
+                self._late.append((entry, expected))
         raise AppendUncertain("the answer was lost")
 
-    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
         self.land_late()
         self._maybe_unavailable()
-        return self.log.read_after(version, limit)
+        return self.log.read_after(version, limit, bytes_max)
 
-    def head_version(self) -> int:
+    def head(self) -> LogPosition:
         self._maybe_unavailable()
-        return self.log.head_version()
+        return self.log.head()
 
-    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
+    def save_snapshot(self, position: LogPosition, chunks: Iterable[bytes]) -> None:
         self._maybe_unavailable()
-        self.log.save_snapshot(version, chunks)
+        self.log.save_snapshot(position, chunks)
 
     def snapshot_version(self) -> int | None:
         return self.log.snapshot_version()
 
     def load_snapshot(self) -> Snapshot | None:
         return self.log.load_snapshot()
+
+    def clock_offset_ms(self) -> int:
+        return self.log.clock_offset_ms()
 
     def close(self) -> None:
         """Many lives of a node share it."""
@@ -78,6 +85,6 @@ class ChanceLog:
     def land_late(self, *, always: bool = False) -> None:
         if self._late and (always or self._rng.random() < 0.5):
             late, self._late = self._late, []
-            for entry, version in late:
+            for entry, expected in late:
                 with suppress(VersionMovedOn):
-                    self.log.append(entry, version)
+                    self.log.append(entry, expected)

@@ -4,7 +4,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
-from siltstone.metadata.store.port import AppendUncertain, LogUnavailable, MetadataLog, Snapshot
+from siltstone.metadata.log_entry import LogPosition
+from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
+    AppendUncertain,
+    LogUnavailable,
+    MetadataLog,
+    Snapshot,
+)
 
 
 class Fault(Enum):
@@ -25,11 +32,12 @@ class FaultyLog:
         self.before_append: deque[Callable[[], object]] = deque()
         """What somebody else does just before the next appends."""
         self.snapshot_fails = False
+        self.clock_is_ahead_ms = 0
         self.appends = 0
         self.heads = 0
-        self._late: list[tuple[bytes, int]] = []
+        self._late: list[tuple[bytes, LogPosition]] = []
 
-    def append(self, entry: bytes, expected_version: int) -> int:
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self.appends += 1
         for late in self._late:
             self.log.append(*late)
@@ -42,30 +50,35 @@ class FaultyLog:
             case Fault.LOST:
                 raise AppendUncertain("connection lost")
             case Fault.DONE:
-                self.log.append(entry, expected_version)
+                self.log.append(entry, expected)
                 raise AppendUncertain("connection lost")
             case Fault.LATE:
-                self._late.append((entry, expected_version))
+                self._late.append((entry, expected))
                 raise AppendUncertain("connection lost")
-        return self.log.append(entry, expected_version)
+        return self.log.append(entry, expected)
 
-    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
-        return self.log.read_after(version, limit)
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
+        return self.log.read_after(version, limit, bytes_max)
 
-    def head_version(self) -> int:
+    def head(self) -> LogPosition:
         self.heads += 1
-        return self.log.head_version()
+        return self.log.head()
 
-    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
+    def save_snapshot(self, position: LogPosition, chunks: Iterable[bytes]) -> None:
         if self.snapshot_fails:
             raise LogUnavailable("disk full")
-        self.log.save_snapshot(version, chunks)
+        self.log.save_snapshot(position, chunks)
 
     def snapshot_version(self) -> int | None:
         return self.log.snapshot_version()
 
     def load_snapshot(self) -> Snapshot | None:
         return self.log.load_snapshot()
+
+    def clock_offset_ms(self) -> int:
+        return self.clock_is_ahead_ms
 
     def close(self) -> None:
         self.log.close()

@@ -1,21 +1,31 @@
 """One record of every kind, for the tests of their bytes."""
 
-from siltstone.metadata.entities import JobState, PartitionMetadata
+from siltstone.metadata.entities import NO_NODE, JobState, NodeListener, PartitionMetadata
 from siltstone.metadata.records import (
+    FailoverClaimed,
     JobFinished,
     JobForgotten,
     JobRenewed,
     JobStarted,
     KeyRemoved,
     KeySet,
+    LogMoved,
+    NodeDraining,
+    NodeFenced,
     NodeRegistered,
+    NodeResumed,
+    NodeUnregistered,
     NumbersTaken,
     ObjectCommitted,
     ObjectsDestroyed,
     ObjectsForgotten,
     ObjectsPrepared,
     PartitionsAdded,
+    PartitionsMoving,
+    PartitionsPlaced,
     Record,
+    ScanPinned,
+    ScanUnpinned,
     SegmentsRolled,
     StreamCleaned,
     StreamClosed,
@@ -84,4 +94,22 @@ MAINTENANCE: tuple[Record, ...] = (
     ),
     StreamCleaned(3, 7),
 )
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE)
+MEMBERSHIP: tuple[Record, ...] = (
+    NodeRegistered(1, 3, "again", False, "/wal", (NodeListener("PLAINTEXT", "host0", 9092),), "rack-a"),
+    NodeFenced(1, 3),
+    NodeResumed(1, 3),
+    NodeDraining(1),
+    NodeUnregistered(1),
+    FailoverClaimed(1, 2, 7),
+    TopicCreated(
+        TOPIC_ID, "led", (PartitionMetadata(3, 4, 1), PartitionMetadata(5, 6, 1, 2)), {}, 1, 0, False
+    ),
+    PartitionsPlaced(TOPIC_ID, ((0, 2), (1, 3))),
+    PartitionsMoving(TOPIC_ID, ((0, 3), (1, NO_NODE))),
+)
+SCANS: tuple[Record, ...] = (
+    ScanPinned("query-1", 1_700_000_000_000, "host process 7: flights"),
+    ScanUnpinned("query-1"),
+)
+MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SCANS, *MOVING)

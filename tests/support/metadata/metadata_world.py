@@ -5,10 +5,12 @@ from typing import Any, TypeVar
 
 from siltstone.metadata.applying import apply_records
 from siltstone.metadata.commands import (
+    ClaimFailover,
     Command,
     CommitCompaction,
     CommitUpload,
     CreateStream,
+    FenceNode,
     NewObject,
     OpenStream,
     PrepareObjects,
@@ -16,6 +18,7 @@ from siltstone.metadata.commands import (
     StartJob,
 )
 from siltstone.metadata.decisions.table import decide
+from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import Refusal
@@ -76,6 +79,24 @@ class MetadataWorld:
 
     def register(self, node_id: int, incarnation: str = "first") -> int:
         return self.do(RegisterNode(node_id, incarnation, f"wal-of-{node_id}")).node_epoch
+
+    def register_reachable(self, node_id: int, incarnation: str = "first", rack: str | None = None) -> int:
+        """With a listener, as a server of a cluster is."""
+        listeners = (NodeListener("PLAINTEXT", f"host-{node_id}", 9092),)
+        command = RegisterNode(node_id, incarnation, f"wal-of-{node_id}", listeners=listeners, rack=rack)
+        return self.do(command).node_epoch
+
+    def fence(self, node_id: int) -> None:
+        self.do(FenceNode(node_id, self.image.nodes[node_id].node_epoch))
+
+    def fail_over(self, node_id: int, by: int = 99) -> int:
+        """Fences the node, and another claims its failover and registers for it: its new epoch."""
+        if by not in self.image.nodes:
+            self.register(by, f"incarnation of {by}")
+        self.fence(node_id)
+        claimer = self.image.nodes[by]
+        self.do(ClaimFailover(by, claimer.node_epoch, node_id))
+        return self.do(RegisterNode(node_id, claimer.incarnation, "elsewhere", failover=True)).node_epoch
 
     def open_stream(self, node_id: int = 0, node_epoch: int = 1, stream_epoch: int = 0) -> int:
         stream_id = self.do(CreateStream(node_id, node_epoch))

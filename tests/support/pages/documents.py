@@ -12,6 +12,17 @@ def blocks(page: Path, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+FENCED = re.compile(
+    r"^(?:<!-- not run: (?P<reason>.*?) -->\n)?```\w*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+)
+"""A fenced block, and the reason why no test runs it, which a comment before it gives."""
+
+
+def fenced(page: Path) -> list[tuple[str, str | None]]:
+    """(text, reason why it is not run) of each fenced block."""
+    return [(found["text"], found["reason"]) for found in FENCED.finditer(page.read_text())]
+
+
 def links(page: Path) -> list[tuple[str, str]]:
     """(file, place in it) of each link that does not leave the repository."""
     found = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text())

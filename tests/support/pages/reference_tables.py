@@ -8,6 +8,7 @@ the few settings without one have theirs here.
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -29,11 +30,16 @@ REASONS = {
     "`every-interval`: at least every `sync_interval_ms`; a power failure loses up to that much. "
     "`never`: when the operating system likes; a power failure may lose half a minute or more. "
     "With all three, acknowledged records survive the end of the process.",
+    "engine.wal.location": "`file`: in the folder `wal_folder`. `bucket:0`: in the bucket of that number, so that the "
+    "loss of the disk loses nothing ([the log in the bucket](bucket-log.md)); `sync`, `sync_interval_ms` and "
+    "`segment_bytes` are for files only.",
     "read.block_cache_bytes_max": "Blocks read from objects, kept for the next reader.",
     "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
     "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
     "the error names a node epoch. To give up the records that only the log of that epoch held, write the epoch here "
     "once. 0: nothing is given up.",
+    "broker.rack": "Where this node stands, such as a zone. Clients are told, and leaders are spread over the racks "
+    "[Kafka: broker.rack].",
     "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
     "[Kafka: auto.create.topics.enable].",
     "broker.num_partitions": "Partitions of a topic whose maker does not say how many [Kafka: num.partitions].",
@@ -41,7 +47,11 @@ REASONS = {
     "engine.wal.sync_interval_ms": "Only for `every-interval`: what a power failure may cost.",
 }
 PLACE_REASONS = {
-    "metadata": ("FOLDER/metadata.sqlite", "Where the metadata log is: `sqlite:///folder/file`."),
+    "metadata": (
+        "FOLDER/metadata.sqlite",
+        "Where the metadata log is: `sqlite:///folder/file`, or `postgresql://user@host/database?schema=siltstone` "
+        "([metadata in PostgreSQL](postgresql.md)).",
+    ),
     "wal_folder": ("FOLDER/wal/node-N", "Where the write-ahead log is; relative to the store's folder."),
     "listeners": (
         DEFAULT_LISTENER,
@@ -59,12 +69,43 @@ PLACE_REASONS = {
         "`INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT`; the only protocol is PLAINTEXT "
         "[Kafka: listener.security.protocol.map].",
     ),
+    "tables.location": (
+        "FOLDER/tables",
+        "Where [tables](tables.md) are: `file:///folder` or `s3://bucket/prefix`.",
+    ),
+    "tables.catalog.type": (
+        "sql",
+        "The type of the Iceberg catalog, as pyiceberg names it: `sql`, `rest`, `glue`, `hive` …",
+    ),
+    "tables.catalog.uri": (
+        "sqlite:///FOLDER/tables/catalog.sqlite",
+        "Where the catalog is, such as `postgresql+psycopg://user@host/catalog`. Any other `tables.catalog.NAME` of a "
+        "settings file goes to the catalog, too.",
+    ),
 }
 
 
+SECTIONS = {
+    "engine": "Appends, the write-ahead log, uploads",
+    "read": "Reads",
+    "retry": "Requests to buckets",
+    "compaction": "Compaction of stream set objects",
+    "sweep": "The sweep",
+    "maintenance": "Maintenance",
+    "broker": "The broker",
+    "groups": "Consumer groups",
+    "network": "Network",
+    "admin": "Metrics and health",
+}
+"""Title by the first part of a key; a part without a title of its own is one."""
+
+HEADER = ["| setting | default | reason |", "|---|---|---|"]
+
+
 def settings_table() -> str:
+    """One table for the places, and one for each first part of the keys."""
     reasons = limit_reasons()
-    rows = ["| setting | default | reason |", "|---|---|---|"]
+    rows = ["### Places and addresses", "", *HEADER]
     for place in PLACES:
         default, reason = PLACE_REASONS[place.key]
         rows.append(f"| `{place.key}` | {default} | {reason} |")
@@ -73,8 +114,10 @@ def settings_table() -> str:
     rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
                 "says nothing, such as `topics.retention.ms`; values as Kafka writes them, or "
                 "with a unit: `86400000` or `1d`. |")  # fmt: skip
-    for setting, value in values_of(Tuning()):
-        rows.append(f"| `{setting.key}` | {format_setting(setting, value)} | {_reason(setting, reasons)} |")
+    for part, settings in groupby(values_of(Tuning()), key=lambda each: each[0].key.partition(".")[0]):
+        rows += ["", f"### {SECTIONS.get(part, part)}", "", *HEADER]
+        rows += (f"| `{setting.key}` | {format_setting(setting, value) or 'none'} | {_reason(setting, reasons)} |"
+                 for setting, value in settings)  # fmt: skip
     return "\n".join(rows)
 
 
@@ -136,10 +179,10 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
     return texts
 
 
-STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `maintain` and `check`"
+STORE_COMMANDS = "Which store, for `serve`, `streams`, `inspect`, `maintain`, `check` and `metadata`"
 CLUSTER_COMMANDS = (
-    "Which broker, for `topics`, `groups`, `produce`, `tail` and `table`; any that speaks as Apache Kafka 3.0 "
-    "or later"
+    "Which broker, for `topics`, `groups`, `produce`, `tail`, `consume` and `table`; any that speaks as Apache Kafka "
+    "3.0 or later"
 )
 
 
@@ -177,7 +220,7 @@ def walk_commands(group: click.Group, before: str = "siltstone") -> Iterator[tup
 def _command_section(path: str, command: click.Command) -> str:
     arguments = " ".join(str(p.metavar) for p in command.params if isinstance(p, click.Argument))
     first, *rest = (command.help or "").split("\n\n")
-    options = [p for p in command.params if isinstance(p, click.Option)]
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     for decorator in (store_options, cluster_options):
         shared = {option.name for option in _options_of(decorator)}
         if shared <= {option.name for option in options}:

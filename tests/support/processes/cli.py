@@ -1,5 +1,10 @@
 """Running commands as a shell does: arguments in; exit status, stdout and stderr out."""
 
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 from click.testing import CliRunner
 
@@ -26,10 +31,31 @@ CLEAN = dict.fromkeys(
 )
 
 
-def run(*arguments: object, stdin: bytes | None = None, **environment: str) -> Outcome:
+DRAWN = {"COLUMNS": "160"}
+"""Tables are drawn, although the output is a pipe; ``COLUMNS=None`` shows what a pipe receives."""
+
+
+@contextmanager
+def logging_as_before() -> Iterator[None]:
+    """A command that logs sets levels and a handler for the whole process, which is that of the next tests, too."""
+    root, ours = logging.getLogger(), logging.getLogger("siltstone")
+    handlers, levels, hook = list(root.handlers), (root.level, ours.level), threading.excepthook
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(levels[0])
+        ours.setLevel(levels[1])
+        threading.excepthook = hook
+
+
+def run(*arguments: object, stdin: bytes | None = None, **environment: str | None) -> Outcome:
     """With none of the variables of whoever runs the tests."""
     words = [str(argument) for argument in arguments]
-    result = CliRunner().invoke(cli, words, input=stdin, env={**CLEAN, **environment}, prog_name="siltstone")
+    with logging_as_before():
+        result = CliRunner().invoke(
+            cli, words, input=stdin, env={**CLEAN, **DRAWN, **environment}, prog_name="siltstone"
+        )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr)

@@ -11,7 +11,7 @@ from threading import Lock
 from siltstone.maintenance.tasks.runner import Runner, Task
 from siltstone.runtime.tasks import OnProgress
 
-HELD_SECONDS_MAX = 200.0
+HELD_SECONDS_MAX = 600.0
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,10 @@ class HoldingRunner:
         self._folder = str(folder)
         self._held = held
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
-        return self._runner.run(self._held(task, self._folder), inputs, on_progress)
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
+        return self._runner.run(self._held(task, self._folder), inputs, on_progress, label)
 
     @property
     def is_lost(self) -> bool:

@@ -65,3 +65,12 @@ def test_of_nothing_deleted_only_the_reasons_are_told(capsys: pytest.CaptureFixt
     with pytest.raises(Failure):
         tell_deleted(["a"], {"a": reason}, False)
     assert tuple(capsys.readouterr()) == ("", f"not deleted: {reason}\n")
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")])
+def test_a_process_without_a_terminal_on_stdin_cannot_ask(
+    monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None
+) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(NobodyToAsk):
+        confirm("Delete t?", is_answered=False)

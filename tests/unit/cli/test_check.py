@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.check import NOTES_SHOWN_MAX
+from siltstone.foundation.quantity_words import size_words
 from siltstone.server.settings.store import StoreSettings
 from support.engine.small_store import STREAMS, object_files
 from support.processes.cli import run
@@ -85,6 +86,12 @@ def test_an_old_orphan_is_deleted_when_asked_to(store: StoreSettings) -> None:
     refused = run("check", "--repair", "--store", store.folder)
     assert refused.status == 2 and "add --yes to confirm" in refused.err
     assert file.exists()
+    content, times = file.read_bytes(), (file.stat().st_atime, file.stat().st_mtime)
+    told = run("check", "--repair", "--yes", "--store", store.folder)
+    assert told.status == 0 and f"repaired: 1 of 1, {size_words(len(content))} deleted" in told.out
+    assert not file.exists()
+    file.write_bytes(content)
+    os.utime(file, times)
     document = run("check", "--repair", "--yes", "--json", "--store", store.folder)
     assert document.status == 0
     (done,) = document.json["repaired"]

@@ -1,13 +1,15 @@
 """The deadline of a process that was asked to stop; the end of the process is recorded instead."""
 
+import signal
 import threading
 
 import pytest
 
 from siltstone.cli import deadline as module
-from siltstone.cli.deadline import ProcessDeadline
+from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline, counted_signals
+from siltstone.runtime.clock import ManualClock
 
-SECONDS_MAX = 10
+SECONDS_MAX = 60
 
 
 class Ended:
@@ -73,3 +75,48 @@ def test_a_status_is_found_although_the_last_words_hang(
     ProcessDeadline(lambda: 3, end_process=ended).set(0, "nobody reads this")
     assert ended.wait() == [3]
     never.set()
+
+
+def test_signals_that_follow_the_first_one_at_once_are_the_same_one() -> None:
+    clock = ManualClock()
+    count = counted_signals(clock)
+    assert [count(), count()] == [1, 0]
+    clock.advance_ms(ONE_SIGNAL_MS_MAX - 1)
+    assert count() == 0
+    clock.advance_ms(1)
+    assert [count(), count()] == [2, 2]
+
+
+def test_a_signal_sets_the_deadline_although_its_handler_does_not_run(ended: Ended) -> None:
+    """As in a thread that is inside a call; here the handler does nothing."""
+    deadline = ProcessDeadline(lambda: 1, end_process=ended)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        signal.raise_signal(signal.SIGTERM)
+        with deadline.set_by_signals((1, "first"), (0, "second")):
+            assert not deadline.is_set
+            signal.raise_signal(signal.SIGTERM)
+            assert ended.wait() == [1]
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("one_signal_ms_max", [0, 3_600_000])
+def test_only_a_second_signal_has_the_shorter_limit(
+    ended: Ended, one_signal_ms_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ONE_SIGNAL_MS_MAX", one_signal_ms_max)
+    deadline = ProcessDeadline(lambda: 1, end_process=ended)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with deadline.set_by_signals((3_600_000, "first"), (0, "second")):
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            if one_signal_ms_max == 0:
+                assert ended.wait() == [1]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        deadline.close()
+    wait_until_watched_no_more()
+    assert len(ended.statuses) == (one_signal_ms_max == 0)

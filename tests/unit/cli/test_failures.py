@@ -3,7 +3,18 @@
 import click
 import pytest
 
-from siltstone.cli.failures import ExtraMissing, Failure, exit_status, failure_line
+from siltstone.cli.failures import (
+    DEBUG_VARIABLE,
+    FAILED,
+    INTERRUPTED,
+    STOPPED_EARLY,
+    WRONG_REQUEST,
+    ExtraMissing,
+    Failure,
+    debugging,
+    exit_status,
+    failure_line,
+)
 from siltstone.metadata.refusals import StreamFenced, StreamNotExist
 from siltstone.metadata.store.port import NotMetadataLog
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
@@ -41,3 +52,35 @@ def test_a_failure_is_told_in_one_line() -> None:
     )
     bug = failure_line(KeyError("x"))
     assert bug is not None and "this is a bug, KeyError" in bug and "SILTSTONE_DEBUG=1" in bug
+
+
+def test_exit_statuses_that_scripts_rely_on() -> None:
+    assert (FAILED, WRONG_REQUEST, STOPPED_EARLY, INTERRUPTED) == (1, 2, 3, 130)
+    assert exit_status(Failure(STOPPED_EARLY)) == 3
+    assert exit_status(click.BadParameter("x")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("Bad", "Bad."), ("Bad.", "Bad."), ("Why?", "Why?"), ("No!", "No!")]
+)
+def test_what_was_typed_wrongly_is_a_sentence_that_names_the_help(text: str, line: str) -> None:
+    assert failure_line(click.UsageError(text)) == f"{line} See siltstone --help"
+    context = click.Context(click.Command("topics"), info_name="siltstone topics")
+    assert failure_line(click.UsageError(text, context)) == f"{line} See siltstone topics --help"
+
+
+def test_failures_of_others_are_told_in_their_words() -> None:
+    assert failure_line(click.ClickException("two\nlines")) == "two lines"
+    assert failure_line(OSError(28, "No space left on device")) == "operating system: No space left on device"
+    assert failure_line(KeyboardInterrupt()) == failure_line(click.Abort()) == "interrupted"
+    assert failure_line(Unavailable("")) is None
+
+
+@pytest.mark.parametrize(("value", "is_on"), [(None, False), ("", False), ("0", False), ("1", True)])
+def test_debugging_is_switched_on_by_a_variable(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, is_on: bool
+) -> None:
+    monkeypatch.delenv(DEBUG_VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(DEBUG_VARIABLE, value)
+    assert debugging() is is_on

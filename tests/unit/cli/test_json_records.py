@@ -100,3 +100,25 @@ def test_the_smallest_and_the_largest_numbers_are_read(number: int) -> None:
     record = read_record(b'{"partition": %d, "timestamp": %d}' % (number, number), 1)
     assert (record.partition, record.timestamp_ms) == (number, number)
     assert read_record(b'{"timestamp": 9223372036854775807}', 1).timestamp_ms == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b'{"a": 1,\n "b": "\\n"}\r\n', b'{"a": 1,  "b": "\\n"}  '),
+        (b"17", b"17"),
+        (b"not JSON", b'"not JSON"'),
+        (b"\xff", None),
+        (None, b"null"),
+    ],
+)
+def test_a_value_that_is_json_is_shown_as_it_is_where_that_is_asked_for(
+    value: bytes | None, shown: bytes | None
+) -> None:
+    line = written_record("t", 0, Record(value=value), json_values=True)
+    assert b"\n" not in line and b"\r" not in line
+    if shown is None:
+        assert b'"value_base64":"/w=="' in line
+    else:
+        assert b'"value":' + shown in line
+    msgspec.json.decode(line)

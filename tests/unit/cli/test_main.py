@@ -1,11 +1,16 @@
 """What holds for every command: help, version, exit status, one line on failure."""
 
+from types import SimpleNamespace
+
 import click
 import pytest
 
 from siltstone import __version__
+from siltstone.cli import main as module
 from siltstone.cli import streams as streams_command
-from siltstone.cli.main import cli
+from siltstone.cli.failures import exit_status
+from siltstone.cli.main import ELSEWHERE, Commands, cli
+from siltstone.cli.standard_streams import StreamClosed
 from support.processes.cli import assert_one_line, run
 
 
@@ -55,7 +60,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         ),
         (("streams", "--set", "engine.wal.sink=never"), ("did you mean engine.wal.sync?",)),
         (("streams", "--config", "missing.toml"), ("missing.toml cannot be read",)),
-        (("streams", "--metadata", "postgres://x"), ("'postgres://x' names no metadata log",)),
+        (("streams", "--metadata", "mysql://x"), ("'mysql://x' names no metadata log",)),
     ],
 )
 def test_t35_wrong_input_is_one_line_and_exit_status_2(
@@ -115,3 +120,51 @@ def test_a_bug_shows_no_traceback_unless_asked(monkeypatch) -> None:
     assert "Traceback" not in outcome.err and len(outcome.err.splitlines()) == 1
     with pytest.raises(KeyError):
         run("streams", SILTSTONE_DEBUG="1")
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_status_that_a_command_asks_for_is_that_of_the_process(status: int) -> None:
+    @click.command()
+    @click.pass_context
+    def finishes(context: click.Context) -> None:
+        context.exit(status)
+
+    class One(Commands):
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            return finishes
+
+    with pytest.raises(SystemExit) as ended:
+        One("siltstone").main(["finishes"])
+    assert ended.value.code == status
+
+
+@pytest.mark.parametrize(("typed", "written"), ELSEWHERE.items())
+def test_what_other_tools_call_a_command_is_answered_with_how_it_is_written_here(
+    typed: str, written: str
+) -> None:
+    assert_one_line(run(typed), 2, f"No such command '{typed}'. Write {written}.")
+
+
+def test_the_program_keeps_quiet_about_everything_but_its_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unless SILTSTONE_DEBUG is set: then it logs."""
+    done: list[str] = []
+    monkeypatch.setattr(module, "cli", SimpleNamespace(main=lambda *, prog_name: done.append(prog_name)))
+    monkeypatch.setattr(module, "keep_quiet", lambda: done.append("quiet"))
+    monkeypatch.setattr(module, "prepare_streams", lambda: done.append("streams"))
+    monkeypatch.setattr(module.logging, "basicConfig", lambda level: done.append(f"logs {level}"))
+    monkeypatch.delenv("SILTSTONE_DEBUG", raising=False)
+    module.main()
+    monkeypatch.setenv("SILTSTONE_DEBUG", "1")
+    module.main()
+    assert done == ["quiet", "streams", "siltstone", "logs 20", "streams", "siltstone"]
+
+    def closed() -> None:
+        raise StreamClosed("stdout is closed")
+
+    monkeypatch.setattr(module, "prepare_streams", closed)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == exit_status(StreamClosed("stdout is closed"))
+    assert capsys.readouterr().err.endswith("siltstone: stdout is closed\n")

@@ -12,6 +12,7 @@ from siltstone.cli.positions import (
 )
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.offsets import NO_OFFSET, Ends, FoundOffset
+from support.values.left_out import numbers_left_out
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -88,3 +89,7 @@ def test_a_place_has_an_offset_within_each_partition(
     monkeypatch.setattr(positions, "offsets_at", lambda _, __, time_ms: found if time_ms == JULY_MS else {})
     resolved = resolve(None, ENDS, position)
     assert resolved == {key: Resolved(offset, ENDS[key]) for key, offset in zip(ENDS, offsets, strict=True)}
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Position) == {"value": -1}

@@ -23,7 +23,7 @@ def test_ctrl_c_while_loading_is_one_line(monkeypatch, capsys) -> None:
 def test_what_hears_the_interrupt_loads_nothing_that_takes_time() -> None:
     seen = "import sys; import siltstone.cli.program; print({'click', 'msgspec', 'rich', 'asyncio'} & set(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", seen], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", seen], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "set()\n"
 
@@ -31,6 +31,6 @@ def test_what_hears_the_interrupt_loads_nothing_that_takes_time() -> None:
 def test_it_is_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from siltstone.cli.program import main; main()", "--version"],
-        capture_output=True, text=True, check=True, timeout=30,
+        capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.startswith("siltstone ")

@@ -4,16 +4,23 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from siltstone.cli import deadline as deadline_module
+from siltstone.cli import runner_options
 from siltstone.cli import serve as module
+from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.limits import DAY_MS
+from siltstone.runtime.clock import ManualClock
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.spark.java import JavaNotFound
 from siltstone.stream_engine.errors import EngineNotRunning
 from support.processes.cli import assert_one_line, run
 
@@ -25,12 +32,15 @@ class Served:
         self.settings: StoreSettings | None = None
         self.addresses: list[ListenerAddress] = []
         self.levels: list[str] = []
+        self.maintenance: list[str] | None = None
         monkeypatch.setattr(module, "_serve", self._serve)
         monkeypatch.setattr(module, "run", lambda _: None)
-        monkeypatch.setattr(module, "log_to_stderr", self.levels.append)
+        monkeypatch.setattr(module, "log_to_stderr", lambda level, _: self.levels.append(level))
 
-    def _serve(self, settings: StoreSettings, addresses: list[ListenerAddress]) -> None:
-        self.settings, self.addresses = settings, [*addresses]
+    def _serve(
+        self, settings: StoreSettings, addresses: list[ListenerAddress], maintenance: list[str] | None
+    ) -> None:
+        self.settings, self.addresses, self.maintenance = settings, [*addresses], maintenance
 
     @property
     def listeners(self) -> list[str]:
@@ -98,6 +108,49 @@ def test_what_is_logged(served: Served, tmp_path: Path) -> None:
     assert served.levels == ["info", "debug", "error"]
 
 
+def test_maintenance_gets_the_options_of_the_broker(served: Served, tmp_path: Path) -> None:
+    run("serve", "--store", tmp_path)
+    assert served.maintenance is None
+    run(
+        "serve",
+        "--store",
+        tmp_path,
+        "--with-maintenance",
+        "--runner",
+        "in-process",
+        "-v",
+        "--log-format",
+        "json",
+    )
+    assert served.maintenance is not None
+    words = " ".join(served.maintenance)
+    assert f"--store {tmp_path} " in words and "--runner in-process" in words
+    assert words.endswith("--log-level info --log-format json")
+
+
+@pytest.mark.parametrize(
+    "option", [("--runner", "in-process"), ("--master", "local"), ("--conf", "spark.a=b")]
+)
+def test_a_runner_that_nothing_would_use_is_refused(
+    served: Served, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    outcome = run("serve", "--store", tmp_path, *option)
+    assert_one_line(outcome, 2, f"{option[0]} is for maintenance: add --with-maintenance.")
+    assert served.settings is None
+
+
+def test_a_runner_that_cannot_be_started_is_refused_before_the_broker_begins(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise JavaNotFound("Spark needs Java")
+
+    monkeypatch.setattr(runner_options, "find_java", missing)
+    outcome = run("serve", "--store", tmp_path, "--with-maintenance")
+    assert outcome.status != 0 and "Spark needs Java" in outcome.err
+    assert served.settings is None
+
+
 def test_listeners_that_cannot_be_are_one_line(tmp_path: Path) -> None:
     assert_one_line(
         run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "clients cannot connect to"
@@ -126,12 +179,14 @@ asyncio.run(main())
 def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
     """Half of what a start takes is loading: numpy comes with the first large frame, what draws with a terminal."""
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
 
 
 class PlayedNode:
     """Takes the place of a node: notes its life, and ends when ``closing`` lets it."""
+
+    admin = None
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool = False, ends: bool = True
@@ -147,7 +202,7 @@ class PlayedNode:
         listener = SimpleNamespace(name="PLAINTEXT", advertised_host="here", advertised_port=9)
         default = SimpleNamespace(name="INSIDE", advertised_host="127.0.0.1", advertised_port=9092)
         self.listeners = SimpleNamespace(listeners=[listener, default])
-        self.node = SimpleNamespace(engine=self.engine)
+        self.node = SimpleNamespace(engine=self.engine, metadata=SimpleNamespace(image=MetadataImage()))
         monkeypatch.setattr(module, "running_kafka_node", self.running)
         self.deadline = SimpleNamespace()
         monkeypatch.setattr(module, "ProcessDeadline", self.new_deadline)
@@ -215,11 +270,46 @@ def test_a_signal_ends_the_node_in_peace(
 
 def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The first gives it the time of the settings, the second none."""
+    monkeypatch.setattr(deadline_module, "ONE_SIGNAL_MS_MAX", 0)
     node = PlayedNode(monkeypatch, ends=False)
     node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
     settings = load_settings(tmp_path, environment={})
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
     assert node.limits_ms[:2] == [promised_ms, 0]
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``timeout`` signals its child and then the group of its child. A later signal is a second one."""
+    clock, limits_ms = ManualClock(), []
+
+    class Recorded(ProcessDeadline):
+        def __init__(self, status: Callable[[], int]) -> None:
+            super().__init__(status, end_process=lambda _: None)
+
+        def set(self, milliseconds: float, reason: str) -> None:
+            limits_ms.append(milliseconds)
+            super().set(milliseconds, reason)
+
+    async def main() -> None:
+        deadline = module.BrokerDeadline(settings)
+        deadline.is_ready(SimpleNamespace(node=SimpleNamespace(engine=SimpleNamespace(is_clean=False))))
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        assert limits_ms == [promised_ms]
+        clock.advance_ms(ONE_SIGNAL_MS_MAX)
+        signal.raise_signal(signal.SIGTERM)
+        assert limits_ms == [promised_ms, 0]
+
+    settings = load_settings(tmp_path, environment={})
+    promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
+    monkeypatch.setattr(module, "ProcessDeadline", Recorded)
+    monkeypatch.setattr(deadline_module, "SystemClock", lambda: clock)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        asyncio.run(main())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_node_that_cannot_store_data_any_more_ends_the_process(
@@ -229,6 +319,36 @@ def test_a_node_that_cannot_store_data_any_more_ends_the_process(
     with pytest.raises(EngineNotRunning, match="the disk is full"):
         node.serve(tmp_path)
     assert node.life == ["running", "closing", "closed"]
+
+
+def test_a_store_that_nobody_maintains_is_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "why_late", lambda image, now_ms: "No maintenance has run. Run it")
+    PlayedNode(monkeypatch).serve(tmp_path, signal.SIGTERM)
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("WARNING", "No maintenance has run. Run it")
+    ]
+
+
+def test_a_store_that_nobody_maintains_is_said_once_a_day(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(module, "why_late", lambda image, now_ms: f"late at {now_ms - begun_ms}")
+    begun_ms = clock.now_ms()
+
+    async def main() -> None:
+        node = SimpleNamespace(node=SimpleNamespace(metadata=SimpleNamespace(image=MetadataImage())))
+        looking = asyncio.ensure_future(module._say_when_late(node, clock))
+        for _ in range(3):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            clock.advance_ms(DAY_MS)
+        looking.cancel()
+
+    asyncio.run(main())
+    assert [each.message for each in caplog.records] == [f"late at {days * DAY_MS}" for days in range(3)]
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -4,7 +4,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.cli.store_options import StoreChoice, store_options, store_options_of_buckets
+from siltstone.server.components import StoreNotFound, open_store
 from siltstone.server.settings.store import load_settings
 from siltstone.server.settings.values import SettingRefused
 
@@ -72,3 +73,25 @@ def test_the_help_of_the_command_stays_its_own() -> None:
 
 def test_the_settings_are_those_of_the_store(tmp_path: Path) -> None:
     assert StoreChoice(tmp_path).settings() == load_settings(tmp_path, environment={})
+
+
+def test_a_choice_opens_the_store_it_names(tmp_path: Path) -> None:
+    """It must exist: a misspelt --store is an error, and not a new store."""
+    with pytest.raises(StoreNotFound):
+        StoreChoice(tmp_path / "no").open()
+    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    with StoreChoice(tmp_path).open(engine__node_id="7") as store:
+        assert (store.settings.folder, store.settings.engine.node_id) == (tmp_path, 7)
+
+
+def test_where_a_command_looks_at_buckets_the_option_needs_no_url() -> None:
+    found: list[dict[str, str]] = []
+
+    @click.command()
+    @store_options_of_buckets
+    def command(choice: StoreChoice) -> None:
+        found.append(choice.flags)
+
+    for words in (["--bucket"], ["--bucket", "s3://b"], []):
+        assert CliRunner().invoke(command, words, catch_exceptions=False).exit_code == 0
+    assert found == [{}, {"buckets.0": "s3://b"}, {}]

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from siltstone.cli import streams
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from support.engine.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
@@ -54,3 +55,10 @@ def test_parts_of_a_store_may_lie_elsewhere(store: StoreSettings, tmp_path: Path
     places = ("--bucket", moved.as_uri(), "--metadata", f"sqlite://{tmp_path}/m.sqlite")
     assert len(run("streams", *places, "--json").json["streams"]) == STREAMS
     assert run("check", *places).status == 0
+
+
+def test_the_streams_of_a_partition_are_named_after_it_and_others_by_their_tags() -> None:
+    of_partition = {"topic": "flights", "partition": "3", "kind": "meta"}
+    assert streams._tag_words(of_partition) == "flights-3 meta"
+    assert streams._tag_words({**of_partition, "more": "x"}) == "kind=meta more=x partition=3 topic=flights"
+    assert streams._tag_words({}) == ""

@@ -6,6 +6,7 @@ from siltstone.foundation.quantity_words import (
     duration_words,
     seconds_words,
     size_words,
+    time_words,
 )
 
 
@@ -52,3 +53,40 @@ def test_counts() -> None:
     assert counted(1, "object") == "1 object"
     assert counted(0, "object") == "0 objects"
     assert counted(2, "entry", "entries") == "2 entries"
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [(1, "1 ms"), (999, "999 ms"), (59_999, "59.999 seconds"), (60_001, "1 minute"), (61_001, "1 minute 1 second"),
+     (86_400_001, "1 day"), (90_061_001, "1 day 1 hour"), (120_000, "2 minutes")],
+)  # fmt: skip
+def test_settings_of_time_at_their_borders(duration_ms: int, text: str) -> None:
+    assert duration_words(duration_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "text"),
+    [
+        (-1, "-"),
+        (0, "1970-01-01 00:00:00"),
+        (1_372_680_000_999, "2013-07-01 12:00:00"),
+        (10**17, f"{10**17} ms"),
+    ],
+)
+def test_times(timestamp_ms: int, text: str) -> None:
+    assert time_words(timestamp_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 ms"), (0.9994, "999 ms"), (99.94, "99.9 s"), (100, "1 min 40 s")]
+)
+def test_durations_at_their_borders(seconds: float, text: str) -> None:
+    assert seconds_words(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(1, "1 B"), (1024**2 - 53, "1023.9 KiB"), (1024**2 - 51, "1.0 MiB"), (1024**6, "1024.0 PiB")],
+)
+def test_sizes_at_their_borders(size: int, text: str) -> None:
+    assert size_words(size) == text

@@ -99,3 +99,20 @@ def test_keys_in_the_order_of_their_shards_touch_each_shard_once() -> None:
     shards = [_shard_of(key) for key in ordered]
     assert shards == sorted(shards)
     assert by_shard(["b", "a"]) in (["a", "b"], ["b", "a"])
+
+
+def test_a_shard_is_copied_once_and_only_when_it_changes() -> None:
+    """An image of 100,000 streams is copied with every entry of the log: only what changes may cost anything."""
+    before = ShardedMap([(0, "a"), (1, "b")])
+    draft = before.draft()
+    with pytest.raises(KeyError):
+        del draft[2]
+    assert draft._shards is before._shards
+    draft[0] = "c"
+    own = draft._shards[_shard_of(0)]
+    assert own is not before._shards[_shard_of(0)]
+    draft[SHARD_COUNT] = "d"
+    assert draft._shards[_shard_of(SHARD_COUNT)] is own
+    assert draft._shards[_shard_of(1)] is before._shards[_shard_of(1)]
+    assert (dict(before.items()), len(before)) == ({0: "a", 1: "b"}, 2)
+    assert dict(draft.frozen().items()) == {0: "c", SHARD_COUNT: "d", 1: "b"}

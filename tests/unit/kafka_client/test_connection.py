@@ -152,3 +152,32 @@ def test_a_broker_that_goes_away_in_the_middle() -> None:
             connection.call(MetadataRequest(topics=[]), MetadataResponse)
         with pytest.raises(BrokerGone):
             connection.send(MetadataRequest(topics=[]))
+
+
+class NotedSocket:
+    """Answers nothing; notes what it was told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def settimeout(self, seconds: float) -> None:
+        self.told.append(seconds)
+
+    def sendall(self, data: bytes) -> None:
+        self.told.append("sent")
+
+    def recv_into(self, _: memoryview) -> int:
+        raise TimeoutError
+
+    def close(self) -> None:
+        self.told.append("closed")
+
+
+def test_a_send_and_each_wait_have_a_time_limit() -> None:
+    noted = NotedSocket()
+    connection = Connection(Address("h", 1), noted)
+    connection._send(MetadataRequest(), 9)
+    assert (noted.told, connection.under_way) == ([30.0, "sent"], 1)
+    with pytest.raises(BrokerSilent, match="h:1 did not answer in time"):
+        connection.receive(MetadataResponse, 1_500)
+    assert noted.told == [30.0, "sent", 1.5, "closed"] and connection.under_way == 0

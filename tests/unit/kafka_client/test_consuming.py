@@ -109,3 +109,19 @@ def test_damaged_records_are_an_error_of_their_own() -> None:
     ) as caught:
         offsets(fetching)
     assert isinstance(caught.value, CorruptData) and caught.value.offset == 7
+
+
+def test_how_much_a_fetch_asks_for() -> None:
+    """At least one byte: a broker with nothing new answers when the time is over."""
+    fetching = fetcher({T0: 0})
+    assert [*fetching.fetch(70)] == []
+    (request,) = fetching._cluster.sent
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (70, 1, consuming.FETCH_BYTES_MAX)
+    assert request.topics[0].partitions[0].bytes_max == consuming.PARTITION_BYTES_MAX
+
+
+def test_an_offset_that_is_out_of_range_and_is_not_is_tried_again(monkeypatch) -> None:
+    monkeypatch.setattr(consuming, "ends_of", lambda _, keys: dict.fromkeys(keys, Ends(10, 20)))
+    fetching = fetcher({T0: 20}, FetchedPartition(index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    with pytest.raises(KafkaNotReady, match="reports offset 20 as out of range and as valid"):
+        offsets(fetching)

@@ -83,6 +83,12 @@ def test_a_leader_that_moves_is_no_remark(monkeypatch) -> None:
     assert world.remarks == []
 
 
+def test_a_leader_that_stays_away_is_a_remark(monkeypatch) -> None:
+    world = World(monkeypatch, {T0: {0: 1}}, MOVING, MOVING, MOVING, MOVING)
+    assert world.until({T0: 0}, {T0: 1}) == [(0, 0)]
+    assert world.remarks == [f"{MOVING}; retrying for 60 s"]
+
+
 def test_after_a_minute_without_a_broker_it_ends(monkeypatch) -> None:
     world = World(monkeypatch, {T0: {0: 1}}, *[GONE] * 1000)
     began = world.cluster.clock.monotonic_ms()
@@ -122,4 +128,47 @@ def test_a_topic_made_anew_is_told(monkeypatch) -> None:
     world.following._tell_gap(T0, 9, 5)
     assert world.remarks == [
         "partition 0 ends before offset 9: the topic was deleted and created again; continuing at offset 5"
+    ]
+
+
+def test_what_is_past_its_end_is_not_fetched_any_more(monkeypatch) -> None:
+    """A partition that ends exactly there, and one whose last fetch went beyond."""
+    world = World(monkeypatch, {T0: {0: 1}, T1: {0: 1, 1: 1, 2: 1}})
+    fetched: list[dict[TopicPartition, int]] = []
+    world.following = Following(world.cluster, world.remarks.append, lambda at: fetched.append(dict(at)))
+    assert world.until({T0: 0, T1: 0}, {T0: 1, T1: 2}) == [(0, 0), (1, 0), (1, 1)]
+    assert fetched == [{}]
+
+
+def test_positions_are_told_after_every_fetch(monkeypatch) -> None:
+    world = World(monkeypatch, {T0: {4: 1}})
+    told: list[dict[TopicPartition, int]] = []
+    world.following = Following(world.cluster, world.remarks.append, lambda at: told.append(dict(at)))
+    coming = world.following.records({T0: 2})
+    assert [next(coming) is None for _ in range(3)] == [False, True, True]
+    assert told == [{T0: 5}, {T0: 5}]
+
+
+def test_each_outage_has_a_minute_of_its_own_and_a_remark_of_its_own(monkeypatch) -> None:
+    world = World(monkeypatch, {T0: {0: 1}}, *[GONE] * 60, None, *[GONE] * 60)
+    coming = world.following.records({T0: 0})
+    clock = world.cluster.clock
+    began = clock.monotonic_ms()
+    assert next(coming) is not None and next(coming) is None
+    first = clock.monotonic_ms() - began
+    assert next(coming) is None
+    assert RECONNECT_TIME_LIMIT_MS / 2 < first < RECONNECT_TIME_LIMIT_MS < clock.monotonic_ms() - began
+    assert len(world.remarks) == 2
+
+
+def test_whoever_asked_hears_of_gaps_too(monkeypatch) -> None:
+    world = World(monkeypatch, {T0: {}})
+    gaps: list[tuple] = []
+    following = Following(world.cluster, world.remarks.append, on_gap=lambda *gap: gaps.append(gap))
+    following._tell_gap(T0, 5, 5)
+    following._tell_gap(T0, 9, 5)
+    assert gaps == [(T0, 5, 5), (T0, 9, 5)]
+    assert [remark.partition(":")[0] for remark in world.remarks] == [
+        "partition 0",
+        "partition 0 ends before offset 9",
     ]

@@ -191,3 +191,13 @@ def test_another_format_ends_the_iteration():
 
 def test_what_is_not_there_is_minus_one_as_in_kafka():
     assert NO_PRODUCER_ID == NO_PRODUCER_EPOCH == NO_SEQUENCE == NO_LEADER_EPOCH == -1
+
+
+def test_codecs_have_kafkas_numbers() -> None:
+    assert {codec.name: int(codec) for codec in Codec} == {
+        "NONE": 0,
+        "GZIP": 1,
+        "SNAPPY": 2,
+        "LZ4": 3,
+        "ZSTD": 4,
+    }

@@ -38,23 +38,22 @@ from siltstone.kafka_protocol.messages.sync_group import (
 )
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
-from support.kafka.message_strategies import EVERY_VERSION, full_message, group_of
+from support.kafka.message_strategies import (
+    EVERY_VERSION,
+    IN_ITS_VERSIONS,
+    full_message,
+    group_of,
+    is_same,
+    versions_tried,
+)
+
+__all__ = ["versions_tried"]
 
 
 def encodes_tagged_fields(message: type[Message], version: int) -> bool:
     return message.flexible_since is not None and version >= message.flexible_since
 
 
-ALL_OF_THEM = pytest.mark.parametrize(
-    ("message", "version"),
-    EVERY_VERSION,
-    ids=[f"{message.__name__}-{version}" for message, version in EVERY_VERSION],
-)
-FLEXIBLE_ONES = pytest.mark.parametrize(
-    ("message", "version"),
-    [(message, version) for message, version in EVERY_VERSION if encodes_tagged_fields(message, version)],
-    ids=lambda value: getattr(value, "__name__", None),
-)
 LEGACY, FLEXIBLE = 3, 4
 """Of Heartbeat: error code and two numbers less, so that a body can be written by hand."""
 PEAK_BYTES_MAX = 100_000
@@ -68,36 +67,46 @@ def outcome(message: type[Message], version: int, body: bytes) -> Any:
         with pytest.raises(MalformedMessage):
             decode_in_place(message, version, body)
         return None
-    assert decode_in_place(message, version, body) == found
+    assert is_same(decode_in_place(message, version, body), found, version)
     return found
 
 
 # -- every message ----------------------------------------------------------------------------------------------
 
 
-@ALL_OF_THEM
-def test_a_whole_body_is_read_and_what_trails_it_is_ignored(message: type[Message], version: int) -> None:
-    built = full_message(message, version)
-    body = encode(built, version)
-    assert outcome(message, version, body) == built
-    assert outcome(message, version, body + b"\x00\x01\xff") == built
+@IN_ITS_VERSIONS
+@pytest.mark.usefixtures("versions_tried")
+def test_a_whole_body_is_read_and_what_trails_it_is_ignored(
+    message: type[Message], versions: list[int]
+) -> None:
+    for version in versions:
+        built = full_message(message, version)
+        body = encode(built, version)
+        assert outcome(message, version, body) == built
+        assert outcome(message, version, body + b"\x00\x01\xff") == built
 
 
-@ALL_OF_THEM
-def test_a_body_cut_off_anywhere_is_malformed(message: type[Message], version: int) -> None:
-    body = encode(full_message(message, version), version)
-    whole = [size for size in range(len(body)) if outcome(message, version, body[:size]) is not None]
-    assert whole == []
+@IN_ITS_VERSIONS
+@pytest.mark.usefixtures("versions_tried")
+def test_a_body_cut_off_anywhere_is_malformed(message: type[Message], versions: list[int]) -> None:
+    for version in versions:
+        body = encode(full_message(message, version), version)
+        whole = [size for size in range(len(body)) if outcome(message, version, body[:size]) is not None]
+        assert whole == [], version
 
 
-@ALL_OF_THEM
-def test_no_length_or_count_takes_memory_that_the_body_has_not(message: type[Message], version: int) -> None:
-    body = encode(full_message(message, version), version)
-    for bomb in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x7f\xff"):
-        for position in range(len(body)):
-            damaged = body[:position] + bomb + body[position + len(bomb) :]
-            outcome(message, version, damaged)
-            decoder_peak(message, version, damaged, only_if=position % 16 == 0)
+@IN_ITS_VERSIONS
+@pytest.mark.usefixtures("versions_tried")
+def test_no_length_or_count_takes_memory_that_the_body_has_not(
+    message: type[Message], versions: list[int]
+) -> None:
+    for version in versions:
+        body = encode(full_message(message, version), version)
+        for bomb in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x7f\xff"):
+            for position in range(len(body)):
+                damaged = body[:position] + bomb + body[position + len(bomb) :]
+                outcome(message, version, damaged)
+                decoder_peak(message, version, damaged, only_if=position % 16 == 0)
 
 
 def decoder_peak(message: type[Message], version: int, body: bytes, only_if: bool) -> None:
@@ -111,19 +120,19 @@ def decoder_peak(message: type[Message], version: int, body: bytes, only_if: boo
     assert peak_bytes < PEAK_BYTES_MAX
 
 
-@FLEXIBLE_ONES
-def test_unknown_tagged_fields_are_skipped(message: type[Message], version: int) -> None:
-    built = (
-        message()
-    )  # none of its known ones is written, so the last byte counts the tagged fields of the message
-    body = encode(built, version)
-    assert body[-1] == 0
+@IN_ITS_VERSIONS
+@pytest.mark.usefixtures("versions_tried")
+def test_unknown_tagged_fields_are_skipped(message: type[Message], versions: list[int]) -> None:
     tagged = b"".join(
         varint(tag) + varint(len(value)) + value for tag, value in ((99, b"later"), (300, bytes(200)))
     )
-    assert outcome(message, version, body[:-1] + b"\x02" + tagged) == decode(message, version, body)
-    assert outcome(message, version, body[:-1] + b"\x02" + tagged[:-1]) is None
-    assert outcome(message, version, body[:-1] + b"\x03" + tagged) is None
+    for version in (version for version in versions if encodes_tagged_fields(message, version)):
+        # None of its known ones is written, so the last byte counts the tagged fields of the message.
+        body = encode(message(), version)
+        assert body[-1] == 0
+        assert outcome(message, version, body[:-1] + b"\x02" + tagged) == decode(message, version, body)
+        assert outcome(message, version, body[:-1] + b"\x02" + tagged[:-1]) is None
+        assert outcome(message, version, body[:-1] + b"\x03" + tagged) is None
 
 
 @pytest.mark.parametrize("version", [-1, 14])

@@ -11,9 +11,12 @@ from siltstone.maintenance.committing import ATTEMPTS_MAX, CompactionOutcomeUnkn
 from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown
 from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects, RegisterNode, StartJob
 from siltstone.metadata.refusals import CompactedObjectsNotFound, CoverageNotMatched, ObjectNotExist
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, object_key
+from siltstone.object_store.metadata_mark import MetadataMark, marks_in, newest_of
+from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.compaction_world import CompactionWorld
 from support.metadata.faulty_log import Fault
 
@@ -169,3 +172,28 @@ def test_a_refusal_deletes_the_new_stream_set_object_too(world: CompactionWorld)
     with pytest.raises(CoverageNotMatched):
         commit(world.context, lossy, world.store)
     assert world.bucket_keys().isdisjoint({new_key(command), object_key(set_id)})
+
+
+def test_prepared_ids_are_marked_in_their_bucket(world: CompactionWorld) -> None:
+    """So that older metadata, which would give them out again, is refused there."""
+    world.metadata.execute(put_store_id(seeded_randomness(1)))
+    job_id = world.metadata.execute(StartJob("sso-compaction", "a test", HOUR_MS))
+    first_id = committing.prepare(world.context, PrepareObjects(3, HOUR_MS, job_id=job_id))
+    assert world.metadata.image.next_object_id == first_id + 3
+    marks = marks_in(world.store)
+    assert newest_of(marks).version == world.metadata.image.version
+    assert newest_of(marks).ids_end >= first_id + 3
+
+
+def test_without_an_id_of_the_store_nothing_is_marked(world: CompactionWorld) -> None:
+    job_id = world.metadata.execute(StartJob("sso-compaction", "a test", HOUR_MS))
+    assert committing.prepare(world.context, PrepareObjects(1, HOUR_MS, job_id=job_id)) == 0
+    assert marks_in(world.store) == []
+
+
+def test_replaced_objects_are_marked_in_every_bucket(world: CompactionWorld) -> None:
+    world.metadata.execute(put_store_id(seeded_randomness(1)))
+    command = command_of(world)
+    commit(world.context, command, world.store)
+    image = world.metadata.image
+    assert MetadataMark(image.version, image.next_object_id) in marks_in(world.store)

@@ -13,6 +13,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.maintained_store import MaintainedStore
+from support.values.left_out import numbers_left_out
 
 
 def test_rule_10_the_bucket_and_the_metadata_store_are_enough(tmp_path: Path) -> None:
@@ -50,3 +51,7 @@ def test_it_is_a_value() -> None:
     context = MaintainedStore().context
     with pytest.raises(AttributeError):
         context.clock = ManualClock()  # type: ignore[misc]
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(MaintenanceContext).items() >= {"quota_bytes": 0}.items()

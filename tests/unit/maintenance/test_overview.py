@@ -1,4 +1,4 @@
-from siltstone.maintenance.overview import KindOverview, Overview, Waiting, overview
+from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, Waiting, overview, unusable_words
 from siltstone.maintenance.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import run
 from siltstone.maintenance.pipeline.watch import Watch
@@ -6,6 +6,7 @@ from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.errors import CorruptData, Unavailable
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind, nothing
+from support.values.left_out import numbers_left_out
 
 
 def test_units_what_waits_and_what_stays(world: CompactionWorld) -> None:
@@ -44,6 +45,8 @@ def test_it_reads_as_a_table(world: CompactionWorld) -> None:
     ]
     html = seen._repr_html_()
     assert html.startswith("<table>") and "&lt;b&gt;" in html and "<b>" not in html
+    assert '<th style="text-align: left !important">kind</th>' in html
+    assert '<td style="text-align: right !important">100 B</td>' in html
 
 
 def test_nothing_to_do_is_said(world: CompactionWorld) -> None:
@@ -88,3 +91,24 @@ def test_more_than_one_round_is_said_to_remain(world: CompactionWorld) -> None:
     assert seen.has_remaining
     (whole,) = overview(world.context, [FakeKind()], Scope()).kinds
     assert not whole.has_remaining
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(KindOverview) == {"has_remaining": False}
+
+
+def test_what_cannot_be_read_is_never_hidden_by_nothing_to_do() -> None:
+    lost = Unplanned("object 3", "its index cannot be read: no object", True)
+    alike = Unplanned("object 2", "it holds nothing that others hold")
+    planned = Overview(
+        (KindOverview("minor-gc", unplanned=(alike, lost)), KindOverview("sso-compaction", unplanned=(lost,)))
+    )
+    words = (
+        "object 3 cannot be read (object 3: its index cannot be read: no object): siltstone check names what is lost "
+        "or damaged"
+    )
+    assert planned.unusable_words == words and repr(planned) == words
+    assert unusable_words([lost, Unplanned("object 4", "damaged", True)]).startswith(
+        "object 3 and 1 more object cannot be read (object 3: "
+    )
+    assert unusable_words([alike]) == "" and repr(Overview((KindOverview("sweep"),))) == NOTHING

@@ -20,7 +20,7 @@ def test_sizes_and_counts_stand_to_the_right() -> None:
         "key-compaction  flights-0  2.0 KiB  1.0 KiB  1,200 → 3  dirty",
         "sweep           objects                                 due",
     ]
-    assert '<td style="text-align: right">2.0 KiB</td>' in html_of(HEADER, rows)
+    assert '<td style="text-align: right !important">2.0 KiB</td>' in html_of(HEADER, rows)
 
 
 def test_of_thousands_the_first_are_shown() -> None:
@@ -49,4 +49,6 @@ def test_objects_are_counted_before_and_after(before: int, after: int, words: st
 
 
 def test_texts_of_a_notebook_stand_to_the_left() -> None:
-    assert '<td style="text-align: left">flights-0</td>' in html_of(HEADER, cells([("tidy", UNIT)]))
+    assert '<td style="text-align: left !important">flights-0</td>' in html_of(
+        HEADER, cells([("tidy", UNIT)])
+    )

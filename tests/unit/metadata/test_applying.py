@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from siltstone.metadata.applying import RecordContradictsImage, apply_records
 from siltstone.metadata.commands import CreateTopic, TakeNumbers, TrimStream
-from siltstone.metadata.entities import JobState, ObjectMetadata, PartitionMetadata
+from siltstone.metadata.entities import JobState, ObjectMetadata, PartitionMetadata, ScanPin
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.records import (
     JobFinished,
@@ -19,6 +19,8 @@ from siltstone.metadata.records import (
     ObjectsForgotten,
     ObjectsPrepared,
     PartitionsAdded,
+    ScanPinned,
+    ScanUnpinned,
     StreamClosed,
     StreamCreated,
     StreamForgotten,
@@ -104,7 +106,8 @@ def test_an_object_s_row_says_what_has_happened_to_it_and_nothing_else(world) ->
     assert (image.objects[2], dict(image.prepared)) == (there, {3: 99})
     assert image.streams[0].ranges[-1] is held
     image = next_image(image, [ObjectsDestroyed((2, 3), 10)])
-    assert image.objects[2] == replace(there, state=ObjectState.DESTROYED, destroyed_ms=10, ranges=())
+    gone = replace(there, state=ObjectState.DESTROYED, destroyed_ms=10, ranges=())
+    assert image.objects[2] == replace(gone, destroyed_version=image.version)
     assert (dict(image.prepared), dict(image.destroyed)) == ({}, {2: 10, 3: 10})
 
 
@@ -132,6 +135,21 @@ def test_a_node_has_no_log_until_it_opens_a_stream(world) -> None:
     assert image.nodes[5].log_epoch == 3
     image = next_image(image, [NodeRegistered(5, 4, "second", False, "wal")])
     assert image.nodes[5].log_epoch == 3
+
+
+def test_sr28_a_draft_of_several_entries_notes_the_version_of_each() -> None:
+    draft = ImageDraft(MetadataImage(version=4))
+    entries = [
+        [ScanPinned("q", 9, "a query"), ObjectsPrepared(0, 2, 0, 99)],
+        [ObjectsDestroyed((0,), 5)],
+        [ScanPinned("q", 11), ScanPinned("r", 12), ObjectsDestroyed((1,), 5)],
+    ]
+    for draft.version, records in enumerate(entries, start=5):
+        apply_records(draft, records)
+    image = draft.frozen(draft.version)
+    assert dict(image.pins) == {"q": ScanPin("q", 5, 11, "a query"), "r": ScanPin("r", 7, 12)}
+    assert [image.objects[object_id].destroyed_version for object_id in (0, 1)] == [6, 7]
+    assert not next_image(image, [ScanUnpinned("q"), ScanUnpinned("r")]).pins
 
 
 def topic_created(topic_id: str, name: str, *partitions: PartitionMetadata) -> TopicCreated:
@@ -181,6 +199,7 @@ def test_a_name_leads_to_its_topic_as_long_as_there_is_one(world) -> None:
         pytest.param([TopicConfigured(OTHER_ID, {})], id="configs of no topic"),
         pytest.param([TopicDeleted(OTHER_ID)], id="deleting a topic that is not there"),
         pytest.param([NumbersTaken("s", 7)], id="numbers taken before"),
+        pytest.param([ScanUnpinned("q")], id="ending a pin that does not stand"),
     ],
 )
 def test_rule_8_a_record_that_does_not_fit_is_corruption(world, records) -> None:

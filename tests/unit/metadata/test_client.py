@@ -3,30 +3,48 @@ from collections.abc import Iterator
 
 import pytest
 
-from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, ENTRIES_PER_READ, CommitUnknown, MetadataClient
+from siltstone.metadata.client import (
+    APPEND_ATTEMPTS_MAX,
+    APPEND_MS_MAX,
+    CLOCK_OFFSET_MS_MAX,
+    ENTRIES_PER_READ,
+    ClockTooFarOff,
+    CommitUnknown,
+    MetadataClient,
+    refuse_wrong_clock,
+)
 from siltstone.metadata.commands import (
     CommitUpload,
     CreateStream,
     ExpireObjects,
     ForgetObjects,
     OpenStream,
+    PinScan,
     PrepareObjects,
     PutKey,
     RegisterNode,
     RemoveKey,
 )
-from siltstone.metadata.log_entry import LogEntry, encode_entry
+from siltstone.metadata.log_entry import LogEntry, LogForked, LogPosition, decode_entry, encode_entry
 from siltstone.metadata.lookup import deletable_objects
 from siltstone.metadata.records import KeySet, StreamClosed
 from siltstone.metadata.refusals import GracePeriodRunning, NodeEpochExpired, ObjectNotExist, Refusal
+from siltstone.metadata.snapshot import encode_snapshot
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.metadata.store.port import LogEndsTooEarly, LogTruncated, LogUnavailable, Snapshot
+from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
+    LogEndsTooEarly,
+    LogTruncated,
+    LogUnavailable,
+    Snapshot,
+)
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.metadata.faulty_log import Fault, FaultyLog
+from support.metadata.log_entries import append_values, entry_after, entry_before_the_chain
 from support.metadata.metadata_world import new_object
 
 
@@ -63,6 +81,25 @@ def test_a_command_is_decided_again_when_the_version_moved_on(memory) -> None:
     one.execute(RegisterNode(0, "a", ""))
     two.refresh()
     assert [one.execute(CreateStream(0, 1)), two.execute(CreateStream(0, 1))] == [0, 1]
+
+
+def test_sr28_entries_applied_at_once_and_one_by_one_give_one_image_and_one_snapshot(memory) -> None:
+    """A client that starts, or was behind, applies up to 1,000 entries on one draft; the writer applied each alone."""
+    writer, behind = client_of(memory, 1), client_of(memory, 2)
+    writer.execute(RegisterNode(0, "a", ""))
+    for number in range(ENTRIES_PER_READ // 4 + 20):
+        object_id = writer.execute(PrepareObjects(1, 1, node_id=0, node_epoch=1))
+        writer.execute(PinScan(f"q{number}", 60_000))
+        writer._clock.advance_ms(1)
+        writer.execute(ExpireObjects(1, (object_id,)))
+        writer.execute(PinScan(f"q{number // 2}", 60_000 + number, renews=True))
+    assert writer.image.version > ENTRIES_PER_READ
+    at_once = (client_of(memory, 3).image, behind.refresh())
+    versions = {held.destroyed_version for held in writer.image.objects.values()}
+    assert len(versions) == len(writer.image.objects), "each was destroyed by an entry of its own"
+    for image in at_once:
+        assert image == writer.image
+        assert list(encode_snapshot(image)) == list(encode_snapshot(writer.image))
 
 
 def test_rule_7_a_stale_image_refuses_nothing_and_permits_nothing(memory) -> None:
@@ -126,7 +163,7 @@ def test_rule_5_an_uncertain_append_happens_exactly_once(log, faults) -> None:
     assert client.execute(CreateStream(0, 1)) == 0
     assert client.execute(CreateStream(0, 1)) == 1
     assert sorted(client_of(log, 2).image.streams) == [0, 1]
-    assert log.head_version() == 3
+    assert log.head().version == 3
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.DONE])
@@ -138,7 +175,7 @@ def test_rule_5_uncertain_while_somebody_else_appends(log, memory, fault) -> Non
     log.before_append.extend([lambda: None, lambda: other.execute(put("k"))])
     assert client.execute(CreateStream(0, 1)) == 0
     assert sorted(other.refresh().streams) == [0]
-    assert log.head_version() == 3
+    assert log.head().version == 3
 
 
 def test_rule_5_what_stays_unknown_is_said_to_be(log) -> None:
@@ -154,7 +191,21 @@ def test_a_log_that_takes_nothing_is_unavailable_not_unknown(log) -> None:
     log.faults.extend([Fault.UNAVAILABLE] * APPEND_ATTEMPTS_MAX)
     with pytest.raises(LogUnavailable):
         client.execute(put("k"))
-    assert log.head_version() == 0
+    assert log.head().version == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "failure"), [(Fault.UNAVAILABLE, LogUnavailable), (Fault.LOST, CommitUnknown)]
+)
+def test_rule_12_a_log_that_is_silent_is_given_up_after_15_s_and_one_call(log, fault, failure) -> None:
+    clock = ManualClock()
+    client = MetadataClient(log, clock, seeded_randomness(1))
+    log.faults.extend([fault] * APPEND_ATTEMPTS_MAX)
+    log.before_append.extend([lambda: clock.block_ms(10_000)] * APPEND_ATTEMPTS_MAX)
+    begun_ms = clock.monotonic_ms()
+    with pytest.raises(failure, match=r"2 attempts .*in 20 s; "):
+        client.execute(put("k"))
+    assert clock.monotonic_ms() - begun_ms < APPEND_MS_MAX + 10_000
 
 
 def test_rule_5_an_uncertain_append_that_was_dropped_with_the_log_is_unknown(log, memory) -> None:
@@ -167,12 +218,13 @@ def test_rule_5_an_uncertain_append_that_was_dropped_with_the_log_is_unknown(log
     assert set(client.refresh().keys) == {"mine", "other"}
 
 
-def test_backing_off_takes_longer_and_longer() -> None:
+@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST])
+def test_backing_off_takes_longer_and_longer(fault: Fault) -> None:
     log, clock = FaultyLog(MemoryLog()), ManualClock()
     client = MetadataClient(log, clock, seeded_randomness(1))
     waits = []
     for _ in range(3):
-        log.faults.extend([Fault.UNAVAILABLE] * (len(waits) + 1))
+        log.faults.extend([fault] * (len(waits) + 1))
         before = clock.monotonic_ms()
         client.execute(put("k", bytes([len(waits)])))
         waits.append(clock.monotonic_ms() - before)
@@ -240,7 +292,8 @@ def test_a_truncated_log_without_its_snapshot_is_damage(memory) -> None:
 )
 def test_rule_8_a_damaged_log_stops_the_client(memory, entry) -> None:
     client = client_of(memory)
-    memory.append(entry, 0)
+    append_values(memory, b"whole")
+    memory._entries[0] = entry
     with pytest.raises(CorruptData):
         client.refresh()
     assert client.image.version == 0
@@ -278,10 +331,10 @@ def test_t27_by_the_clock(memory) -> None:
     assert sweep.execute(ExpireObjects(100)) == ()
     clock.advance_ms(1_001)
     assert sweep.execute(ExpireObjects(100)) == (0,)
-    before = memory.head_version()
+    before = memory.head().version
     with pytest.raises(ObjectNotExist):
         node.execute(CommitUpload(0, 1, new_object(0, (0, 0, 10))))
-    assert memory.head_version() == before
+    assert memory.head().version == before
     clock.advance_ms(GRACE_PERIOD_MS - 1)
     assert deletable_objects(sweep.image, clock.now_ms(), GRACE_PERIOD_MS, 1_000) == []
     with pytest.raises(GracePeriodRunning):
@@ -298,6 +351,22 @@ def test_a_start_replays_the_log(memory) -> None:
     for number in range(ENTRIES_PER_READ + 50):
         client.execute(put(f"k{number % 100}", b"%d" % number))
     assert client_of(memory, 2).image == client.image
+
+
+def test_rule_9_a_start_reads_large_entries_a_few_at_a_time(memory) -> None:
+    reads: list[int] = []
+
+    class Counted(FaultyLog):
+        def read_after(self, *arguments: int) -> list[tuple[int, bytes]]:
+            entries = super().read_after(*arguments)
+            reads.append(sum(len(entry) for _, entry in entries))
+            return entries
+
+    client, size_bytes = client_of(memory), READ_BYTES_MAX // 4
+    for number in range(10):
+        client.execute(put(f"k{number}", bytes(size_bytes)))
+    assert client_of(Counted(memory), 2).image == client.image
+    assert len(reads) == 3 and max(reads) < READ_BYTES_MAX + size_bytes
 
 
 def test_a_snapshot_that_is_replaced_again_and_again_is_given_up() -> None:
@@ -318,3 +387,139 @@ def test_a_snapshot_that_is_replaced_again_and_again_is_given_up() -> None:
     with pytest.raises(LogUnavailable, match=f"replaced {APPEND_ATTEMPTS_MAX} times"):
         MetadataClient(log, ManualClock(), seeded_randomness(1))
     assert log.loads == APPEND_ATTEMPTS_MAX
+
+
+def history(*values: bytes, entries_kept: int = 1_000) -> MemoryLog:
+    """A log with one entry for each value. Two histories have equal entries as far as their values are equal."""
+    log = MemoryLog(entries_kept)
+    append_values(log, *values)
+    return log
+
+
+SIX = (b"1", b"2", b"3", b"4'", b"5'", b"6'")
+
+
+def test_p09_a_follower_does_not_mix_two_histories(log) -> None:
+    """It is at 5; the new primary has 3 of them and went on to 6."""
+    log.log = history(b"1", b"2", b"3", b"4", b"5")
+    client = client_of(log)
+    before = client.image
+    log.log = history(*SIX)
+    for _ in range(2):
+        with pytest.raises(LogForked, match=f"entry 5 has append id {before.append_id}"):
+            client.refresh()
+        with pytest.raises(LogForked):
+            client.execute(put("k"))
+    assert client.image == before and log.log.head().version == 6
+
+
+@pytest.mark.parametrize("command", [put("k"), RemoveKey("absent")], ids=["with records", "without records"])
+def test_p10_another_history_of_the_same_length_is_a_fork(log, command) -> None:
+    log.log = history(b"1", b"2", b"3")
+    client = client_of(log)
+    log.log = history(b"1", b"2", b"3'")
+    with pytest.raises(LogForked, match=r"entry 3 .* is another one"):
+        client.execute(command)
+    assert log.log.head().version == 3
+
+
+def test_a_shorter_history_is_a_log_that_ends_too_early(log) -> None:
+    log.log = history(b"1", b"2", b"3")
+    client = client_of(log)
+    log.log = history(b"1", b"2")
+    with pytest.raises(LogEndsTooEarly):
+        client.execute(put("k"))
+
+
+def test_p09_an_uncertain_append_is_not_looked_for_in_another_history(log) -> None:
+    """The entry at the next version is not ours, and it does not follow our image either."""
+    log.log = history(b"1", b"2")
+    client = client_of(log)
+    log.faults.append(Fault.LOST)
+    log.before_append.extend([lambda: None, lambda: setattr(log, "log", history(b"1", b"2'", b"3'"))])
+    with pytest.raises(LogForked):
+        client.execute(put("k"))
+
+
+def test_p09_an_uncertain_append_and_another_history_of_the_same_length(log) -> None:
+    log.log = history(b"1", b"2")
+    client = client_of(log)
+    log.faults.append(Fault.LOST)
+    log.before_append.extend([lambda: None, lambda: setattr(log, "log", history(b"1", b"2'"))])
+    with pytest.raises(LogForked):
+        client.execute(put("k"))
+
+
+def test_a_snapshot_holds_the_end_of_the_chain(log) -> None:
+    """A client that starts from the snapshot recognises an entry that does not follow it."""
+    client = client_of(log.log, snapshot_interval_records=3)
+    for number in range(3):
+        client.execute(put(f"k{number}"))
+    again = client_of(log)
+    assert again.image.position == client.image.position == log.head()
+    stranger = LogPosition(3, "ab" * 16)
+    log.log._head = stranger
+    log.log.append(entry_after(stranger, b"x"), stranger)
+    with pytest.raises(LogForked):
+        client_of(log)
+
+
+def test_an_older_store_goes_on_and_its_chain_begins_with_the_next_entry(memory) -> None:
+    head = LogPosition()
+    for value in (b"1", b"2"):
+        head = memory.append(entry_before_the_chain(value), head)
+    one, two = client_of(memory, 1), client_of(memory, 2)
+    assert one.image.position == LogPosition(2)
+    assert one.execute(RemoveKey("absent")) is None, "answered without records at an entry without append id"
+    one.execute(put("first of the chain"))
+    two.execute(put("second"))
+    entries = [decode_entry(encoded) for _, encoded in memory.read_after(2, 10)]
+    assert [entry.previous for entry in entries] == ["00" * 16, entries[0].append_id]
+    assert one.refresh() == two.image == client_of(memory, 3).image
+
+
+def test_a_chain_that_has_begun_cannot_be_left(memory) -> None:
+    client = client_of(memory)
+    client.execute(put("k"))
+    memory.append(entry_before_the_chain(b"by an older program"), memory.head())
+    with pytest.raises(LogForked, match=r"entry 2 .* names no entry before it"):
+        client.refresh()
+    with pytest.raises(LogForked):
+        client_of(memory, 2)
+
+
+def test_the_append_id_of_an_entry_is_known_while_the_log_has_it(memory) -> None:
+    memory._entries_kept = 1
+    client = client_of(memory, snapshot_interval_records=3)
+    assert client.append_id_at(0) == LogPosition().append_id
+    positions = []
+    for number in range(4):
+        client.execute(put(f"k{number}"))
+        positions.append(client.image.position)
+    found = [client.append_id_at(version) for version in (1, 2, 3, 4)]
+    assert found == [None, None, positions[2].append_id, positions[3].append_id]
+    assert client.append_id_at(0) is None
+
+
+def test_p16_commands_are_decided_by_the_clock_of_the_log(log, caplog) -> None:
+    client = client_of(log)
+    own_ms = ManualClock().now_ms()
+    assert client.now_ms() == own_ms
+    log.clock_is_ahead_ms = 999
+    assert client.now_ms() == own_ms + 999
+    assert caplog.messages == []
+    log.clock_is_ahead_ms = -5_000
+    assert [client.now_ms(), client.now_ms()] == [own_ms - 5_000] * 2
+    assert caplog.messages == [
+        "the clock of this machine is 5000 ms ahead of the clock of the metadata log; "
+        "have both set by the network's time"
+    ]
+    client.execute_all([RegisterNode(0, "a", ""), PrepareObjects(1, 3_000, node_id=0, node_epoch=1)])
+    assert client.image.objects[0].deadline_ms == own_ms - 2_000
+
+
+@pytest.mark.parametrize("offset_ms", [CLOCK_OFFSET_MS_MAX, -CLOCK_OFFSET_MS_MAX])
+def test_p16_no_node_is_registered_with_a_wrong_clock(offset_ms) -> None:
+    refuse_wrong_clock(offset_ms - offset_ms // abs(offset_ms))
+    with pytest.raises(ClockTooFarOff, match="is not registered: the clock of this machine is 30000 ms"):
+        refuse_wrong_clock(offset_ms)

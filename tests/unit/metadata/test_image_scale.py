@@ -10,12 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.metadata.commands import CommitCompaction, CommitUpload, CreateStream, OpenStream
-from siltstone.metadata.image import ImageDraft
+from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.metadata.snapshot import encode_snapshot
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.limits import STREAMS_PER_OBJECT_MAX
 from support.metadata.large_image import large_image
+from support.metadata.log_entries import append_values
 from support.metadata.metadata_world import MetadataWorld, new_object
+from support.values.left_out import numbers_left_out
 
 MIB = 2**20
 
@@ -39,8 +41,8 @@ def load_in_a_new_process(tmp_path: Path, streams: int, objects: int) -> tuple[f
     """CPU seconds, and the most memory the process ever held."""
     path = tmp_path / "metadata.sqlite"
     log = SqliteLog(path)
-    log.append(b"replaced by the snapshot", 0)
-    log.save_snapshot(1, encode_snapshot(large_image(streams, objects)))
+    head = append_values(log, b"replaced by the snapshot")
+    log.save_snapshot(head, encode_snapshot(large_image(streams, objects)))
     log.close()
     command = [sys.executable, "-c", LOADER, f"sqlite://{path}"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -106,3 +108,12 @@ def test_a_small_change_to_a_large_image_copies_no_map(world) -> None:
     pairs = zip(world.image.streams._shards, after.streams._shards, strict=True)
     assert sum(old is not new for old, new in pairs) == 1
     assert after.objects._shards is world.image.objects._shards
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(MetadataImage) == {
+        "version": 0,
+        "next_stream_id": 0,
+        "next_object_id": 0,
+        "next_job_id": 0,
+    }

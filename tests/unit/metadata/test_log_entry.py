@@ -7,23 +7,79 @@ from siltstone.metadata.applying import _APPLIERS
 from siltstone.metadata.framing import seal
 from siltstone.metadata.log_entry import (
     ENTRY_MAGIC,
+    NO_APPEND_ID,
+    EntryLink,
     LogEntry,
+    LogForked,
+    LogPosition,
     RecordUnknown,
-    append_id_of,
     decode_entry,
     encode_entry,
+    link_of,
+    next_position,
+    refuse_fork,
 )
 from siltstone.metadata.records import Record
 from support.metadata.metadata_records import ONE_OF_EACH
 
 APPEND_ID = "00112233445566778899aabbccddeeff"
-ENTRY = LogEntry(APPEND_ID, ONE_OF_EACH)
+PREVIOUS = "ff" * 16
+ENTRY = LogEntry(APPEND_ID, ONE_OF_EACH, PREVIOUS)
 
 
 def test_round_trip_of_every_kind() -> None:
     assert {type(record) for record in ONE_OF_EACH} == set(get_args(Record)) == set(_APPLIERS)
     assert decode_entry(encode_entry(ENTRY)) == ENTRY
-    assert append_id_of(encode_entry(ENTRY)) == APPEND_ID
+    assert link_of(encode_entry(ENTRY)) == ENTRY.link == EntryLink(APPEND_ID, PREVIOUS)
+
+
+def test_an_entry_older_than_the_chain_counts_as_if_it_had_no_append_id() -> None:
+    older = LogEntry(APPEND_ID, ONE_OF_EACH, previous=None)
+    assert decode_entry(encode_entry(older)) == older
+    assert link_of(encode_entry(older)) == older.link == EntryLink(NO_APPEND_ID, None)
+
+
+def test_each_entry_follows_the_one_before_it() -> None:
+    assert next_position(LogPosition(), EntryLink("aa" * 16, NO_APPEND_ID)) == LogPosition(1, "aa" * 16)
+    assert next_position(LogPosition(1, "aa" * 16), EntryLink("bb" * 16, "aa" * 16)) == LogPosition(
+        2, "bb" * 16
+    )
+
+
+def test_the_chain_begins_after_entries_that_are_older_than_it() -> None:
+    older = next_position(LogPosition(4), EntryLink(NO_APPEND_ID, None))
+    assert older == LogPosition(5)
+    assert next_position(older, EntryLink("aa" * 16, NO_APPEND_ID)) == LogPosition(6, "aa" * 16)
+
+
+@pytest.mark.parametrize(
+    ("position", "link"),
+    [
+        pytest.param(
+            LogPosition(5, "aa" * 16), EntryLink("bb" * 16, "cc" * 16), id="another entry before it"
+        ),
+        pytest.param(
+            LogPosition(5, "aa" * 16), EntryLink("bb" * 16, NO_APPEND_ID), id="the chain begins again"
+        ),
+        pytest.param(LogPosition(5, "aa" * 16), EntryLink(NO_APPEND_ID, None), id="the chain is left"),
+        pytest.param(LogPosition(5), EntryLink("bb" * 16, "cc" * 16), id="it began elsewhere"),
+    ],
+)
+def test_p09_an_entry_that_follows_another_is_a_fork_and_the_text_says_what_to_restore(
+    position, link
+) -> None:
+    with pytest.raises(
+        LogForked, match=f"entry 6 .* delete nothing, .* entry 5 has append id {position.append_id}"
+    ):
+        next_position(position, link)
+
+
+def test_another_entry_at_the_same_version_is_a_fork() -> None:
+    position = LogPosition(5, "aa" * 16)
+    for head in (position, LogPosition(6, "bb" * 16), LogPosition(4, "bb" * 16)):
+        refuse_fork(head, position)
+    with pytest.raises(LogForked, match=r"entry 5 .* another one"):
+        refuse_fork(LogPosition(5, "bb" * 16), position)
 
 
 @pytest.mark.parametrize(

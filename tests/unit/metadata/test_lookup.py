@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.commands import CloseStream, DeleteStream, ExpireObjects
+from siltstone.metadata.entities import ScanPin
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import (
     OffsetOutOfRange,
@@ -15,9 +16,13 @@ from siltstone.metadata.lookup import (
     expired_objects,
     find_ranges,
     grace_is_over,
+    is_pinned,
+    overdue_pins,
+    pinned_from,
 )
 from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.streams import created
+from siltstone.model.limits import SCAN_PIN_OVERDUE_MS
 from support.metadata.metadata_world import HOUR_MS, MetadataWorld, object_range
 
 F2 = [
@@ -131,3 +136,34 @@ def test_destroyed_objects_may_be_deleted_after_their_grace_period_the_oldest_fi
     assert deletable_objects(world.image, world.now_ms + 100, 100, 2) == rows[:2]
     assert deletable_objects(world.image, world.now_ms + 100, 100, 10) == rows
     assert [grace_is_over(50, now_ms, 10) for now_ms in (59, 60, 61)] == [False, True, True]
+
+
+@pytest.mark.parametrize("candidates", [None, range(9), [4, 2, 2, 1, 3, 99, 0]])
+def test_of_prepared_objects_those_past_their_deadline_are_expired_oldest_first(candidates) -> None:
+    """At the deadline, too; candidates that are not prepared are passed over."""
+    image = MetadataImage(prepared=ShardedMap([(4, 10), (1, 20), (3, 9), (2, 21)]))
+    assert expired_objects(image, 20, 9, candidates) == [1, 3, 4]
+    assert expired_objects(image, 20, 2, candidates) == [1, 3]
+    assert expired_objects(image, 8, 9, candidates) == []
+    assert expired_objects(image, 20, 9, [2, 4]) == [4]
+
+
+def test_sr27_an_object_is_pinned_from_the_version_of_the_pin_on() -> None:
+    """In one entry with the pin: the plan's image does not name it any more, but keeping it does no harm."""
+    gone = MetadataWorld()
+    gone.register(0)
+    gone.prepare()
+    (row,) = gone.image.objects.values()
+    held = {version: is_pinned(replace(row, destroyed_version=version), 5) for version in (0, 4, 5, 6, 2**40)}
+    assert held == {0: False, 4: False, 5: True, 6: True, 2**40: True}
+    assert not is_pinned(replace(row, destroyed_version=5), None)
+
+
+def test_the_oldest_pin_that_counts_says_from_when_on_objects_are_held() -> None:
+    pins = [ScanPin("a", 7, 1_000), ScanPin("b", 5, 2_000), ScanPin("c", 9, 500)]
+    image = MetadataImage(pins=ShardedMap((pin.token, pin) for pin in pins))
+    assert pinned_from(image) == 5
+    assert pinned_from(image, {"b"}) == 7
+    assert pinned_from(image, {"a", "b", "c"}) is None
+    overdue_ms = 1_000 + SCAN_PIN_OVERDUE_MS
+    assert (overdue_pins(image, overdue_ms - 1), overdue_pins(image, overdue_ms)) == (["c"], ["a", "c"])

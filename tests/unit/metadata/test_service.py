@@ -233,8 +233,9 @@ def test_a_log_that_is_away_is_warned_of_at_once_then_twice_a_minute_and_when_it
 
 def test_damage_closes_the_service_with_its_reason() -> None:
     async def body(world: World) -> None:
-        damaged = encode_entry(LogEntry("00" * 16, (StreamClosed(7),)))
-        world.memory.append(damaged, world.memory.head_version())
+        head = world.memory.head()
+        damaged = encode_entry(LogEntry("00" * 16, (StreamClosed(7),), head.append_id))
+        world.memory.append(damaged, head)
         await world.tick()
         assert [type(failure) for failure in world.failures] == [RecordContradictsImage]
         with pytest.raises(ServiceClosed, match="RecordContradictsImage"):
@@ -314,3 +315,22 @@ def test_with_real_threads() -> None:
         calls.close()
 
     asyncio.run(body())
+
+
+def test_the_clock_of_the_log_and_the_ids_of_its_entries_are_those_of_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MetadataClient, "clock_offset_ms", 1_234)
+
+    async def body(world: World) -> None:
+        await world.service.execute(CreateStream(0, 1))
+        client = world.service._client
+        assert world.service.clock_offset_ms == 1_234
+        version = world.service.image.version
+        assert await world.service.append_id_at(version) == client.append_id_at(version) is not None
+        assert await world.service.append_id_at(version + 1) is None
+        await world.service.close()
+        with pytest.raises(ServiceClosed):
+            await world.service.append_id_at(version)
+
+    with_service(body)

@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap
 from siltstone.metadata.commands import (
+    SHARED_PIN,
     AddPartitions,
     AlterTopicConfigs,
     CloseStream,
@@ -11,9 +12,11 @@ from siltstone.metadata.commands import (
     DeleteTopic,
     ExpireObjects,
     ForgetObjects,
+    PinScan,
     PutKey,
     TakeNumbers,
     TrimStream,
+    UnpinScan,
 )
 from siltstone.metadata.framing import FrameDamaged, seal
 from siltstone.metadata.image import MetadataImage
@@ -59,6 +62,8 @@ def world() -> MetadataWorld:
     made.do(AddPartitions(0, 1, TOPIC_ID, 3))
     made.do(AlterTopicConfigs(TOPIC_ID, {"b": "2"}))
     made.do(TakeNumbers("s", 2**40))
+    made.do(PinScan("query", 60_000, "a query"))
+    made.do(PinScan(SHARED_PIN, 60_000))
     return made
 
 
@@ -66,6 +71,13 @@ def test_t30_round_trip(world) -> None:
     assert round_trip(world.image) == world.image
     assert world.ends(0) == (300,)
     assert dict(round_trip(world.image).topic_ids) == {"flights": TOPIC_ID}
+
+
+def test_sr28_pins_and_versions_of_destruction_outlive_a_snapshot(world) -> None:
+    loaded = round_trip(world.image)
+    assert len(loaded.pins) == 2 and loaded.pins["query"].version == world.image.version - 1
+    (destroyed,) = loaded.destroyed
+    assert 0 < loaded.objects[destroyed].destroyed_version < loaded.pins["query"].version
 
 
 def test_rule_7_ids_of_what_is_gone_are_not_given_out_again_after_a_snapshot(world) -> None:
@@ -76,6 +88,8 @@ def test_rule_7_ids_of_what_is_gone_are_not_given_out_again_after_a_snapshot(wor
     youngest = world.prepare(3)
     world.now_ms += 3_600_000
     expired = world.do(ExpireObjects(100))
+    for token in [*world.image.pins]:
+        world.do(UnpinScan(token))
     world.do(ForgetObjects(expired, 0))
     assert empty not in world.image.streams and youngest + 2 not in world.image.objects
     world.image = round_trip(world.image)

@@ -1,6 +1,7 @@
 import pytest
 
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from support.values.left_out import numbers_left_out
 
 
 def test_a_segment_grows_by_batches_and_is_closed():
@@ -40,3 +41,12 @@ def test_what_is_left_of_an_active_one_from_an_offset_on(offset, left):
 def test_what_is_left_of_a_closed_one():
     closed = ClosedSegment(0, 100, 1_000, 10, 7, 1, 2)
     assert closed.beginning_at(25) == ClosedSegment(25, 100, 750, 7, 7, 1, 2)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(ActiveSegment) == {
+        "size_bytes": 0,
+        "batch_count": 0,
+        "opened_ms": 0,
+        "largest_timestamp_ms": -1,
+    }

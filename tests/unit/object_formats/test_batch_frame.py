@@ -149,10 +149,10 @@ def test_position_of_offset_is_that_of_the_first_frame_that_ends_after_it(offset
             assert position_of_offset(data, offset, start) == position
 
 
-@pytest.mark.parametrize("length", set(range(1, 253)) - {102, 174})
-def test_skipping_over_truncated_frames_is_named(length):
-    with pytest.raises(DamagedFrame):
-        position_of_offset(memoryview(frames(SKIPPED))[:length], 2**62)
+def test_skipping_over_truncated_frames_is_named():
+    for length in set(range(1, 253)) - {102, 174}:
+        with pytest.raises(DamagedFrame):
+            position_of_offset(memoryview(frames(SKIPPED))[:length], 2**62)
 
 
 @pytest.mark.parametrize("position", range(8))

@@ -13,12 +13,12 @@ def test_a_whole_block_passes():
     verify_block(memoryview(BLOCK), ENTRY, object_id=12)
 
 
-@pytest.mark.parametrize("position", range(len(BLOCK)))
-def test_a_flip_anywhere_names_object_stream_and_offsets(position):
-    damaged = bytearray(BLOCK)
-    damaged[position] ^= 0x04
-    with pytest.raises(DamagedBlock, match=r"object 12, stream 4 \[70, 72\), is damaged"):
-        verify_block(damaged, ENTRY, object_id=12)
+def test_a_flip_anywhere_names_object_stream_and_offsets():
+    for position in range(len(BLOCK)):
+        damaged = bytearray(BLOCK)
+        damaged[position] ^= 0x04
+        with pytest.raises(DamagedBlock, match=r"object 12, stream 4 \[70, 72\), is damaged"):
+            verify_block(damaged, ENTRY, object_id=12)
 
 
 @pytest.mark.parametrize("raw", [b"", BLOCK[:-1], BLOCK + b"x"])

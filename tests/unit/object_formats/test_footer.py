@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from siltstone.foundation.crc32c import crc32c
@@ -23,20 +25,19 @@ def test_only_the_last_bytes_count():
     assert decode_footer(memoryview(b"blocks and index" + encode_footer(FOOTER)), 1208) == FOOTER
 
 
-@pytest.mark.parametrize("length", range(FOOTER_BYTES))
-def test_truncated_in_front_at_every_length(length):
-    raw = encode_footer(FOOTER)
-    with pytest.raises(DamagedFooter, match="too few for a footer"):
-        decode_footer(raw[FOOTER_BYTES - length :], 1208)
+def test_truncated_in_front_at_every_length():
+    for length in range(FOOTER_BYTES):
+        raw = encode_footer(FOOTER)
+        with pytest.raises(DamagedFooter, match="too few for a footer"):
+            decode_footer(raw[FOOTER_BYTES - length :], 1208)
 
 
-@pytest.mark.parametrize("position", range(FOOTER_BYTES))
-@pytest.mark.parametrize("bit", [0x01, 0x80])
-def test_a_flip_anywhere_is_named(position, bit):
-    raw = bytearray(encode_footer(FOOTER))
-    raw[position] ^= bit
-    with pytest.raises(DamagedFooter, match=r"no footer|checksum"):
-        decode_footer(raw, 1208)
+def test_a_flip_anywhere_is_named():
+    for position, bit in product(range(FOOTER_BYTES), [0x01, 0x80]):
+        raw = bytearray(encode_footer(FOOTER))
+        raw[position] ^= bit
+        with pytest.raises(DamagedFooter, match=r"no footer|checksum"):
+            decode_footer(raw, 1208)
 
 
 @pytest.mark.parametrize("extra", [1, 8, 64])

@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import pairwise, product
 
 import msgspec
 import pytest
@@ -21,6 +21,7 @@ from siltstone.object_formats.log_file import (
 from support.engine.batches import batch
 from support.engine.objects import is_named
 from support.engine.wal_bytes import groups_bytes, record_bytes
+from support.values.left_out import numbers_left_out
 
 HEADER = LogFileHeader(node_id=3, node_epoch=2**40, first_position=2**62)
 FIRST = 2**33
@@ -49,18 +50,18 @@ def test_segment_header_comes_back(header, behind):
     assert decode_log_file_header(encode_log_file_header(header) + behind) == header
 
 
-@pytest.mark.parametrize("length", range(LOG_FILE_HEADER_BYTES))
-def test_segment_header_truncated_at_every_length(length):
-    with pytest.raises(DamagedWal, match=f"has {length} bytes, too few for a header"):
-        decode_log_file_header(encode_log_file_header(HEADER)[:length])
+def test_segment_header_truncated_at_every_length():
+    for length in range(LOG_FILE_HEADER_BYTES):
+        with pytest.raises(DamagedWal, match=f"has {length} bytes, too few for a header"):
+            decode_log_file_header(encode_log_file_header(HEADER)[:length])
 
 
-@pytest.mark.parametrize("position", range(LOG_FILE_HEADER_BYTES))
-def test_segment_header_flipped_at_every_byte(position):
-    raw = bytearray(encode_log_file_header(HEADER))
-    raw[position] ^= 0x40
-    with pytest.raises(DamagedWal, match="damaged"):
-        decode_log_file_header(raw)
+def test_segment_header_flipped_at_every_byte():
+    for position in range(LOG_FILE_HEADER_BYTES):
+        raw = bytearray(encode_log_file_header(HEADER))
+        raw[position] ^= 0x40
+        with pytest.raises(DamagedWal, match="damaged"):
+            decode_log_file_header(raw)
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -129,41 +130,39 @@ def test_no_bytes_no_records():
 # -- the tear ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", range(LAST_GROUP_AT, len(LOG) + 1))
-@pytest.mark.parametrize("behind", [b"", bytes(200)])
-def test_log_cut_at_every_byte_of_the_last_group_is_torn_not_damaged(length, behind):
-    whole = len(read(LOG[:length]))
-    assert read(LOG[:length] + behind) == BATCHES[:whole]
-    assert whole >= 3
+def test_log_cut_at_every_byte_of_the_last_group_is_torn_not_damaged():
+    for length, behind in product(range(LAST_GROUP_AT, len(LOG) + 1), [b"", bytes(200)]):
+        whole = len(read(LOG[:length]))
+        assert read(LOG[:length] + behind) == BATCHES[:whole]
+        assert whole >= 3
 
 
-@pytest.mark.parametrize("position", range(LAST_GROUP_AT, len(LOG)))
-def test_a_byte_of_the_last_group_that_never_arrived_is_a_tear(position):
+def test_a_byte_of_the_last_group_that_never_arrived_is_a_tear():
     """The last group was not confirmed by anybody, so whatever part of it is missing was not acknowledged."""
-    torn = bytearray(LOG)
-    torn[position] ^= 0xFF
-    records = read(bytes(torn))
-    assert records == BATCHES[: len(records)]
-    assert 3 <= len(records) < 5
+    for position in range(LAST_GROUP_AT, len(LOG)):
+        torn = bytearray(LOG)
+        torn[position] ^= 0xFF
+        records = read(bytes(torn))
+        assert records == BATCHES[: len(records)]
+        assert 3 <= len(records) < 5
 
 
-@pytest.mark.parametrize("position", range(LAST_GROUP_AT))
-@pytest.mark.parametrize("bit", [0x01, 0x80])
-def test_a_flipped_byte_in_confirmed_records_is_damage(position, bit):
-    damaged = bytearray(LOG)
-    damaged[position] ^= bit
-    with pytest.raises(DamagedWal) as caught:
-        read(bytes(damaged))
-    assert is_named(caught.value)
+def test_a_flipped_byte_in_confirmed_records_is_damage():
+    for position, bit in product(range(LAST_GROUP_AT), [0x01, 0x80]):
+        damaged = bytearray(LOG)
+        damaged[position] ^= bit
+        with pytest.raises(DamagedWal) as caught:
+            read(bytes(damaged))
+        assert is_named(caught.value)
 
 
-@pytest.mark.parametrize("start", range(0, LAST_GROUP_AT, 16))
-def test_overwritten_bytes_in_confirmed_records_is_damage(start):
-    damaged = bytearray(LOG)
-    end = min(start + 16, LAST_GROUP_AT)
-    damaged[start:end] = bytes(byte ^ 0xFF for byte in LOG[start:end])
-    with pytest.raises(DamagedWal, match="acknowledged"):
-        read(bytes(damaged))
+def test_overwritten_bytes_in_confirmed_records_is_damage():
+    for start in range(0, LAST_GROUP_AT, 16):
+        damaged = bytearray(LOG)
+        end = min(start + 16, LAST_GROUP_AT)
+        damaged[start:end] = bytes(byte ^ 0xFF for byte in LOG[start:end])
+        with pytest.raises(DamagedWal, match="acknowledged"):
+            read(bytes(damaged))
 
 
 def test_damage_is_found_from_a_view_of_part_of_a_buffer():
@@ -187,14 +186,14 @@ def test_whole_records_are_given_before_the_damage_is_raised():
 # -- files used again, and payloads that look like a log ---------------------------------------------------
 
 
-@pytest.mark.parametrize("kept", range(0, len(LOG), 7))
-def test_stale_records_of_a_file_used_again_are_ignored(kept):
+def test_stale_records_of_a_file_used_again_are_ignored():
     """The new log overwrites the first bytes; behind it lies what the file held before, at older positions."""
-    stale = groups_bytes([[batch(9, offset, 1, 13)] for offset in range(8)], first_position=1000)
-    new = LOG[:kept]
-    records = read(new + stale[kept:])
-    assert records == BATCHES[: len(records)]
-    assert all(one.stream_id != 9 for one in records)
+    for kept in range(0, len(LOG), 7):
+        stale = groups_bytes([[batch(9, offset, 1, 13)] for offset in range(8)], first_position=1000)
+        new = LOG[:kept]
+        records = read(new + stale[kept:])
+        assert records == BATCHES[: len(records)]
+        assert all(one.stream_id != 9 for one in records)
 
 
 def test_a_stale_record_right_behind_the_last_live_one_is_ignored():
@@ -261,3 +260,7 @@ def test_nothing_but_magic_is_an_empty_log(size):
 
 def test_sizes():
     assert (LOG_FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES) == (64, 32, 104)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(LogFileHeader) == {"reserved_bytes": 0}

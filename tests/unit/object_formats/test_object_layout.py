@@ -223,3 +223,24 @@ def test_trailer_describes_blocks_that_lie_elsewhere():
 )
 def test_smallest_timestamp(timestamps, expected):
     assert smallest_timestamp(timestamps) == expected
+
+
+def test_batches_are_in_the_order_of_their_streams_and_offsets_also_across_blocks() -> None:
+    for block_size_bytes in (1, 1 << 20):
+        builder = ObjectBuilder(block_size_bytes)
+        for one in (batch(1, 0, 2), batch(1, 2, 1), batch(2, 7, 1)):
+            builder.append(one, encode_frame_header(one))
+        for wrong in (batch(1, 3, 1), batch(2, 7, 1)):
+            with pytest.raises(ValueError, match="out of order"):
+                builder.append(wrong, encode_frame_header(wrong))
+        entries = builder.finish().entries
+        assert [(each.stream_id, each.start_offset, each.end_offset) for each in entries] == (
+            [(1, 0, 2), (1, 2, 3), (2, 7, 8)] if block_size_bytes == 1 else [(1, 0, 3), (2, 7, 8)]
+        )
+
+
+def test_a_block_holds_one_stream_though_the_next_begins_at_the_same_offset() -> None:
+    builder = ObjectBuilder(1 << 20)
+    for one in (batch(1, 0, 2), batch(2, 2, 1)):
+        builder.append(one, encode_frame_header(one))
+    assert [each.stream_id for each in builder.finish().entries] == [1, 2]

@@ -3,11 +3,13 @@ import pytest
 from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_store.bucket_identity import (
     MARKER_KEY,
+    BucketMissing,
     BucketOfAnotherStore,
     is_marked,
     mark,
     marked_store_id,
     refuse_if_marked_by_another,
+    refuse_unmarked,
 )
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
@@ -46,3 +48,15 @@ def test_a_marker_that_cannot_be_read_is_not_taken_for_ones_own(store: MemorySto
         DamagedIdentity, match=f"{MARKER_KEY} in .*delete that object if the bucket belongs to this store"
     ):
         refuse_if_marked_by_another(store, ONE)
+
+
+def test_a_bucket_that_was_claimed_and_has_no_marker_is_refused(store: MemoryStore) -> None:
+    refuse_unmarked(store, None)
+    with pytest.raises(
+        BucketMissing, match=r"was emptied or exchanged\. Restore the bucket\. Nothing was written"
+    ):
+        refuse_unmarked(store, store.url)
+    with pytest.raises(
+        BucketMissing, match=r"is in s3://other, which the store used last\. Name that bucket"
+    ):
+        refuse_unmarked(store, "s3://other")

@@ -218,7 +218,7 @@ def test_statistics_count_requests_as_made(world: World) -> None:
 
 @pytest.mark.parametrize(("limit", "meet"), [(2, False), (3, True)])
 def test_requests_in_flight_are_limited(limit: int, meet: bool) -> None:
-    three = Barrier(3, timeout=0.3)
+    three = Barrier(3, timeout=60 if meet else 0.3)
     met: list[bool] = []
 
     class Meeting(MemoryStore):
@@ -275,3 +275,45 @@ def test_a_listing_that_always_fails_ends_as_other_requests_do() -> None:
 
     assert world.calls() == ["list"] * 3
     assert world.clock.monotonic_ms() > began_ms
+
+
+def test_each_key_of_a_listing_has_all_attempts() -> None:
+    """What failed before a key that came does not count for the next."""
+    world = World(RetrySettings(attempts_max=2))
+    keys = [f"k/{index}" for index in range(4)]
+    for key in keys:
+        world.memory.put(key, [b"1"])
+    world.faulty.fail_next(Fault.REFUSED, Fault.PARTIAL, Fault.PARTIAL)
+    assert [summary.key for summary in world.store.list()] == keys
+    statistics = world.store.statistics()
+    assert statistics.requests == {"list": len(world.calls())}
+    assert statistics.retries < statistics.requests["list"]
+
+
+@pytest.mark.parametrize("found", [b"another size", b"0123456789"])
+def test_looking_whether_a_put_happened_is_counted(found: bytes) -> None:
+    world = World()
+    world.memory.put(KEY, [found])
+    world.faulty.fail_next(Fault.BEFORE)
+    if len(found) == 10:
+        world.store.put(KEY, [b"0123456789"])
+    else:
+        with pytest.raises(ObjectAlreadyExists):
+            world.store.put(KEY, [b"0123456789"])
+    counted = {"put": 1, "head": 1, "get_range": 1} if len(found) == 10 else {"put": 2, "head": 1}
+    assert world.store.statistics().requests == counted
+
+
+def test_an_upload_whose_answer_was_lost_is_completed_if_the_object_has_its_size() -> None:
+    for size_bytes, stands in ((5, True), (4, False)):
+        world = World()
+        upload = world.store.start_multipart(KEY)
+        part = world.store.upload_part(upload, 1, 0, [b"12345"])
+        world.memory.abort_multipart(upload)
+        world.memory.put(KEY, [b"x" * size_bytes])
+        world.faulty.fail_next(Fault.BEFORE)
+        if stands:
+            world.store.complete_multipart(upload, [part])
+        else:
+            with pytest.raises(Exception, match=KEY):
+                world.store.complete_multipart(upload, [part])

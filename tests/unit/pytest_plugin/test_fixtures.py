@@ -8,6 +8,8 @@ import pytest
 pytest_plugins = ["pytester"]
 
 TESTS = """
+    import re
+    import pytest
     from confluent_kafka import Consumer, Producer
 
     names, addresses = set(), set()
@@ -28,10 +30,6 @@ TESTS = """
         names.add(siltstone_topic)
         addresses.add(siltstone_broker.bootstrap_servers)
         assert (len(names), len(addresses)) == (2, 1)
-"""
-NAMES = """
-    import re
-    import pytest
 
     @pytest.mark.parametrize("case", ["a b/c", "ä", "x" * 300])
     def test_names_are_legal(siltstone_topic, case):
@@ -59,12 +57,8 @@ def passed(pytester: pytest.Pytester, text: str, count: int) -> None:
     result.assert_outcomes(passed=count)
 
 
-def test_a_test_has_a_broker_and_a_topic_of_its_own(pytester: pytest.Pytester) -> None:
-    passed(pytester, TESTS, 2)
-
-
-def test_topic_names_are_legal_whatever_the_test_is_called(pytester: pytest.Pytester) -> None:
-    passed(pytester, NAMES, 3)
+def test_a_test_has_a_broker_and_a_topic_of_its_own_with_a_legal_name(pytester: pytest.Pytester) -> None:
+    passed(pytester, TESTS, 5)
 
 
 def test_settings_can_be_overridden(pytester: pytest.Pytester) -> None:

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.runtime import files as durable_files
-from siltstone.runtime.files import replace_file, sync_directory, take_from_others, write_at
+from siltstone.runtime.files import (
+    FILE_MODE,
+    PRIVATE_FILE_MODE,
+    PRIVATE_FOLDER_MODE,
+    replace_file,
+    sync_directory,
+    take_from_others,
+    write_at,
+)
 
 
 class RecordingOs:
@@ -163,3 +171,7 @@ def test_a_file_whose_permissions_cannot_be_changed_is_named(
     monkeypatch.setattr(os, "chmod", refuse)
     take_from_others(path)
     assert caplog.messages == [f"{path} stays open to other users of this machine: read-only file system"]
+
+
+def test_the_modes_of_what_is_private_and_of_what_is_not() -> None:
+    assert (FILE_MODE, PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE) == (0o666, 0o600, 0o700)

@@ -73,7 +73,7 @@ def test_stopped_while_it_starts_it_ends(tmp_path: Path, monkeypatch: pytest.Mon
     made = thread(tmp_path)
     monkeypatch.setattr(made, "_stop_is_wanted", True)
     made.start()
-    made._thread.join(20)
+    made._thread.join(60)
     assert not made._thread.is_alive()
 
 
@@ -82,7 +82,7 @@ def test_what_goes_wrong_is_raised_to_whoever_waits(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def failing(*_: object) -> AsyncIterator[object]:
+    async def failing(*_: object, **__: object) -> AsyncIterator[object]:
         if when == "while it starts":
             raise LookupError(when)
         yield NODE
@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_raised_to_whoever_waits(
     assert made.start() == "somewhere:1"
     if when == "while it runs":
         made._wake()  # the thread ends without being told to by ``stop``
-        made._thread.join(20)
+        made._thread.join(60)
     with pytest.raises(LookupError, match=when):
         made.stop()
     made.stop()
@@ -107,7 +107,7 @@ def test_the_node_is_closed_only_when_that_is_wanted(tmp_path: Path, monkeypatch
     wanted: list[bool] = []
 
     @asynccontextmanager
-    async def watched(*_: object) -> AsyncIterator[object]:
+    async def watched(*_: object, **__: object) -> AsyncIterator[object]:
         yield NODE
         wanted.append(made._stop_is_wanted)
 
@@ -133,5 +133,14 @@ class Listening:
     listeners = (Address,)
 
 
+class Engine:
+    is_clean = True
+
+
+class EngineAndMetadata:
+    engine = Engine
+
+
 class NODE:
     listeners = Listening
+    node = EngineAndMetadata

@@ -45,6 +45,7 @@ def test_a_node_makes_the_store_and_leaves_it_whole(tmp_path: Path) -> None:
         assert (stream.state, stream.start_offset, stream.end_offset) == (StreamState.CLOSED, 0, 3)
         assert len(store.context.metadata.image.objects) == 1
         assert store.buckets.urls == settings.buckets
+        assert repr(store) == f"Store({str(tmp_path / 'new')!r}: 0 topics, 1 stream, 1 object)"
     assert threads_of_pools() == []
 
 

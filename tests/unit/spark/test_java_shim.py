@@ -95,3 +95,22 @@ def test_a_shim_that_cannot_be_run_is_mended(tmp_path: Path) -> None:
     (home / "bin" / "java").chmod(0o644)
     write_shim(java, tmp_path / "shims")
     assert run(home, "x") == "<x>"
+
+
+def test_without_a_cache_the_folder_is_one_of_this_user_s_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If that is another user's, who might exchange the program in it, a folder that has no name yet is made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = shim_folder({})
+    assert folder == tmp_path / f"siltstone-{os.getuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr("siltstone.spark.java.os.getuid", lambda: os.geteuid() + 1)
+    assert shim_folder({"HOME": ""}).name not in {
+        f"siltstone-{uid}" for uid in (os.geteuid(), os.geteuid() + 1)
+    }
+
+
+def test_a_shim_is_for_everybody_to_run(tmp_path: Path) -> None:
+    """Executors may run as another user."""
+    assert (write_shim(Path("/a/java"), tmp_path) / "bin" / "java").stat().st_mode & 0o777 == 0o755

@@ -7,7 +7,7 @@ import pytest
 from siltstone.model.errors import Unavailable
 from siltstone.spark import master
 from siltstone.spark.master import MasterMalformed, SparkNotStarted, refuse_silent_master
-from siltstone.spark.session import start_context
+from siltstone.spark.starting import start_context
 
 
 def free_port() -> int:
@@ -16,8 +16,8 @@ def free_port() -> int:
 
 
 def test_one_that_is_not_there_is_named_before_a_jvm_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siltstone.spark.session.active_context", lambda: None)  # other tests may have one
-    monkeypatch.setattr("siltstone.spark.session.find_java", lambda: pytest.fail("a Java was looked for"))
+    monkeypatch.setattr("siltstone.spark.starting.active_context", lambda: None)  # other tests may have one
+    monkeypatch.setattr("siltstone.spark.starting.find_java", lambda: pytest.fail("a Java was looked for"))
     url = f"spark://127.0.0.1:{free_port()}"
     with pytest.raises(SparkNotStarted, match=f"the Spark master {url} does not answer .*refused") as raised:
         start_context(url)
@@ -54,3 +54,24 @@ def test_one_without_a_port_has_sparks_own(monkeypatch: pytest.MonkeyPatch) -> N
 def test_one_that_names_nothing(url: str) -> None:
     with pytest.raises(MasterMalformed, match="spark://HOST:PORT"):
         refuse_silent_master(url)
+
+
+@pytest.mark.parametrize("port", [1, 65_535])
+def test_the_first_and_the_last_port(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Connected:
+        def close(self) -> None:
+            asked.append("closed")
+
+    monkeypatch.setattr(
+        master.socket, "create_connection", lambda where, _: (asked.append(where), Connected())[1]
+    )
+    refuse_silent_master(f"spark://here:{port}")
+    assert asked == [("here", port), "closed"]
+
+
+@pytest.mark.parametrize("port", ["65536", "²"])
+def test_a_port_that_is_none(port: str) -> None:
+    with pytest.raises(MasterMalformed):
+        refuse_silent_master(f"spark://here:{port}")

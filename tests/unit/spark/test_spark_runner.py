@@ -9,9 +9,18 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.runner import RunFailed, RunnerLost, WorkersUnfit
 from siltstone.spark import spark_runner
-from siltstone.spark.spark_runner import SparkRunner, open_runner
+from siltstone.spark.spark_runner import (
+    CANCEL_SECONDS_MAX,
+    JOBS_AT_ONCE_MAX,
+    PROGRESS_INTERVAL_SECONDS,
+    SparkRunner,
+    cancel_all,
+    open_runner,
+)
+
+CHECK = "siltstone: check of the workers"
 
 
 class Context:
@@ -19,8 +28,13 @@ class Context:
 
     def __init__(self) -> None:
         self.gate = threading.Event()
+        self.groups: list[str] = []
         self.jobs: list[tuple[str, str, bool]] = []
         self.partition_counts: list[int] = []
+        self.properties: list[tuple[str, str]] = []
+        self.checks: list[int] = []
+        self.check_fails_with: Exception | None = None
+        self.answers: list[Any] | None = None
         self.cancelled: list[str] = []
         self.stages_done: list[int] = []
         self.calls_fail_with: Exception | None = None
@@ -31,17 +45,27 @@ class Context:
         self._jsc: Any = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self._is_stopped))
 
     def setJobGroup(self, group: str, description: str, interruptOnCancel: bool) -> None:  # noqa: N802, N803
-        self.jobs.append((group, description, interruptOnCancel))
+        self.groups.append(group)
+        if description != CHECK:
+            self.jobs.append((group, description, interruptOnCancel))
 
-    def parallelize(self, inputs: Sequence[bytes], partition_count: int) -> Any:
-        self.partition_counts.append(partition_count)
+    def setLocalProperty(self, name: str, value: str) -> None:  # noqa: N802
+        self.properties.append((name, value))
 
-        def mapped(attempt: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Any:
-            return SimpleNamespace(
-                collect=lambda: [each for given in inputs for each in attempt(iter([given]))]
-            )
+    def parallelize(self, inputs: Sequence[Any], partition_count: int) -> Any:
+        assert len(inputs) == partition_count
+        return inputs
 
-        return SimpleNamespace(mapPartitions=mapped)
+    def runJob(self, inputs: Sequence[Any], attempt: Callable[[Iterator[Any]], Iterator[Any]]) -> list[Any]:  # noqa: N802
+        if isinstance(inputs, range):  # the check of the workers
+            self.checks.append(len(inputs))
+            if self.check_fails_with is not None:
+                raise self.check_fails_with
+            if self.answers is not None:
+                return self.answers * len(inputs)
+        else:
+            self.partition_counts.append(len(inputs))
+        return [each for given in inputs for each in attempt(iter([given]))]
 
     def statusTracker(self) -> Any:  # noqa: N802
         if self.calls_fail_with is not None:
@@ -49,7 +73,7 @@ class Context:
         stages = {
             number: SimpleNamespace(numCompletedTasks=done) for number, done in enumerate(self.stages_done)
         }
-        (group, _, _) = self.jobs[-1]
+        group = self.groups[-1]
         jobs = {5: SimpleNamespace(stageIds=[*stages, 77])}  # Spark has forgotten stage 77, and job 6
         return SimpleNamespace(
             getJobIdsForGroup=lambda asked: [5, 6] if asked == group else [],
@@ -119,7 +143,7 @@ def test_progress_is_the_number_of_tasks_that_are_done_in_all_stages(context: An
         heard.append((done, in_all))
         context.gate.set()
 
-    SparkRunner(context).run(lambda given: given if context.gate.wait(20) else b"", [b""] * 4, on_progress)
+    SparkRunner(context).run(lambda given: given if context.gate.wait(60) else b"", [b""] * 4, on_progress)
     assert (heard[0], heard[-1]) == ((3, 4), (4, 4))
 
 
@@ -132,7 +156,7 @@ def test_a_jvm_that_does_not_tell_the_progress_ends_nothing(context: Any, failur
         heard.append((done, in_all))
         context.gate.set()
 
-    task = lambda given: given if context.gate.wait(20) else b"late"  # noqa: E731
+    task = lambda given: given if context.gate.wait(60) else b"late"  # noqa: E731
     assert SparkRunner(context).run(task, [b"a"], on_progress) == [b"a"]
     assert (heard[0], heard[-1]) == ((0, 1), (1, 1))
 
@@ -144,7 +168,7 @@ def test_an_interrupt_cancels_the_job_and_waits_for_its_end(context: Any, failur
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        SparkRunner(context).run(lambda given: given if context.gate.wait(20) else b"", [b"a"], interrupt)
+        SparkRunner(context).run(lambda given: given if context.gate.wait(60) else b"", [b"a"], interrupt)
     ((group, _, _),) = context.jobs
     assert context.cancelled == [group]
     assert group not in {thread.name for thread in threading.enumerate()}
@@ -157,7 +181,7 @@ def test_a_jvm_that_is_gone_before_the_job_begins_fails_the_run(
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(threading.Thread, "start", gone)
-    with pytest.raises(RunFailed, match="JVM does not answer: refused"):
+    with pytest.raises(RunnerLost, match="JVM does not answer: refused"):
         SparkRunner(context).run(bytes.upper, [b"a"])
 
 
@@ -216,7 +240,7 @@ def test_each_input_is_a_job_whose_end_is_known_while_others_run(context: Any) -
     def task(given: bytes) -> bytes:
         if given == b"bad":
             raise ValueError("at 4096")
-        return given if given == b"fast" or context.gate.wait(20) else b"late"
+        return given if given == b"fast" or context.gate.wait(60) else b"late"
 
     ends = SparkRunner(context).run_each(task, [b"slow", b"fast", b"bad"])
     known = dict([next(ends), next(ends)])
@@ -246,7 +270,7 @@ def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: An
         raise KeyboardInterrupt
 
     ends = SparkRunner(context).run_each(
-        lambda given: given if context.gate.wait(20) else b"", [b"a", b"b"], interrupt
+        lambda given: given if context.gate.wait(60) else b"", [b"a", b"b"], interrupt
     )
     with pytest.raises(KeyboardInterrupt):
         next(ends)
@@ -255,10 +279,120 @@ def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: An
     assert not set(groups) & {thread.name for thread in threading.enumerate()}
 
 
-def test_jobs_that_cannot_begin_fail_one_by_one(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_cannot_begin_end_the_run_and_no_unit_is_to_blame(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = SparkRunner(context)
+    runner.run(bytes.upper, [b"a"])
+
     def gone(*_: object) -> None:
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr(threading.Thread, "start", gone)
-    ends = dict(SparkRunner(context).run_each(bytes.upper, [b"a", b"b"] * 9))
-    assert len(ends) == 18 and all("does not answer" in str(each) for each in ends.values())
+    with pytest.raises(RunnerLost, match="does not answer"):
+        list(runner.run_each(bytes.upper, [b"a", b"b"] * 9))
+
+
+def test_a_job_that_fails_because_spark_has_stopped_is_no_fault_of_its_unit(context: Any) -> None:
+    def stopped(_: bytes) -> bytes:
+        context.has_stopped = True
+        raise ValueError("cut off")
+
+    with pytest.raises(RunnerLost, match=r"died or was stopped: .*cut off; run again"):
+        SparkRunner(context).run(stopped, [b"a"])
+    context.has_stopped = False
+    with pytest.raises(RunnerLost, match="died or was stopped"):
+        list(SparkRunner(context).run_each(stopped, [b"a"]))
+
+
+def test_jobs_and_stages_are_named_after_kind_unit_and_job(context: Any) -> None:
+    runner = SparkRunner(context)
+    runner.run(bytes.upper, [b"a"], label="sso-compaction object 1 and 2 more, job 7")
+    names = ["flights-0", "flights-1"]
+    ends = runner.run_each(
+        bytes.upper, [b"a", b"b"], label_of=lambda at: f"key-compaction {names[at]}, job 8"
+    )
+    assert sorted(ends) == [(0, b"A"), (1, b"B")]
+    wanted = [
+        "siltstone: sso-compaction object 1 and 2 more, job 7",
+        "siltstone: key-compaction flights-0, job 8",
+        "siltstone: key-compaction flights-1, job 8",
+    ]
+    assert [description for _, description, _ in context.jobs] == wanted
+    assert [value for name, value in context.properties if name == "callSite.short"] == [CHECK, *wanted]
+
+
+def test_workers_are_asked_once_before_the_first_job(context: Any) -> None:
+    context.defaultParallelism = 3
+    runner = SparkRunner(context)
+    runner.run(bytes.upper, [b"a"])
+    list(runner.run_each(bytes.upper, [b"a"]))
+    assert context.checks == [3]
+
+
+@pytest.mark.parametrize("is_each", [False, True])
+def test_workers_that_cannot_run_tasks_end_the_run_before_its_first_job(context: Any, is_each: bool) -> None:
+    context.answers = [("host-1", "/usr/bin/python3", "", ("siltstone (ModuleNotFoundError: no)",))]
+    runner = SparkRunner(context)
+    with pytest.raises(WorkersUnfit, match="/usr/bin/python3 on host-1 cannot import siltstone: install"):
+        list(runner.run_each(bytes.upper, [b"a"])) if is_each else runner.run(bytes.upper, [b"a"])
+    assert context.jobs == []
+    context.answers = None
+    assert runner.run(bytes.upper, [b"a"]) == [b"A"], "they are asked again"
+
+
+def test_a_check_that_fails_for_another_python_ends_the_run(context: Any) -> None:
+    context.check_fails_with = Exception(
+        "An error occurred.\n: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "x"\npyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different '
+        "version: 3.11 than that in driver: 3.12, PySpark cannot run with different minor versions.\n\tat x"
+    )
+    with pytest.raises(WorkersUnfit, match=r"have Python 3.11, and the driver 3.12: set PYSPARK_PYTHON"):
+        SparkRunner(context).run(bytes.upper, [b"a"])
+
+
+def test_a_check_that_fails_for_any_other_reason_is_no_units_fault_either(context: Any) -> None:
+    context.check_fails_with = Exception(": java.lang.NullPointerException")
+    with pytest.raises(WorkersUnfit, match=r"NullPointerException: check PYSPARK_PYTHON"):
+        list(SparkRunner(context).run_each(bytes.upper, [b"a"]))
+
+
+def test_a_worker_that_joined_later_without_the_package_ends_the_run(context: Any) -> None:
+    def lacking(_: bytes) -> bytes:
+        raise ValueError("x.TaskFailed: task failed: ModuleNotFoundError: No module named 'siltstone'")
+
+    with pytest.raises(WorkersUnfit, match="they lack the module siltstone"):
+        SparkRunner(context).run(lacking, [b"a"])
+    ends = SparkRunner(context).run_each(lacking, [b"a", b"b"])
+    with pytest.raises(WorkersUnfit, match="they lack the module siltstone"):
+        next(ends)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "jobs"), [(0, 1), (1, 2), (3, 6), (10**6, JOBS_AT_ONCE_MAX), ("of a dead JVM", 2)]
+)
+def test_twice_as_many_jobs_at_once_as_executors_can_run(context: Any, parallelism: Any, jobs: int) -> None:
+    context.defaultParallelism = parallelism
+    assert SparkRunner(context)._jobs_at_once() == jobs
+
+
+def test_jobs_are_cancelled_together_and_waited_for_as_long_as_for_one() -> None:
+    class Job:
+        def __init__(self, ends_after: float) -> None:
+            self.ends_after, self.waits = ends_after, 0
+            self.is_asked = False
+
+        def ask_to_end(self) -> None:
+            self.is_asked = True
+
+        def wait(self, seconds: float) -> bool:
+            assert all(job.is_asked for job in jobs) and seconds == PROGRESS_INTERVAL_SECONDS
+            self.waits += 1
+            return self.waits >= self.ends_after
+
+    most = int(CANCEL_SECONDS_MAX / PROGRESS_INTERVAL_SECONDS)
+    jobs = [Job(1), Job(3), Job(float("inf")), Job(float("inf")), Job(1)]
+    cancel_all(jobs)  # type: ignore[arg-type]
+    assert [job.waits for job in jobs[:2]] == [1, 3]
+    assert most - 2 <= sum(job.waits for job in jobs) - 5 <= most + 2, "the time is that of all"
+    assert jobs[3].waits == jobs[4].waits == 1, "no time is left, and each is looked at once"

@@ -81,7 +81,7 @@ def test_t17_shutdown_is_not_blocked_by_a_failing_trim(tmp_path, monkeypatch):
         stream = await node.new_stream()
         for _ in range(20):
             await node.append(stream, bytes(3000))
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
         assert node.metadata.image.streams[stream.stream_id].end_offset == 20
 
     run(tmp_path, scenario)
@@ -122,7 +122,7 @@ def test_who_gives_up_waiting_for_the_end_may_ask_again_and_recovery_does_the_re
         await settled()
         closing.cancel()
         await settled()
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
         async with world.node() as node:
             again = await node.engine.open_stream(stream.stream_id, 1)
             assert payloads_of(await node.read_all(again)) == [b"x"]
@@ -151,10 +151,10 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
         else:
             node.engine._pipeline._commit = lambda *_: refuse_commit(None)
         with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
-            await asyncio.wait_for(node.engine.flush(), 5)
+            await asyncio.wait_for(node.engine.flush(), 60)
         for waiting in (waiter, watch):
             with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, 60)
         with pytest.raises(EngineNotRunning, match=r"no credentials|stop"):
             node.engine.append(stream, b"x", 1)
         with pytest.raises(EngineNotRunning):
@@ -162,7 +162,7 @@ def test_an_engine_that_cannot_commit_fails_says_why_and_still_ends(tmp_path, wh
         assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"acknowledged"]
         world.clock.advance_ms(200_000)  # a block is not sealed by age any more
         await settled()
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
         assert node.engine.statistics().state == "FAILED"
         if what == "put":
             del world.store.put
@@ -179,10 +179,10 @@ def test_an_engine_with_nothing_to_do_fails_with_its_metadata(tmp_path):
         await settled()
         node.metadata._failed(LogDamaged("entry 7"))
         with pytest.raises(EngineNotRunning, match=r"the metadata service failed: .*entry 7"):
-            await asyncio.wait_for(watch, 5)
+            await asyncio.wait_for(watch, 60)
         with pytest.raises(ServiceClosed, match="entry 7"):
             await node.new_stream()
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
 
     run(tmp_path, scenario)
 
@@ -193,7 +193,7 @@ def test_metadata_that_cannot_be_reached_at_the_end_does_not_keep_the_log_locked
         await node.append(stream, b"x")
         await node.engine.flush()
         await node.metadata.close()
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
         async with world.node() as node:
             again = await node.engine.open_stream(stream.stream_id, 1)
             assert payloads_of(await node.read_all(again)) == [b"x"]
@@ -217,7 +217,7 @@ def test_an_outage_of_the_store_does_not_keep_a_closing_node_and_nothing_is_lost
         await settled()
         assert not closing.done()
         world.clock.advance_ms(1)
-        await asyncio.wait_for(closing, 5)
+        await asyncio.wait_for(closing, 60)
         await room
         for answer in (*waiting, reader):
             with pytest.raises(EngineNotRunning, match="was closed"):
@@ -244,7 +244,7 @@ def test_an_end_that_is_slow_and_comes_further_is_not_cut(tmp_path):
         world.store.put = slow_put
         for _ in range(15):
             node.engine.append(stream, bytes(4000), 1)
-        await asyncio.wait_for(node.engine.close(), 5)
+        await asyncio.wait_for(node.engine.close(), 60)
         assert node.metadata.image.streams[stream.stream_id].end_offset == 15
         assert node.metadata.image.streams[stream.stream_id].state is StreamState.CLOSED
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from siltstone.stream_engine.components import Readiness
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
 from siltstone.stream_engine.settings import EngineSettings, UploadSettings, WalSettings
 from support.engine.engine_world import SMALL, HeldPuts, World, offsets_of, settled
@@ -116,7 +117,7 @@ def test_a_commit_that_makes_too_little_room_is_followed_by_the_next_seal(tmp_pa
         await settled()
         assert held.puts == 1 and not large.done()
         held.release()
-        assert await asyncio.wait_for(large, 5) == 4, "no time passes here: nothing but the commit may seal"
+        assert await asyncio.wait_for(large, 60) == 4, "no time passes here: nothing but the commit may seal"
         await flushed
 
     run(tmp_path, scenario, CACHE_OF_FOUR)
@@ -198,3 +199,16 @@ def test_a_waiting_append_whose_caller_went_away_stands_all_the_same(tmp_path):
         ]
 
     run(tmp_path, scenario, CACHE_OF_FOUR)
+
+
+def test_rule_12_readiness_says_what_the_log_waits_for(tmp_path, monkeypatch):
+    async def scenario(world, node):
+        assert node.engine.readiness[0] is Readiness.READY
+        monkeypatch.setattr(node.engine._wal, "_trouble", "the disk has not answered for 7 s: check the disk")
+        statistics = node.engine.statistics()
+        assert statistics.readiness == "full"
+        assert statistics.reason == "appends wait: the disk has not answered for 7 s: check the disk"
+        monkeypatch.undo()
+        assert node.engine.readiness[0] is Readiness.READY
+
+    run(tmp_path, scenario, SMALL)

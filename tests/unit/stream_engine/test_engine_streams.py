@@ -7,9 +7,14 @@ import pytest
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.refusals import StreamFenced, StreamNotExist
+from siltstone.metadata.refusals import PartitionNotExist, StreamFenced, StreamNotExist
 from siltstone.object_store.port import ObjectTruncated
-from siltstone.stream_engine.errors import EngineNotRunning, StreamHandleClosed
+from siltstone.stream_engine.errors import (
+    EngineNotRunning,
+    StreamAlreadyOpen,
+    StreamHandleClosed,
+    StreamHeld,
+)
 from support.engine.engine_world import SMALL, HeldPuts, World, payloads_of, settled
 
 TOPIC_ID = "a" * 32
@@ -50,9 +55,9 @@ def blocks_committed(node) -> int:
 
 def test_streams_opened_at_once_share_an_append_of_the_metadata(tmp_path):
     async def scenario(world, node):
-        before = world.log.head_version()
+        before = world.log.head().version
         await new_streams(node, 50)
-        assert world.log.head_version() - before == 2, "one for the creations, one for the openings"
+        assert world.log.head().version - before == 2, "one for the creations, one for the openings"
 
     run(tmp_path, scenario)
 
@@ -63,15 +68,15 @@ def test_streams_are_closed_with_one_seal_and_one_append_of_the_metadata(tmp_pat
         for stream in streams:
             node.engine.append(stream, b"x", 1)
         await settled()
-        before = world.log.head_version()
+        before = world.log.head().version
         await node.engine.close_streams(streams)
         assert blocks_committed(node) == 1
-        assert world.log.head_version() - before == 3, "prepare, commit, close"
+        assert world.log.head().version - before == 3, "prepare, commit, close"
         states = {node.metadata.image.streams[stream.stream_id].state for stream in streams}
         assert states == {StreamState.CLOSED}
         assert node.engine.statistics().streams_open == 0
         await node.engine.close_streams(streams)
-        assert world.log.head_version() - before == 3
+        assert world.log.head().version - before == 3
 
     run(tmp_path, scenario)
 
@@ -265,3 +270,49 @@ def test_recovery_passes_over_a_topic_that_is_deleted_between_its_attempts(tmp_p
             assert not again.metadata.image.streams
 
     asyncio.run(main())
+
+
+def test_a_stream_has_the_tags_it_was_created_with(tmp_path):
+    async def scenario(world, node):
+        tagged, plain = await node.engine.create_stream({"topic": "t"}), await node.engine.create_stream()
+        streams = node.metadata.image.streams
+        assert (streams[tagged].tags, streams[plain].tags) == ({"topic": "t"}, {})
+
+    run(tmp_path, scenario)
+
+
+def test_a_held_stream_takes_no_appends_and_is_read_until_it_is_released(tmp_path):
+    async def scenario(world, node):
+        (stream,) = await new_streams(node, 1)
+        under_way = node.engine.append(stream, b"before", 1)
+        stream.hold()
+        with pytest.raises(StreamHeld):
+            node.engine.append(stream, b"held", 1)
+        assert await under_way == 0
+        assert stream.next_offset == 1
+        assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"before"]
+        await node.engine.flush()
+        stream.release()
+        assert await node.append(stream, b"after") == 1
+
+    run(tmp_path, scenario)
+
+
+def test_both_streams_of_a_partition_are_opened_by_one_command_and_once(tmp_path):
+    async def scenario(world, node):
+        topic = await node.metadata.execute(CreateTopic(0, node.engine.node_epoch, "t", TOPIC_ID, 1))
+        partition = topic.partitions[0]
+        stream_ids = (partition.data_stream_id, partition.meta_stream_id)
+        version = node.metadata.image.version
+        data, meta = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
+        assert node.metadata.image.version == version + 1
+        assert (data.stream_id, meta.stream_id) == stream_ids
+        with pytest.raises(StreamAlreadyOpen):
+            await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
+        await node.engine.close_streams([data, meta])
+        with pytest.raises(PartitionNotExist):
+            await node.engine.open_partition(TOPIC_ID, 1, stream_ids)
+        again, _ = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
+        assert again.epoch == data.epoch + 1
+
+    run(tmp_path, scenario)

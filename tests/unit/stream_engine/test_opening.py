@@ -261,7 +261,7 @@ def test_rule_7_two_engines_with_the_same_node_id_the_second_fences_the_first(tm
         assert await second.append(taken, b"of the second") == 1
         await first.append(stream, b"too late")
         with pytest.raises(EngineNotRunning, match="was registered again with epoch 2"):
-            await asyncio.wait_for(first.engine.flush(), 5)
+            await asyncio.wait_for(first.engine.flush(), 60)
         with pytest.raises(EngineNotRunning, match="was registered again with epoch 2"):
             first.engine.append(stream, b"later", 1)
         await first.close()

@@ -81,9 +81,9 @@ def test_waiters_are_woken_by_the_confirmation_that_covers_their_offset_and_by_n
 def test_what_may_be_read_already_is_not_waited_for():
     async def main() -> None:
         stream = stream_at(10)
-        await asyncio.wait_for(stream.wait_for(9), 1)
+        await asyncio.wait_for(stream.wait_for(9), 60)
         stream.close()
-        await asyncio.wait_for(stream.wait_for(9), 1)
+        await asyncio.wait_for(stream.wait_for(9), 60)
 
     asyncio.run(main())
 
@@ -99,7 +99,7 @@ def test_waiters_that_give_up_leave_nothing_behind():
             await settled(2)
         assert stream.waiters == 1
         stream.confirm(4)
-        await asyncio.wait_for(patient, 1)
+        await asyncio.wait_for(patient, 60)
 
     asyncio.run(main())
 
@@ -198,3 +198,13 @@ def test_a_watcher_that_fails_costs_nobody_else_anything(caplog):
     stream.confirm(11)
     assert heard == [11]
     assert "a watcher of stream 7 failed" in caplog.text
+
+
+def test_a_trim_tells_its_listener_and_the_watchers_once_and_never_goes_back():
+    stream, told = stream_at(10, 4), []
+    stream.trim(5)  # nobody listens yet
+    stream.on_trim = lambda: told.append(("listener", stream.start_offset))
+    stream.watch(lambda: told.append(("watcher", stream.start_offset)))
+    for start_offset in (7, 7, 6):
+        stream.trim(start_offset)
+    assert told == [("listener", 7), ("watcher", 7)] and stream.start_offset == 7

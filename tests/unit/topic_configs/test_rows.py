@@ -63,6 +63,16 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.retention.groups",
         "siltstone.segment.batches.max",
         "siltstone.segment.min.ms",
+        "siltstone.table.bytes.min",
+        "siltstone.table.columns",
+        "siltstone.table.errors",
+        "siltstone.table.format",
+        "siltstone.table.interval.ms",
+        "siltstone.table.key",
+        "siltstone.table.name",
+        "siltstone.table.partition.by",
+        "siltstone.table.retention",
+        "siltstone.table.value",
     }
 
 
@@ -197,3 +207,23 @@ def test_a_number_goes_as_far_as_in_kafka(line: str, step: int) -> None:
     assert TABLE[name].parse(bound) == float(bound)
     with pytest.raises(InvalidTopicConfig):
         TABLE[name].parse(str(int(bound) + step))
+
+
+OURS = """\
+siltstone.backlog.quota.bytes|LONG|-1
+siltstone.backlog.quota.policy|STRING|producer_request_hold
+siltstone.damaged.read|STRING|fail
+siltstone.message.ttl.ms|LONG|-1
+siltstone.record.validation|STRING|header
+siltstone.retention.ack|BOOLEAN|false
+siltstone.retention.groups|LIST|
+siltstone.segment.batches.max|LONG|0
+siltstone.segment.min.ms|LONG|0
+"""
+
+
+@pytest.mark.parametrize("line", OURS.splitlines(), ids=lambda line: line.partition("|")[0])
+def test_our_own_change_nothing_unless_they_are_set(line: str) -> None:
+    name, kind, default = line.split("|")
+    row = TABLE[name]
+    assert (row.kind.name, row.default, row.synonyms, row.effect) == (kind, default, (), Effect.ACTS)

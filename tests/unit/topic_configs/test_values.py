@@ -29,6 +29,53 @@ def test_every_type_reads_back_what_it_writes(kind: ConfigType) -> None:
     assert parse("x", kind, written(value)) == value
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "canonical"),
+    [
+        (ConfigType.BOOLEAN, " TRUE ", True, "true"),
+        (ConfigType.BOOLEAN, "False", False, "false"),
+        (ConfigType.STRING, " a, b ", "a, b", "a, b"),
+        (ConfigType.INT, " +17 ", 17, "17"),
+        (ConfigType.LONG, "-" + "0" * 10 + "123456789", -123456789, "-123456789"),
+        (ConfigType.LONG, str(2**63 - 1), 2**63 - 1, str(2**63 - 1)),
+        (ConfigType.LONG, str(-(2**63)), -(2**63), str(-(2**63))),
+        (ConfigType.DOUBLE, "0.5", 0.5, "0.5"),
+        (ConfigType.DOUBLE, ".25e1", 2.5, "2.5"),
+        (ConfigType.LIST, " b , a,b ", ("b", "a"), "b,a"),
+        (ConfigType.LIST, "", (), ""),
+    ],
+)
+def test_a_text_stands_for_a_value_that_is_written_in_one_way(
+    kind: ConfigType, text: str, value: Value, canonical: str
+) -> None:
+    parsed = parse("x", kind, text)
+    assert parsed == value and type(parsed) is type(value)
+    assert written(parsed) == canonical
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (ConfigType.BOOLEAN, "yes"),
+        (ConfigType.INT, "1.0"),
+        (ConfigType.LONG, "0" * 20 + "1"),
+        (ConfigType.LONG, str(2**63)),
+        (ConfigType.LONG, str(-(2**63) - 1)),
+        (ConfigType.DOUBLE, "nan"),
+        (ConfigType.DOUBLE, "1e"),
+    ],
+)
+def test_a_text_that_stands_for_no_value_is_shown_with_its_configuration(kind: ConfigType, text: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=f"Invalid value {text} for configuration x: "):
+        parse("x", kind, text)
+
+
+@pytest.mark.parametrize(("length", "shown"), [(200, "a" * 200), (201, "a" * 200 + "…")])
+def test_of_a_long_text_200_characters_are_shown(length: int, shown: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=f"Invalid value {shown} for"):
+        parse("x", ConfigType.INT, "a" * length)
+
+
 def test_a_long_is_not_an_int() -> None:
     assert parse("x", ConfigType.LONG, str(2**31)) == 2**31
     with pytest.raises(InvalidTopicConfig, match="type INT"):

@@ -32,6 +32,16 @@ from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, writt
 ATTEMPTS_MAX = 100
 """How often a change is tried again because another client altered the topic at the same moment."""
 
+THROTTLES = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Rates of a broker that Kafka's kafka-reassign-partitions sets, and deletes when it has verified a move. They are
+accepted for every broker, and have no effect: a move copies no bytes."""
+
 NamedResource = tuple[int, str]
 """The type and the name of a resource."""
 
@@ -92,6 +102,8 @@ async def _outcomes(
     async def outcome(resource: AnyResource) -> dict[str, Any]:
         named = (resource.resource_type, resource.resource_name)
         keys = [config.name for config in resource.configs]
+        if resource.resource_type == ResourceType.BROKER and _are_throttles(keys) and named not in repeated:
+            return _row(resource, 0, None)
 
         def make() -> Change:
             return changer(parts, alterable_topic(parts, named, repeated, keys), resource)
@@ -101,14 +113,22 @@ async def _outcomes(
             await alter(parts, make, validate_only=validate_only)
         except SiltstoneError as failure:
             code, message = error_code(failure), error_message(failure)
-        return {
-            "error_code": code,
-            "error_message": message,
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-        }
+        return _row(resource, code, message)
 
     return await one_by_one(outcome, resources)
+
+
+def _are_throttles(keys: Sequence[str]) -> bool:
+    return bool(keys) and THROTTLES.issuperset(keys)
+
+
+def _row(resource: AnyResource, code: int, message: str | None) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
 
 
 async def alter(parts: BrokerParts, make: Callable[[], Change], *, validate_only: bool) -> None:

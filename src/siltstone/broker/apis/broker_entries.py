@@ -16,6 +16,7 @@ from siltstone.topic_configs.rows import TABLE
 from siltstone.topic_configs.values import ConfigType, Value, written
 
 _KAFKA_NAMES = {
+    "rack": "broker.rack",
     "auto_create_topics_enable": "auto.create.topics.enable",
     "num_partitions": "num.partitions",
     "default_replication_factor": "default.replication.factor",
@@ -31,8 +32,6 @@ _KAFKA_NAMES = {
     "offsets_retention_minutes": "offsets.retention.minutes",
     "offsets_retention_check_interval_ms": "offsets.retention.check.interval.ms",
 }
-_NOT_ENTRIES = {"topic_defaults"}
-"""Settings that are no entry: each topic default is an entry of its own, under the broker's name for it."""
 
 
 class BrokerEntry(msgspec.Struct, frozen=True):
@@ -71,8 +70,8 @@ def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEn
 def _of_settings(section: str, settings: BrokerSettings | GroupSettings) -> Iterator[BrokerEntry]:
     for field in msgspec.structs.fields(settings):
         value = getattr(settings, field.name)
-        if field.name in _NOT_ENTRIES or not isinstance(value, bool | int | float | str):
-            continue
+        if not isinstance(value, bool | int | float | str):
+            continue  # ``topic_defaults``: each is an entry of its own, under the broker's name for it
         name = _KAFKA_NAMES.get(field.name, f"siltstone.{field.name.replace('_', '.')}")
         source = ConfigSource.DEFAULT if value == field.default else ConfigSource.STATIC_BROKER
         documentation = f"Setting {section}.{field.name} of this node."

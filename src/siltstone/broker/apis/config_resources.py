@@ -39,6 +39,12 @@ def check_broker_name(parts: BrokerParts, name: str) -> None:
         )
 
 
+def check_group_name(name: str) -> None:
+    """Raises InvalidRequest for the empty name."""
+    if not name:
+        raise InvalidRequest("Default group resources are not allowed.")
+
+
 def no_such_resource(resource_type: int) -> InvalidRequest:
     known = {kind.value: kind.name for kind in ResourceType}
     if resource_type not in known:

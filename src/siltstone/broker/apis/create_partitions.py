@@ -6,7 +6,7 @@ from collections import Counter
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
-from siltstone.broker.topics.creating import check_replicas
+from siltstone.broker.topics.creating import only_replica
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
@@ -45,7 +45,8 @@ async def _result(
 ) -> CreatePartitionsTopicResult:
     try:
         topic = _growing(parts, asked)
-        command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count)
+        leaders = _leaders(parts, asked, asked.count - topic.partition_count)
+        command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count, leaders)
         if not validate_only:
             await parts.metadata.execute(command)
         elif isinstance(answer := decide(parts.metadata.image, command, parts.clock.now_ms()), Refusal):
@@ -56,8 +57,7 @@ async def _result(
 
 
 def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
-    """The topic that is to get partitions. Raises UnknownTopic, InternalTopic, InvalidPartitionCount,
-    InvalidReplicaAssignment."""
+    """The topic that is to get partitions. Raises UnknownTopic, InternalTopic, InvalidPartitionCount."""
     topic = parts.topics.by_name(asked.name)
     if topic is None:
         raise UnknownTopic(asked.name)
@@ -71,22 +71,22 @@ def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
             f"The topic {topic.name} currently has {topic.partition_count} partition(s); {asked.count} would not be "
             "an increase."
         )
-    if asked.assignments is not None:
-        _check_assignments(parts, asked, added)
     return topic
 
 
-def _check_assignments(parts: BrokerParts, asked: CreatePartitionsTopic, added: int) -> None:
-    """A list of assignments has one for each added partition. (Null, which asks the broker to assign, is not
-    checked.)"""
-    assignments = asked.assignments or []
+def _leaders(parts: BrokerParts, asked: CreatePartitionsTopic, added: int) -> tuple[int, ...]:
+    """The leaders that are assigned to the added partitions. None for null, which leaves it to the metadata. Raises
+    InvalidReplicaAssignment."""
+    assignments = asked.assignments
+    if assignments is None:
+        return ()
     if len(assignments) != added:
         raise InvalidReplicaAssignment(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were "
             "specified."
         )
-    for assignment in assignments:
-        check_replicas(parts.node_id, assignment.broker_ids)
+    live_ids = parts.cluster.live_ids
+    return tuple([only_replica(live_ids, assignment.broker_ids) for assignment in assignments])
 
 
 def _refused(name: str, failure: SiltstoneError) -> CreatePartitionsTopicResult:

@@ -10,7 +10,7 @@ from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
-from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic, check_replicas
+from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic, only_replica
 from siltstone.broker.topics.names import InvalidReplicaAssignment, TooManyPartitionsAtOnce
 from siltstone.kafka_protocol.messages.create_topics import (
     CreatableTopic,
@@ -84,17 +84,18 @@ def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
             replication_factor=topic.replication_factor,
             configs=configs,
         )
-    replicas = _assigned(parts, topic)
+    leaders = _assigned(parts, topic)
     return NewTopic(
         name=topic.name,
         partition_count=len(topic.assignments),
-        replication_factor=replicas,
+        replication_factor=REPLICATION_FACTOR,
         configs=configs,
+        leaders=leaders,
     )
 
 
-def _assigned(parts: BrokerParts, topic: CreatableTopic) -> int:
-    """The number of replicas: one, because only this broker exists. Raises InvalidRequest, InvalidReplicaAssignment."""
+def _assigned(parts: BrokerParts, topic: CreatableTopic) -> tuple[int, ...]:
+    """The leader of each partition, its only replica. Raises InvalidRequest, InvalidReplicaAssignment."""
     for asked, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -106,9 +107,9 @@ def _assigned(parts: BrokerParts, topic: CreatableTopic) -> int:
     indexes = [assignment.partition_index for assignment in topic.assignments]
     if sorted(indexes) != list(range(len(indexes))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
-    for assignment in topic.assignments:
-        check_replicas(parts.node_id, assignment.broker_ids)
-    return REPLICATION_FACTOR
+    by_index = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
+    live_ids = parts.cluster.live_ids
+    return tuple([only_replica(live_ids, assignment.broker_ids) for assignment in by_index])
 
 
 def _created(parts: BrokerParts, metadata: TopicMetadata, topic_id: bytes) -> CreatableTopicResult:

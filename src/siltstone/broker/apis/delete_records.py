@@ -45,6 +45,8 @@ async def _partition(
         offset = partition.high_watermark if asked.offset == UP_TO_HIGH_WATERMARK else asked.offset
         if not 0 <= offset <= partition.high_watermark:
             return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        parts.cluster.check_serves()
+        partition.check_not_held()
         await parts.partitions.trim(partition, offset)
     except SiltstoneError as failure:
         return _refused(asked, error_code(failure))

@@ -90,6 +90,7 @@ async def _delete(parts: BrokerParts, topic: Topic, named: _Named) -> None:
         await parts.partitions.delete_topic(topic)
     except TopicNotExist as gone:  # another request was faster
         raise _unknown(named) from gone
+    log.info("topic %s was deleted", topic.name)
     await _forget_offsets(parts, topic.name)
 
 

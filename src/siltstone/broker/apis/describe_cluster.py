@@ -1,4 +1,4 @@
-"""DescribeCluster: this broker, which is also its own controller (item 15)."""
+"""DescribeCluster: the brokers, of which the live one with the lowest id is called the controller (item 15)."""
 
 from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED
 from siltstone.broker.parts import BrokerParts
@@ -20,14 +20,21 @@ async def handle_describe_cluster(
     if request.endpoint_type != BROKERS:
         return _not_a_broker_endpoint(request.endpoint_type)
     listener = context.connection.listener
-    broker = DescribeClusterBroker(
-        broker_id=parts.node_id, host=listener.advertised_host, port=listener.advertised_port
-    )
+    found = parts.cluster.brokers(listener, with_fenced=request.include_fenced_brokers)
     everything = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=parts.cluster_id,
-        controller_id=parts.node_id,
-        brokers=[broker],
+        controller_id=parts.cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=each.node_id,
+                host=each.host,
+                port=each.port,
+                rack=each.rack,
+                is_fenced=each.is_fenced,
+            )
+            for each in found
+        ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
     )
 

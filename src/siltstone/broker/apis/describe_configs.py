@@ -1,10 +1,12 @@
-"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22)."""
+"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22). Groups
+are described, too, and have none."""
 
 from siltstone.broker.apis.broker_entries import BrokerEntry, broker_entries
 from siltstone.broker.apis.config_entries import TopicEntry, topic_entries
 from siltstone.broker.apis.config_resources import (
     ResourceType,
     check_broker_name,
+    check_group_name,
     no_such_resource,
     topic_of,
 )
@@ -77,6 +79,9 @@ def _configs(
         check_broker_name(parts, resource.resource_name)
         listener = context.connection.listener
         return [_of_broker(entry, request) for entry in broker_entries(parts, listener)]
+    if resource.resource_type == ResourceType.GROUP:
+        check_group_name(resource.resource_name)
+        return []  # nothing of a classic group is configured by name
     raise no_such_resource(resource.resource_type)
 
 

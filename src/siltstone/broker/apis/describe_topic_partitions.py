@@ -4,10 +4,14 @@ Topics are ordered by name. The cursor of a page names the first partition that 
 there, even when that topic has been deleted in the meantime.
 """
 
-from siltstone.broker.apis.topic_description import TOPIC_OPERATIONS
+from siltstone.broker.apis.topic_description import (
+    LISTENER_NOT_FOUND_VERSION,
+    TOPIC_OPERATIONS,
+    leader_state,
+)
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import RequestContext
+from siltstone.broker.request import Listener, RequestContext
 from siltstone.broker.topics.names import INTERNAL_TOPICS, UnknownTopic, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -37,7 +41,8 @@ async def handle_describe_topic_partitions(
             DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
         ]
         return DescribeTopicPartitionsResponse(topics=refused)
-    return await _page(parts, names, request.cursor or Cursor(), _room(request))
+    listener = context.connection.listener
+    return await _page(parts, listener, names, request.cursor or Cursor(), _room(request))
 
 
 def _room(request: DescribeTopicPartitionsRequest) -> int:
@@ -61,7 +66,7 @@ def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[
 
 
 async def _page(
-    parts: BrokerParts, names: list[str], cursor: Cursor, room: int
+    parts: BrokerParts, listener: Listener, names: list[str], cursor: Cursor, room: int
 ) -> DescribeTopicPartitionsResponse:
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     for number, name in enumerate(names, 1):
@@ -75,7 +80,7 @@ async def _page(
             answers.append(_unknown(name))
             continue
         end = min(topic.partition_count, start + room)
-        answers.append(_described(parts, topic, start, end))
+        answers.append(_described(parts, listener, topic, start, end))
         if end < topic.partition_count:
             cursor = Cursor(topic_name=name, partition_index=end)
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=cursor)
@@ -91,25 +96,29 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(
-    parts: BrokerParts, topic: Topic, start: int, end: int
+    parts: BrokerParts, listener: Listener, topic: Topic, start: int, end: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(parts, topic, index) for index in range(start, end)],
+        partitions=[_partition(parts, listener, topic, index) for index in range(start, end)],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(parts: BrokerParts, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    parts: BrokerParts, listener: Listener, topic: Topic, index: int
+) -> DescribeTopicPartitionsResponsePartition:
+    state = leader_state(parts.cluster, topic, index, listener, LISTENER_NOT_FOUND_VERSION)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=parts.node_id,
+        error_code=state.error,
+        leader_id=state.leader_id,
         leader_epoch=parts.partitions.leader_epoch(topic, index),
-        replica_nodes=[parts.node_id],
-        isr_nodes=[parts.node_id],
+        replica_nodes=[state.replica_id],
+        isr_nodes=[state.replica_id],
         eligible_leader_replicas=[],
         last_known_elr=[],
     )

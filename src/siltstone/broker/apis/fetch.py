@@ -5,8 +5,9 @@ names only what changed since the last one, and the response has only the partit
 they lie in memory and never joined into one buffer. Items 27 to 34 of docs/scenarios.md. Read next: ``fetching``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from siltstone.broker.cluster_view import LeaderHint
 from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.long_poll import OpenWaits, long_poll
 from siltstone.broker.fetching.sessions import (
@@ -22,7 +23,8 @@ from siltstone.broker.fetching.sessions import (
 )
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import RequestContext
+from siltstone.broker.request import Listener, RequestContext
+from siltstone.broker.request_measures import Stage
 from siltstone.kafka_protocol.codec import decode, encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import (
@@ -48,6 +50,7 @@ class FetchApi:
         self._parts = parts
         self._sessions = FetchSessions(parts.settings.fetch_sessions_max)
         self._reads = DamagedReads(parts.partitions.damage)
+        self._measures = parts.measures
         self._waits = OpenWaits()
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
@@ -56,26 +59,53 @@ class FetchApi:
         try:
             session, asked = self._asked(context.api_version, request)
         except SessionRefused as refused:
+            self._measures.failed(context.api_key, refused.code)
             return encode_pieces(FetchResponse(error_code=refused.code), context.api_version)
-        found = await long_poll(
-            self._parts.partitions,
-            self._reads,
-            self._parts.clock,
-            self._waits,
-            [self._wanted(partition) for partition in asked],
-            bytes_min=request.min_bytes,
-            bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
-            wait_ms_max=request.max_wait_ms,
-        )
+        wanted = [self._wanted(partition) for partition in asked]
+        cluster, clock = self._parts.cluster, self._parts.clock
+        found: list[FoundPartition] = []
+        if cluster.serves:
+            polled = await long_poll(
+                self._parts.partitions,
+                self._reads,
+                clock,
+                self._waits,
+                wanted,
+                bytes_min=request.min_bytes,
+                bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
+                wait_ms_max=request.max_wait_ms,
+            )
+            found = polled.found
+            read_ms = clock.monotonic_ms() - context.begun_ms - polled.waited_ms
+            self._measures.staged(Stage.FETCH_READ, read_ms / 1000)
+            if polled.has_waited:
+                self._measures.staged(Stage.FETCH_WAIT, polled.waited_ms / 1000)
+        if not cluster.serves:  # looked at last: the node may have been stopped while it read (N22)
+            found = [FoundPartition(one, ErrorCode.NOT_LEADER_OR_FOLLOWER) for one in wanted]
+        polled_ms = clock.monotonic_ms()
         if session is not None:  # everything is news to a new one
             found = [row for row in found if _is_news(session, row)]
-        leads = context.api_version >= CURRENT_LEADER_VERSION and any(map(_is_of_leadership, found))
+        leaders = self._leaders(context, found) if context.api_version >= CURRENT_LEADER_VERSION else {}
+        endpoints = {hint.endpoint.node_id: hint.endpoint for hint in leaders.values()}
         response = FetchResponse(
             session_id=session.session_id if session is not None else NO_SESSION,
-            topics=self._topics(found, request.isolation_level == READ_COMMITTED, leads),
-            node_endpoints=[self._endpoint(context)] if leads else [],
+            topics=self._topics(found, request.isolation_level == READ_COMMITTED, leaders),
+            node_endpoints=[
+                NodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+                for each in endpoints.values()
+            ],
         )
-        return encode_pieces(response, context.api_version)
+        self._count(context, found)
+        pieces = encode_pieces(response, context.api_version)
+        self._measures.staged(Stage.FETCH_ENCODE, (self._parts.clock.monotonic_ms() - polled_ms) / 1000)
+        return pieces
+
+    def _count(self, context: RequestContext, found: Iterable[FoundPartition]) -> None:
+        for row in found:
+            if row.error is not ErrorCode.NONE:
+                self._measures.failed(context.api_key, row.error)
+            elif row.size_bytes and row.wanted.topic is not None:
+                self._parts.partitions.count_fetched(row.wanted.topic.id, row.wanted.index, row.size_bytes)
 
     def end_waits(self) -> None:
         """Answers every waiting fetch with the batches there are. Later fetches do not wait."""
@@ -111,20 +141,22 @@ class FetchApi:
         )  # fmt: skip
 
     def _topics(
-        self, found: Sequence[FoundPartition], is_read_committed: bool, leads: bool
+        self, found: Sequence[FoundPartition], is_read_committed: bool, leaders: Mapping[int, LeaderHint]
     ) -> list[FetchedTopic]:
         """The rows in the order of ``found``. Neighbours of the same topic share a topic row."""
         topics: list[FetchedTopic] = []
-        for row in found:
+        for number, row in enumerate(found):
             wanted = row.wanted
             last = topics[-1] if topics else None
             if last is None or (last.name, last.topic_id) != (wanted.topic_name, wanted.topic_id):
                 last = FetchedTopic(name=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
                 topics.append(last)
-            last.partitions.append(self._partition_row(row, is_read_committed, leads))
+            last.partitions.append(self._partition_row(row, is_read_committed, leaders.get(number)))
         return topics
 
-    def _partition_row(self, row: FoundPartition, is_read_committed: bool, leads: bool) -> FetchedPartition:
+    def _partition_row(
+        self, row: FoundPartition, is_read_committed: bool, leader: LeaderHint | None
+    ) -> FetchedPartition:
         return FetchedPartition(
             index=row.wanted.index,
             error_code=row.error,
@@ -134,22 +166,29 @@ class FetchApi:
             aborted_transactions=[] if is_read_committed else None,
             records=list(row.batches),
             diverging_epoch=_diverging(row),
-            current_leader=self._leader(row) if leads and _is_of_leadership(row) else CurrentLeader(),
+            current_leader=CurrentLeader()
+            if leader is None
+            else CurrentLeader(leader_id=leader.endpoint.node_id, leader_epoch=leader.leader_epoch),
         )
 
-    def _leader(self, row: FoundPartition) -> CurrentLeader:
-        return CurrentLeader(leader_id=self._parts.node_id, leader_epoch=row.leader_epoch)
+    def _leaders(self, context: RequestContext, found: Sequence[FoundPartition]) -> dict[int, LeaderHint]:
+        """The leaders of the rows, by number, whose client has the wrong one, so that it need not request metadata
+        (KIP-951)."""
+        leaders: dict[int, LeaderHint] = {}
+        for number, row in enumerate(found):
+            if row.error not in LEADERSHIP_ERRORS or row.wanted.topic is None:
+                continue
+            hint = self._leader(context.connection.listener, row, row.wanted.topic.id)
+            if hint is not None:
+                leaders[number] = hint
+        return leaders
 
-    def _endpoint(self, context: RequestContext) -> NodeEndpoint:
-        """The address of the leader, so that a client that has the wrong one need not request metadata (KIP-951)."""
-        listener = context.connection.listener
-        return NodeEndpoint(
-            node_id=self._parts.node_id, host=listener.advertised_host, port=listener.advertised_port
-        )
-
-
-def _is_of_leadership(row: FoundPartition) -> bool:
-    return row.error in LEADERSHIP_ERRORS and row.leader_epoch >= 0
+    def _leader(self, listener: Listener, row: FoundPartition, topic_id: str) -> LeaderHint | None:
+        cluster = self._parts.cluster
+        if row.leader_epoch < 0:
+            return cluster.hint(topic_id, row.wanted.index, listener)
+        itself = cluster.endpoint_of(cluster.node_id, listener)
+        return None if itself is None else LeaderHint(row.leader_epoch, itself)
 
 
 def _diverging(row: FoundPartition) -> EpochEndOffset:

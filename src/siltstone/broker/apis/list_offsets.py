@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.wanted import leader_epoch_error
+from siltstone.broker.fetching.wanted import leader_epoch_error, opening_error
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.time_lookup import (
     OnDamage,
@@ -76,23 +76,36 @@ async def _topic(
 async def _partition(
     parts: BrokerParts, version: int, topic_name: str, asked: ListOffsetsPartition, is_twice: bool
 ) -> ListOffsetsPartitionResponse:
+    if is_twice:
+        return _refused(asked, ErrorCode.INVALID_REQUEST)
     try:
-        if is_twice:
-            return _refused(asked, ErrorCode.INVALID_REQUEST)
         topic = parts.topics.by_name(topic_name)
         if topic is None or not 0 <= asked.partition_index < topic.partition_count:
             return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = await parts.partitions.open(topic, asked.partition_index)
-        if (error := leader_epoch_error(partition, asked.current_leader_epoch)) is not ErrorCode.NONE:
-            return _refused(asked, error)
+        partition = await _opened(parts, topic, asked)
+        if isinstance(partition, ErrorCode):
+            return _refused(asked, partition)
         if (lookup := _lookup(version, asked.timestamp)) is None:
             return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
         on_damage = _on_damage(parts, topic, asked.partition_index)
-        return _found(asked, partition, await lookup(partition, parts.record_calls, on_damage))
+        found = await lookup(partition, parts.record_calls, on_damage)
+        parts.cluster.check_serves()  # another node may have changed the partition meanwhile (N22)
+        return _found(asked, partition, found)
     except SiltstoneError as failure:
         if isinstance(failure, DamagedRange):
             parts.partitions.damage.refused(f"{topic_name}-{asked.partition_index}", failure)
         return _refused(asked, error_code(failure))
+
+
+async def _opened(parts: BrokerParts, topic: Topic, asked: ListOffsetsPartition) -> Partition | ErrorCode:
+    """The partition, or the error if it cannot be opened here or the client's leader epoch is not the current one."""
+    try:
+        partition = await parts.partitions.open(topic, asked.partition_index)
+    except SiltstoneError as failure:
+        known_epoch = parts.partitions.leader_epoch(topic, asked.partition_index)
+        return opening_error(failure, known_epoch, asked.current_leader_epoch)
+    error = leader_epoch_error(partition.leader_epoch, asked.current_leader_epoch)
+    return partition if error is ErrorCode.NONE else error
 
 
 def _on_damage(parts: BrokerParts, topic: Topic, index: int) -> OnDamage | None:

@@ -1,4 +1,4 @@
-"""Metadata: describes this broker, at the address that the client's listener gives, and the topics it leads.
+"""Metadata: describes the brokers, at the addresses of the client's listener, the topics and their leaders.
 
 Clients begin with this request and repeat it. Its semantics: items 12 to 18 of docs/scenarios.md.
 """
@@ -11,7 +11,7 @@ from siltstone.broker.apis.topic_description import (
 )
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedBody, RequestContext
+from siltstone.broker.request import EncodedBody, Listener, RequestContext
 from siltstone.broker.topics.names import INTERNAL_TOPICS, UnknownTopic, UnknownTopicId, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.metadata import (
@@ -34,27 +34,31 @@ async def handle_metadata(
     parts: BrokerParts, context: RequestContext, request: MetadataRequest
 ) -> EncodedBody:
     listener = context.connection.listener
-    broker = MetadataResponseBroker(
-        node_id=parts.node_id, host=listener.advertised_host, port=listener.advertised_port
-    )
     everything = request.include_cluster_authorized_operations
     response = MetadataResponse(
-        brokers=[broker],
+        brokers=[
+            MetadataResponseBroker(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+            for each in parts.cluster.brokers(listener)
+        ],
         cluster_id=parts.cluster_id,
-        controller_id=parts.node_id,
+        controller_id=parts.cluster.controller_id,
         cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
     )
-    topics = await _topics(parts, context.api_version, request)
+    topics = await _topics(parts, listener, context.api_version, request)
     return EncodedBody(encode_with_topics(response, topics, context.api_version))
 
 
-async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest) -> list[bytes]:
+async def _topics(
+    parts: BrokerParts, listener: Listener, api_version: int, request: MetadataRequest
+) -> list[bytes]:
     """The topics of the response, each encoded. A null list asks for all topics, as does an empty one in version 0
     (item 12)."""
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (api_version == 0 and not request.topics):
         everything = parts.topics.all()
-        return await in_turns(lambda topic: written_topic(parts, topic, api_version, operations), everything)
+        return await in_turns(
+            lambda topic: written_topic(parts, topic, listener, api_version, operations), everything
+        )
     creates = request.allow_auto_topic_creation and parts.creation.is_automatic
 
     async def answer(asked: tuple[str | None, bytes]) -> bytes:
@@ -62,7 +66,7 @@ async def _topics(parts: BrokerParts, api_version: int, request: MetadataRequest
             topic = await _found(parts, api_version, *asked, creates)
         except SiltstoneError as failure:
             return encode_topic(_refused(failure, *asked, api_version), api_version)
-        return written_topic(parts, topic, api_version, operations)
+        return written_topic(parts, topic, listener, api_version, operations)
 
     return await one_by_one(answer, dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics))
 

@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from siltstone.broker.error_codes import error_code
-from siltstone.broker.fetching.wanted import leader_epoch_error
+from siltstone.broker.fetching.wanted import leader_epoch_error, opening_error
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -35,8 +34,13 @@ async def _partition(parts: BrokerParts, topic_name: str, asked: OffsetForLeader
     try:
         partition = await parts.partitions.open(topic, asked.partition)
     except SiltstoneError as failure:
-        return EpochEndOffset(partition=asked.partition, error_code=error_code(failure))
-    if (error := leader_epoch_error(partition, asked.current_leader_epoch)) is not ErrorCode.NONE:
+        known_epoch = parts.partitions.leader_epoch(topic, asked.partition)
+        error = opening_error(failure, known_epoch, asked.current_leader_epoch)
+        return EpochEndOffset(partition=asked.partition, error_code=error)
+    if not parts.cluster.serves:
+        return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    error = leader_epoch_error(partition.leader_epoch, asked.current_leader_epoch)
+    if error is not ErrorCode.NONE:
         return EpochEndOffset(partition=asked.partition, error_code=error)
     end = partition.epoch_end(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)

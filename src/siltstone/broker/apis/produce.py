@@ -4,24 +4,29 @@ under way at once.
 This is the hot path of the broker, so most requests have no task and no coroutine: ``handle`` appends their batches,
 and the futures of the appends complete the answer. A request becomes a coroutine, for which the connection's next
 request waits, if it first has to open a partition, read records for long, or wait for a group with too large a
-backlog: offsets are assigned in the order of arrival (item 24).
+backlog, or for a partition that is being handed over: offsets are assigned in the order of arrival (item 24).
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 import msgspec
 
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, RequestContext, frame_of
+from siltstone.broker.request_measures import Stage
 from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode_in_place, encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import (
+    CurrentLeader,
+    NodeEndpoint,
     ProducedPartition,
     ProducedTopic,
     ProducePartition,
@@ -31,12 +36,20 @@ from siltstone.kafka_protocol.messages.produce import (
 )
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import PRODUCE_HOLD_MS_MAX, PRODUCE_TIMEOUT_SWEEP_MS
+from siltstone.model.limits import (
+    HAND_OVER_MS_MAX,
+    HELD_PRODUCE_BYTES_MAX,
+    PRODUCE_HOLD_MS_MAX,
+    PRODUCE_TIMEOUT_SWEEP_MS,
+)
 from siltstone.runtime.turns import side_by_side
 
 NO_ANSWER_WANTED = 0
 TOPIC_ID_VERSION = 13
 """From this version on topics are named by id only."""
+
+CURRENT_LEADER_VERSION = 10
+NO_LEADER = CurrentLeader()
 
 HELD = "a group's backlog is larger than siltstone.backlog.quota.bytes: retry later"
 
@@ -70,6 +83,7 @@ class Target(msgspec.Struct, gc=False, eq=False):
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     record_errors: list[RecordError] = []
+    leader: CurrentLeader = NO_LEADER
 
     def fail(self, failure: BaseException) -> None:
         self.error = error_code(failure)
@@ -87,10 +101,15 @@ class ProduceUnderWay:
         request: ProduceRequest,
         targets: list[list[Target]],
         deadline_ms: float,
+        on_end: "Callable[[ProduceUnderWay], None]",
+        cluster: ClusterView,
     ) -> None:
+        self._cluster = cluster
         self.deadline_ms = deadline_ms
+        self.appended_ms = context.begun_ms
+        self._on_end = on_end
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._context = context
+        self.context = context
         self._request = request
         self._targets = targets
         self._left = 1
@@ -124,12 +143,15 @@ class ProduceUnderWay:
     def end(self) -> None:
         if self.answer.done():
             return
+        self._on_end(self)
         if self._request.acks == NO_ANSWER_WANTED:
             self._end_silently()
             return
-        response = ProduceResponse(topics=[self._topic_row(i) for i in range(len(self._targets))])
-        body = encode(response, self._context.api_version)
-        self.answer.set_result(frame_of(self._context, body))
+        endpoints = self._tell_leaders() if self.context.api_version >= CURRENT_LEADER_VERSION else []
+        rows = [self._topic_row(i) for i in range(len(self._targets))]
+        response = ProduceResponse(topics=rows, node_endpoints=endpoints)
+        body = encode(response, self.context.api_version)
+        self.answer.set_result(frame_of(self.context, body))
 
     def _end_silently(self) -> None:
         """With acks=0 the client gets no answer; a failure closes its connection (item 9)."""
@@ -138,6 +160,23 @@ class ProduceUnderWay:
             self.answer.set_result(None)
         else:
             self.answer.set_exception(CloseConnection(f"produce with acks=0 failed: {failed.error.name}"))
+
+    def _tell_leaders(self) -> list[NodeEndpoint]:
+        """Names the leaders of the partitions that this node does not lead, and returns their addresses, so that the
+        client need not request metadata (KIP-951)."""
+        endpoints: dict[int, NodeEndpoint] = {}
+        for target in self.targets():
+            if target.error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or target.topic is None:
+                continue
+            listener = self.context.connection.listener
+            hint = self._cluster.hint(target.topic.id, target.asked.index, listener)
+            if hint is not None:
+                at = hint.endpoint
+                target.leader = CurrentLeader(leader_id=at.node_id, leader_epoch=hint.leader_epoch)
+                endpoints[at.node_id] = NodeEndpoint(
+                    node_id=at.node_id, host=at.host, port=at.port, rack=at.rack
+                )
+        return list(endpoints.values())
 
     def targets(self) -> Iterator[Target]:
         for of_topic in self._targets:
@@ -157,6 +196,7 @@ def _partition_row(target: Target) -> ProducedPartition:
             error_code=target.error,
             error_message=target.error_message,
             record_errors=target.record_errors,
+            current_leader=target.leader,
         )
     return ProducedPartition(
         index=target.asked.index,
@@ -172,10 +212,13 @@ class ProduceApi:
     def __init__(self, parts: BrokerParts) -> None:
         self._topics = parts.topics
         self._partitions = parts.partitions
+        self._cluster = parts.cluster
         self._clock = parts.clock
         self._record_calls = parts.record_calls
         self._verdicts = parts.quota_verdicts
+        self._measures = parts.measures
         self._under_way: set[ProduceUnderWay] = set()
+        self._held_bytes = 0
 
     def handle(
         self, context: RequestContext, body: memoryview
@@ -189,8 +232,8 @@ class ProduceApi:
             context.connection.is_held = True
             return self._begin_held(context, request, targets, len(body))
         now_ms = self._clock.now_ms()
-        if any(_is_closed(each) or _takes_long(each, now_ms) for of_topic in targets for each in of_topic):
-            return self._prepare_and_begin(context, request, targets)
+        if any(_has_to_wait(each, now_ms) for of_topic in targets for each in of_topic):
+            return self._prepare_and_begin(context, request, targets, len(body))
         return self._when_durable(self._begin(context, request, targets))
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
@@ -219,8 +262,10 @@ class ProduceApi:
     ) -> ProduceUnderWay:
         """Appends the batches of all targets but those in ``held``."""
         deadline_ms = self._clock.monotonic_ms() + request.timeout_ms
-        under_way = ProduceUnderWay(context, request, targets, deadline_ms)
+        under_way = ProduceUnderWay(context, request, targets, deadline_ms, self._measure, self._cluster)
         refused = _refusal(request)
+        if refused is None and not self._cluster.serves:
+            refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
         for target in under_way.targets():
             if refused is not None:
                 target.error = refused
@@ -238,8 +283,12 @@ class ProduceApi:
 
     def _append(self, target: Target, version: int) -> None:
         topic, partition = target.topic, target.partition
-        if topic is None or partition is None or partition.is_closed:
+        if topic is None or partition is None:
             target.error = _what_is_unknown(target, version)
+        elif partition.is_closed:
+            is_there = self._cluster.partition(topic.id, target.asked.index) is not None
+            moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            target.error = moved if is_there else _what_is_unknown(target, version)
         elif topic.is_internal:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
@@ -255,17 +304,30 @@ class ProduceApi:
 
     def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
         """The answer of a request whose appends have all begun."""
+        under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
             self._under_way.add(under_way)
             under_way.answer.add_done_callback(lambda _: self._under_way.discard(under_way))
         return under_way.answer
 
+    def _measure(self, ended: ProduceUnderWay) -> None:
+        now_ms, begun_ms, appended_ms = self._clock.monotonic_ms(), ended.context.begun_ms, ended.appended_ms
+        self._measures.answered(ApiKey.PRODUCE, (now_ms - begun_ms) / 1000)
+        self._measures.staged(Stage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)
+        self._measures.staged(Stage.PRODUCE_DURABLE, (now_ms - appended_ms) / 1000)
+        for target in ended.targets():
+            if target.error is not ErrorCode.NONE:
+                self._measures.failed(ApiKey.PRODUCE, target.error)
+
     # -- partitions to be opened, records to be read for long ----------------------------------------------
 
     async def _prepare_and_begin(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
+        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
     ) -> Answer:
+        everything = [target for of_topic in targets for target in of_topic]
+        if held := [target for target in everything if _is_handed_over(target)]:
+            await self._wait_for_hand_over(context, held, size_bytes)
         await self._prepare(context, request, targets)
         return await self._when_durable(self._begin(context, request, targets))
 
@@ -278,6 +340,25 @@ class ProduceApi:
         for target in everything:
             if _refusal(request) is None and _takes_long(target, now_ms):
                 await self._admit(target, context.api_version)
+
+    async def _wait_for_hand_over(self, context: RequestContext, held: list[Target], size_bytes: int) -> None:
+        """Waits until the partitions are handed over, or served on. What is still held after HAND_OVER_MS_MAX, or when
+        too many bytes wait, is refused when it is appended, and the client tries again."""
+        if self._held_bytes + size_bytes > HELD_PRODUCE_BYTES_MAX:
+            return
+        self._held_bytes += size_bytes
+        context.connection.is_held = True
+        try:
+            deadline_ms = self._clock.monotonic_ms() + HAND_OVER_MS_MAX
+            for target in held:
+                assert target.partition is not None
+                await target.partition.wait_while_held(deadline_ms - self._clock.monotonic_ms())
+        finally:
+            self._held_bytes -= size_bytes
+            context.connection.is_held = False
+        for target in held:
+            if target.partition is not None and target.partition.is_closed:
+                target.partition = None  # it is looked for again, and its leader named
 
     async def _open(self, target: Target) -> None:
         assert target.topic is not None
@@ -336,6 +417,14 @@ def _is_closed(target: Target) -> bool:
     """Whether the partition exists and has to be opened."""
     topic = target.topic
     return target.partition is None and topic is not None and 0 <= target.asked.index < topic.partition_count
+
+
+def _is_handed_over(target: Target) -> bool:
+    return target.partition is not None and target.partition.is_held
+
+
+def _has_to_wait(target: Target, now_ms: int) -> bool:
+    return _is_closed(target) or _is_handed_over(target) or _takes_long(target, now_ms)
 
 
 def _takes_long(target: Target, now_ms: int) -> bool:

@@ -6,19 +6,31 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.apis.alter_partition_reassignments import handle_alter_partition_reassignments
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
 from siltstone.broker.apis.create_topics import handle_create_topics
 from siltstone.broker.apis.delete_records import handle_delete_records
 from siltstone.broker.apis.delete_topics import handle_delete_topics
+from siltstone.broker.apis.describe_acls import handle_describe_acls
+from siltstone.broker.apis.describe_client_quotas import handle_describe_client_quotas
 from siltstone.broker.apis.describe_cluster import handle_describe_cluster
 from siltstone.broker.apis.describe_configs import handle_describe_configs
+from siltstone.broker.apis.describe_log_dirs import handle_describe_log_dirs
+from siltstone.broker.apis.describe_producers import handle_describe_producers
+from siltstone.broker.apis.describe_quorum import handle_describe_quorum
 from siltstone.broker.apis.describe_topic_partitions import handle_describe_topic_partitions
+from siltstone.broker.apis.describe_user_scram_credentials import handle_describe_user_scram_credentials
+from siltstone.broker.apis.elect_leaders import handle_elect_leaders
 from siltstone.broker.apis.init_producer_id import handle_init_producer_id
+from siltstone.broker.apis.list_config_resources import handle_list_config_resources
 from siltstone.broker.apis.list_offsets import handle_list_offsets
+from siltstone.broker.apis.list_partition_reassignments import handle_list_partition_reassignments
+from siltstone.broker.apis.list_transactions import handle_list_transactions
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
+from siltstone.broker.apis.unregister_broker import handle_unregister_broker
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
 from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
 from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
@@ -47,10 +59,6 @@ class Api(msgspec.Struct, frozen=True):
     handle: Handler
 
 
-def _of_node(handle: Callable[[int, RequestContext, Any], Awaitable[Message]]) -> Handler:
-    return lambda parts, context, request: handle(parts.node_id, context, request)
-
-
 def _of_groups(handle: Callable[[Groups, RequestContext, Any], Awaitable[Message]]) -> Handler:
     return lambda parts, context, request: handle(parts.groups, context, request)
 
@@ -60,7 +68,9 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.METADATA: handle_metadata,
     ApiKey.OFFSET_COMMIT: _of_groups(handle_offset_commit),
     ApiKey.OFFSET_FETCH: _of_groups(handle_offset_fetch),
-    ApiKey.FIND_COORDINATOR: _of_node(handle_find_coordinator),
+    ApiKey.FIND_COORDINATOR: lambda parts, context, request: handle_find_coordinator(
+        parts.groups, parts.cluster, context, request
+    ),
     ApiKey.JOIN_GROUP: _of_groups(handle_join_group),
     ApiKey.HEARTBEAT: _of_groups(handle_heartbeat),
     ApiKey.LEAVE_GROUP: _of_groups(handle_leave_group),
@@ -81,6 +91,18 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.OFFSET_DELETE: _of_groups(handle_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
+    ApiKey.LIST_TRANSACTIONS: handle_list_transactions,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: handle_alter_partition_reassignments,
+    ApiKey.UNREGISTER_BROKER: handle_unregister_broker,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: handle_list_partition_reassignments,
+    ApiKey.LIST_CONFIG_RESOURCES: handle_list_config_resources,
+    ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.DESCRIBE_QUORUM: handle_describe_quorum,
+    ApiKey.DESCRIBE_PRODUCERS: handle_describe_producers,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: handle_describe_user_scram_credentials,
+    ApiKey.DESCRIBE_LOG_DIRS: handle_describe_log_dirs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas,
+    ApiKey.DESCRIBE_ACLS: handle_describe_acls,
 }
 
 APIS: Mapping[ApiKey, Api] = {key: Api(CATALOGUE[key][0], handle) for key, handle in _HANDLERS.items()}

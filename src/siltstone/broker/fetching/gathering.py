@@ -7,12 +7,12 @@ dropped again where earlier partitions have reached the limit.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.fetching.damaged_reads import DamagedReads
-from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition, check_partition
+from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition, check_partition, opening_error
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionGone, Partitions
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -76,13 +76,17 @@ class Gathering:
             return unknown_topic_error(wanted)
         except SiltstoneError as failure:
             self._reads.failed(wanted, failure)
-            return error_code(failure)
+            known_epoch = self._partitions.leader_epoch(wanted.topic, wanted.index)
+            return opening_error(failure, known_epoch, wanted.current_leader_epoch)
+
+    def _is_there(self, wanted: WantedPartition) -> bool:
+        return wanted.topic is not None and self._partitions.exists(wanted.topic.id, wanted.index)
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def _found_at_once(self, wanted: WantedPartition, partition: Opened) -> FoundPartition | None:
         """The row of a partition that needs no read from objects; None if it needs one."""
-        row = _checked(wanted, partition)
+        row = _checked(wanted, partition, self._is_there)
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return row
         batches = partition.read_cached(wanted.fetch_offset, self._bytes_max(wanted))
@@ -92,7 +96,9 @@ class Gathering:
         self, group: Sequence[WantedPartition], opened: Sequence[Opened]
     ) -> list[FoundPartition]:
         """Rows of the first partitions of ``group``: of as many as may be read at once."""
-        rows = self._within_memory([_checked(*each) for each in zip(group, opened, strict=True)])
+        rows = self._within_memory(
+            [_checked(*each, self._is_there) for each in zip(group, opened, strict=True)]
+        )
         reads = await asyncio.gather(*(self._read(*each) for each in zip(rows, opened, strict=False)))
         return [self._taken(*each) for each in zip(rows, opened, reads, strict=False)]
 
@@ -120,7 +126,7 @@ class Gathering:
         self, row: FoundPartition, partition: Opened, read: Batches | SiltstoneError
     ) -> FoundPartition:
         if isinstance(read, OffsetBeyondEnds):  # trimmed during the read
-            return _checked(row.wanted, partition)
+            return _checked(row.wanted, partition, self._is_there)
         if isinstance(read, SiltstoneError):
             return FoundPartition(row.wanted, error_code(read))
         return self._within_limits(row, read)
@@ -160,11 +166,15 @@ class Gathering:
         )
 
 
-def _checked(wanted: WantedPartition, partition: Opened) -> FoundPartition:
+def _checked(
+    wanted: WantedPartition, partition: Opened, is_there: Callable[[WantedPartition], bool]
+) -> FoundPartition:
+    """A partition that was closed during the read was deleted, or handed over to another node."""
     if isinstance(partition, ErrorCode):
         return FoundPartition(wanted, partition)
     if partition.is_closed:
-        return FoundPartition(wanted, unknown_topic_error(wanted))
+        moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return FoundPartition(wanted, moved if is_there(wanted) else unknown_topic_error(wanted))
     return check_partition(wanted, partition)
 
 

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeGuard
 
+import msgspec
+
 from siltstone.broker.fetching.damaged_reads import DamagedReads
 from siltstone.broker.fetching.gathering import Gathering
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
@@ -62,11 +64,12 @@ class OpenWaits:
 
     async def wait_for_news(
         self, partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
-    ) -> None:
+    ) -> float:
         """Returns when ``bytes_missing`` bytes more are readable, a partition was trimmed or closed, the time has
-        passed, or all waits are over."""
+        passed, or all waits are over; returns for how many ms it has waited."""
         if self.are_over:
-            return
+            return 0.0
+        begun_ms = clock.monotonic_ms()
         watch = NewsWatch(bytes_missing)
         self._watches.add(watch)
         timer = clock.call_after_ms(duration_ms, watch.ring)
@@ -78,11 +81,21 @@ class OpenWaits:
             timer.cancel()
             self._watches.discard(watch)
             watch.end()
+        return clock.monotonic_ms() - begun_ms
 
     def end(self) -> None:
         self.are_over = True
         for watch in self._watches:
             watch.ring()
+
+
+class Polled(msgspec.Struct, frozen=True):
+    """``found`` has a row for each wanted partition, in their order. Of the time, ``waited_ms`` went into waits for
+    records; ``has_waited`` says that there was one."""
+
+    found: list[FoundPartition]
+    waited_ms: float = 0.0
+    has_waited: bool = False
 
 
 async def long_poll(
@@ -95,10 +108,11 @@ async def long_poll(
     bytes_min: int,
     bytes_max: int,
     wait_ms_max: int,
-) -> list[FoundPartition]:
-    """One row for each wanted partition, in their order. Returns at once when a row has an error, when no partition is
-    wanted, and when ``waits`` are over. Never waits for more than ``bytes_max`` bytes."""
+) -> Polled:
+    """Returns at once when a row has an error, when no partition is wanted, and when ``waits`` are over. Never waits
+    for more than ``bytes_max`` bytes."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
+    waited_ms, has_waited = 0.0, False
     bytes_enough = min(bytes_min, bytes_max)
     while True:
         found = await Gathering(partitions, reads, bytes_max).gather(wanted)
@@ -106,10 +120,11 @@ async def long_poll(
         bytes_missing = bytes_enough - sum(row.size_bytes for row in found)
         is_enough = bytes_missing <= 0 or not found or any(row.ends_the_wait for row in found)
         if is_enough or left_ms <= 0 or waits.are_over:
-            return found
+            return Polled(found, waited_ms, has_waited)
         opened = [_opened(partitions, row.wanted) for row in found]
         if _are_as_found(opened, found):
-            await waits.wait_for_news(opened, clock, left_ms, bytes_missing)
+            waited_ms += await waits.wait_for_news(opened, clock, left_ms, bytes_missing)
+            has_waited = True
 
 
 def _opened(partitions: Partitions, wanted: WantedPartition) -> Partition | None:

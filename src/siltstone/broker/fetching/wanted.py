@@ -3,11 +3,13 @@
 
 import msgspec
 
+from siltstone.broker.error_codes import error_code
 from siltstone.broker.partitions.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.buffers import Buffer
+from siltstone.model.errors import SiltstoneError
 
 
 class WantedPartition(msgspec.Struct, frozen=True):
@@ -49,7 +51,7 @@ def check_partition(wanted: WantedPartition, partition: Partition) -> FoundParti
     before the offset that is asked for, the row says where (``diverging``).
     """
     epoch = partition.leader_epoch
-    error = leader_epoch_error(partition, wanted.current_leader_epoch)
+    error = leader_epoch_error(epoch, wanted.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return FoundPartition(wanted, error, leader_epoch=epoch)
     state = (partition.high_watermark, partition.log_start_offset, epoch)
@@ -64,13 +66,23 @@ def check_partition(wanted: WantedPartition, partition: Partition) -> FoundParti
     return FoundPartition(wanted, error, *state)
 
 
-def leader_epoch_error(partition: Partition, current_leader_epoch: int) -> ErrorCode:
+def leader_epoch_error(leader_epoch: int, current_leader_epoch: int) -> ErrorCode:
     """Compares the leader epoch that the client believes to be current with the real one. -1 is not checked."""
-    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+    if current_leader_epoch < 0 or current_leader_epoch == leader_epoch:
         return ErrorCode.NONE
-    if current_leader_epoch < partition.leader_epoch:
+    if current_leader_epoch < leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def opening_error(failure: SiltstoneError, leader_epoch: int, current_leader_epoch: int) -> ErrorCode:
+    """The error of a partition that could not be opened. Of a partition that another node leads, the client's epoch is
+    judged first [Kafka: Partition.checkCurrentLeaderEpoch]."""
+    error = error_code(failure)
+    if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return error
+    of_epoch = leader_epoch_error(leader_epoch, current_leader_epoch)
+    return error if of_epoch is ErrorCode.NONE else of_epoch
 
 
 def offset_error(partition: Partition, offset: int) -> ErrorCode:

@@ -105,7 +105,7 @@ class GroupCoordinator:
             return
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting_for_load.add(loaded)
-        with _resolved_after(loaded, GROUP_LOAD_WAIT_MS, self._environment.clock):
+        with resolved_after(loaded, GROUP_LOAD_WAIT_MS, self._environment.clock):
             await loaded
         self._waiting_for_load.discard(loaded)
 
@@ -142,13 +142,19 @@ class GroupCoordinator:
             return REFUSALS[self._phase]
         return [take(known) for known in self._groups.by_id.values()]
 
-    async def forget_topic(self, topic: str) -> None:
-        """Deletes the offsets of a deleted topic in all groups. Returns when that is durable; while the groups are
-        being loaded it returns at once, and the offsets are deleted after loading."""
+    async def forget_topic(self, topic: str, before_ms: int | None = None) -> None:
+        """See ``Groups.forget_topic``. While the groups are being loaded it returns at once, and the offsets are
+        deleted after loading."""
         if self._groups is None:
-            self._topics_to_forget.add(topic)
+            if before_ms is None:  # else loading compares the times
+                self._topics_to_forget.add(topic)
             return
-        _forget(self._groups, lambda name, _: name == topic)
+        _forget(
+            self._groups,
+            lambda name, committed: (
+                name == topic and (before_ms is None or committed.committed_ms < before_ms)
+            ),
+        )
         await self._groups.writer.flushed()
 
     @property
@@ -320,12 +326,13 @@ def _forget(groups: KnownGroups, is_over: Callable[[str, CommittedOffset], bool]
 
 async def _flushed_or_late(writer: LogWriter, clock: Clock) -> None:
     late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    with _resolved_after(late, GROUP_CLOSE_WAIT_MS, clock):
+    with resolved_after(late, GROUP_CLOSE_WAIT_MS, clock):
         await asyncio.wait({writer.flushed(), late}, return_when=asyncio.FIRST_COMPLETED)
 
 
 @contextmanager
-def _resolved_after(future: "asyncio.Future[None]", duration_ms: int, clock: Clock) -> Iterator[None]:
+def resolved_after(future: "asyncio.Future[None]", duration_ms: int, clock: Clock) -> Iterator[None]:
+    """Resolves the future after so long; not any more when the block has ended."""
     timer = clock.call_after_ms(duration_ms, lambda: _resolve(future))
     try:
         yield

@@ -1,4 +1,4 @@
-"""All consumer groups of this node. Each belongs to the coordinator of one partition of ``__consumer_offsets``.
+"""All consumer groups that this node coordinates: those of the partitions of ``__consumer_offsets`` that it leads.
 
 The partition follows from the group id by Kafka's rule, so that tools which compute it themselves agree. A request goes
 from ``Groups.ask`` to ``GroupCoordinator.ask`` (``coordinator``), and from there to ``KnownGroups.ask``
@@ -13,16 +13,29 @@ from typing import TypeVar
 
 import msgspec
 
-from siltstone.broker.groups.coordinator import CoordinatorStatistics, GroupCoordinator, MakeRequest
+from siltstone.broker.groups.coordinator import (
+    CoordinatorStatistics,
+    GroupCoordinator,
+    MakeRequest,
+    resolved_after,
+)
 from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroup
-from siltstone.broker.groups.ports import GroupLogs, GroupProgressPort, KnownTopics
+from siltstone.broker.groups.ports import (
+    GroupLeaders,
+    GroupLogs,
+    GroupProgressPort,
+    KnownTopics,
+    NodeLeader,
+)
 from siltstone.broker.groups.rules.requests import Answer, Request, TopicPartition
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.model.serving_limits import GROUP_LOAD_WAIT_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
+from siltstone.runtime.tasks import TaskGroup
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +64,13 @@ class Groups:
         *,
         keeping_topics_of: Callable[[str], Collection[str]] = lambda _: (),
         progress: GroupProgressPort | None = None,
+        leaders: GroupLeaders | None = None,
     ) -> None:
         """``keeping_topics_of``: group id → the names of the topics that keep their records for that group.
-        ``progress`` has to agree before offsets move back or are deleted."""
+        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: who coordinates what; without
+        them, this node coordinates every group."""
+        self._leaders = leaders or NodeLeader()
+        self._given_up: set[int] = set()
         self.topics = topics
         self._progress = progress
         self.settings = settings
@@ -64,6 +81,8 @@ class Groups:
         )
         self._coordinators: dict[int, GroupCoordinator] = {}
         self._partition_count: int | None = None
+        self._counting: asyncio.Task[None] | None = None
+        self._tasks = TaskGroup("groups", lambda _: None)
         self._is_closed = False
 
     # -- ask ---------------------------------------------------------------------------------------------
@@ -74,7 +93,7 @@ class Groups:
         if isinstance(coordinator, ErrorCode):
             return coordinator
         try:
-            return await coordinator.ask(group_id, asked)
+            return self._served(await coordinator.ask(group_id, asked))
         except InvalidRequest:
             return ErrorCode.INVALID_REQUEST
 
@@ -105,7 +124,14 @@ class Groups:
     async def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> T | ErrorCode:
         """The result of ``take``, called with the known group or None, as soon as the state it saw is durable."""
         coordinator = await self._coordinator_of(group_id)
-        return coordinator if isinstance(coordinator, ErrorCode) else await coordinator.look(group_id, take)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        return self._served(await coordinator.look(group_id, take))
+
+    def _served(self, answer: T) -> T | ErrorCode:
+        """Looked at last: the node may have been stopped while the answer was made, and another one coordinates the
+        group by now (N22)."""
+        return answer if self._leaders.serves else ErrorCode.NOT_COORDINATOR
 
     def look_at_once(
         self, group_id: str, take: Callable[[KnownGroup | None], T]
@@ -113,10 +139,13 @@ class Groups:
         """As ``look``, without waiting for the coordinator: refused while it loads, and after ``end_waits``."""
         if self._partition_count is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return self._coordinator(partition_of_group(group_id, self._partition_count)).look(group_id, take)
+        partition = partition_of_group(group_id, self._partition_count)
+        if not self._coordinates(partition):
+            return ErrorCode.NOT_COORDINATOR
+        return self._coordinator(partition).look(group_id, take)
 
     async def look_at_all(self, take: Callable[[KnownGroup], T]) -> list[T] | ErrorCode:
-        """``take``'s results for all groups of the node; an error when one coordinator is not active."""
+        """``take``'s results for all groups that this node coordinates; an error when one coordinator is not active."""
         coordinators = await self._all_coordinators()
         if isinstance(coordinators, ErrorCode):
             return coordinators
@@ -127,6 +156,14 @@ class Groups:
             if isinstance(taken, ErrorCode):
                 return taken
             found += taken
+        return found
+
+    def known(self) -> list[KnownGroup]:
+        """The groups that are loaded, in their present state. Loads nothing and waits for nothing."""
+        found: list[KnownGroup] = []
+        for coordinator in self._coordinators.values():
+            taken = coordinator.look_at_all(_itself)
+            found += [] if isinstance(taken, ErrorCode) else taken
         return found
 
     def new_member_id(self, prefix: str) -> str:
@@ -153,15 +190,19 @@ class Groups:
 
     async def close(self) -> None:
         self._is_closed = True
+        await self._tasks.cancel()
         await asyncio.gather(*(coordinator.close() for coordinator in self._coordinators.values()))
         self._environment.timers.close()
 
-    async def forget_topic(self, topic: str) -> None:
-        """Deletes the offsets of a deleted topic, which would be wrong for a new topic of that name. Returns when
-        that is durable, or at once for groups that are being loaded, which delete them after loading."""
+    async def forget_topic(self, topic: str, before_ms: int | None = None) -> None:
+        """Deletes the offsets of a deleted topic, which would be wrong for a new topic of that name: all of them, or
+        those that were committed before ``before_ms``, when the new topic was created. Returns when that is durable, or
+        at once for groups that are being loaded, which delete them after loading."""
         coordinators = await self._all_coordinators()
         if not isinstance(coordinators, ErrorCode):
-            await asyncio.gather(*(coordinator.forget_topic(topic) for coordinator in coordinators))
+            await asyncio.gather(
+                *(coordinator.forget_topic(topic, before_ms) for coordinator in coordinators)
+            )
 
     @property
     def statistics(self) -> GroupsStatistics:
@@ -171,6 +212,50 @@ class Groups:
             coordinators=tuple(coordinator.statistics for coordinator in self._coordinators.values()),
         )
 
+    # -- leaders of __consumer_offsets -------------------------------------------------------------------
+
+    async def prepare_to_find(self) -> None:
+        """Creates ``__consumer_offsets`` if it does not exist and several nodes could coordinate a group: the leaders
+        of its partitions are the coordinators."""
+        if self._leaders.has_others:
+            await self._not_ready()
+
+    def coordinator_of(self, group_id: str) -> int | None:
+        """The node that coordinates the group; None when no node does now."""
+        if self._partition_count is None:
+            return None if self._leaders.has_others else self._leaders.node_id
+        node_id = self._leaders.leader_of(partition_of_group(group_id, self._partition_count))
+        if node_id == self._leaders.node_id and not self._leaders.serves:
+            return None
+        return node_id
+
+    def follow_leaders(self) -> None:
+        """Ends the coordinators of partitions that another node leads, and begins to load the groups of those that this
+        node leads now, so that their members' time limits and their offsets expire."""
+        if not self._leaders.has_others or self._is_closed:
+            return
+        if self._partition_count is None:
+            self._tasks.start("load-groups", self.start())
+            return
+        for partition in range(self._partition_count):
+            if self._coordinates(partition):
+                self._coordinator(partition)
+            elif (coordinator := self._coordinators.pop(partition, None)) is not None:
+                coordinator.end_waits()
+                self._tasks.start("end-coordinator", coordinator.close())
+
+    async def give_up(self, partition: int) -> None:
+        """Answers the requests for groups of the partition with NOT_COORDINATOR from now on, and returns when nothing
+        is appended to it any more."""
+        self._given_up.add(partition)
+        if (coordinator := self._coordinators.pop(partition, None)) is not None:
+            await coordinator.close()
+
+    def take_back(self, partition: int) -> None:
+        """The partition may be coordinated here again, if this node leads it."""
+        self._given_up.discard(partition)
+        self.follow_leaders()
+
     # -- coordinators ------------------------------------------------------------------------------------
 
     async def _coordinator_of(self, group_id: str) -> GroupCoordinator | ErrorCode:
@@ -178,27 +263,53 @@ class Groups:
         if refusal is not None:
             return refusal
         assert self._partition_count is not None
-        coordinator = self._coordinator(partition_of_group(group_id, self._partition_count))
+        partition = partition_of_group(group_id, self._partition_count)
+        if not self._coordinates(partition):
+            await self._leaders.refreshed()
+        if not self._coordinates(partition) or not self._leaders.serves:
+            return ErrorCode.NOT_COORDINATOR
+        coordinator = self._coordinator(partition)
         await coordinator.loaded()
         return coordinator
+
+    def _coordinates(self, partition: int) -> bool:
+        is_given_up = partition in self._given_up
+        return not is_given_up and self._leaders.leader_of(partition) in (self._leaders.node_id, None)
 
     async def _all_coordinators(self) -> list[GroupCoordinator] | ErrorCode:
         refusal = await self._not_ready()
         if refusal is not None:
             return refusal
         assert self._partition_count is not None
-        return [self._coordinator(partition) for partition in range(self._partition_count)]
+        return [
+            self._coordinator(partition)
+            for partition in range(self._partition_count)
+            if self._coordinates(partition)
+        ]
 
     async def _not_ready(self) -> ErrorCode | None:
         if self._partition_count is None and not self._is_closed:
-            try:
-                self._partition_count = await self._logs.partition_count()
-            except SiltstoneError as trouble:
-                log.warning(
-                    "__consumer_offsets could not be created or opened, clients have to retry: %s", trouble
-                )
+            if self._counting is None or self._counting.done():
+                self._counting = self._tasks.start("offsets-topic", self._count_partitions())
+            await self._wait_for_count(self._counting)
+            if self._partition_count is None:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR if self._is_closed else None
+
+    async def _count_partitions(self) -> None:
+        try:
+            self._partition_count = await self._logs.partition_count()
+        except SiltstoneError as trouble:
+            log.warning(
+                "__consumer_offsets could not be created or opened, clients have to retry: %s", trouble
+            )
+
+    async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
+        """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata are locked, creating the topic takes half a minute,
+        and the requests behind this one on its connection wait for its answer. The creation goes on meanwhile."""
+        late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):
+            await asyncio.wait({counting, late}, return_when=asyncio.FIRST_COMPLETED)
 
     def _coordinator(self, partition: int) -> GroupCoordinator:
         coordinator = self._coordinators.get(partition)
@@ -207,6 +318,10 @@ class Groups:
             self._coordinators[partition] = coordinator
             coordinator.start()
         return coordinator
+
+
+def _itself(known: KnownGroup) -> KnownGroup:
+    return known
 
 
 def partition_of_group(group_id: str, partition_count: int) -> int:

@@ -46,6 +46,7 @@ from siltstone.broker.groups.rules.requests import (
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
+from siltstone.foundation.quantity_words import counted
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.serving_limits import OFFSETS_LOOKED_AT_PER_TURN
 from siltstone.runtime.clock import Clock
@@ -165,6 +166,20 @@ def _offset_bytes(committed: CommittedOffset | None) -> int:
 # -- all groups of a coordinator -------------------------------------------------------------------------
 
 
+def _log_rebalance(before: Group, after: Group) -> None:
+    """Logs that a rebalance has ended or begun, or that the last member has gone."""
+    if before.state is after.state and before.generation == after.generation:
+        return
+    members = counted(len(after.members), "member")
+    match after.state:
+        case GroupState.STABLE:
+            log.info("group %s was rebalanced: generation %d, %s", after.group_id, after.generation, members)
+        case GroupState.EMPTY if before.members:
+            log.info("group %s is empty: its last member has left", after.group_id)
+        case _:
+            log.debug("group %s is in state %s: %s", after.group_id, after.state.value, members)
+
+
 class KnownGroups:
     """``by_id``: group id → known group. ``ring`` is called when a timer of a group rings, and must not raise."""
 
@@ -256,6 +271,7 @@ class KnownGroups:
         for expired offsets removes it."""
         was_known = group_id in self.by_id
         bytes_before, live_before = (known.charged_bytes, known.live_records) if was_known else (0, 0)
+        _log_rebalance(known.group, decision.group)
         known.group = decision.group
         for record in decision.records:
             known.apply(record)

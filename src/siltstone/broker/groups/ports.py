@@ -1,5 +1,5 @@
-"""What groups need from the rest of the broker: a log (``GroupLogs``), the existing topics (``KnownTopics``), and the
-registered progress that retention reads (``GroupProgressPort``).
+"""What groups need from the rest of the broker: a log (``GroupLogs``), the node that may write it (``GroupLeaders``),
+the existing topics (``KnownTopics``), and the registered progress that retention reads (``GroupProgressPort``).
 
 A log is one partition of ``__consumer_offsets``. The coordinator awaits each ``append`` before it makes the next one,
 and relies on this: records are in the log in the order of the appends, and every record whose append returned is read
@@ -48,6 +48,45 @@ class GroupLogs(Protocol):
     async def open(self, partition: int) -> GroupLog:
         """Opens the log of a partition; called again after a failed append, and then the old log is not used again."""
         ...
+
+
+class GroupLeaders(Protocol):
+    """Which node coordinates the groups of a partition of ``__consumer_offsets``: the leader of the partition."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another node could lead a partition."""
+        ...
+
+    @property
+    def serves(self) -> bool:
+        """Whether this node may answer for its groups now."""
+        ...
+
+    def leader_of(self, partition: int) -> int | None:
+        """The node that leads the partition; None when there is no such partition yet."""
+        ...
+
+    async def refreshed(self) -> object:
+        """Returns when the leaders are known as of now, or cannot be."""
+        ...
+
+
+class NodeLeader:
+    """The leader of all partitions: a node that has a store to itself."""
+
+    node_id = 0
+    has_others = False
+    serves = True
+
+    def leader_of(self, partition: int) -> int | None:
+        return self.node_id
+
+    async def refreshed(self) -> None:
+        return None
 
 
 NO_OFFSET = -1

@@ -2,28 +2,19 @@
 
 An object may hold blocks of many partitions, and every consumer of them asks for the damaged offsets twice a second. So
 lines about one object, or about one kind of trouble with the bucket, are written at most once in
-READ_FAILURE_LOG_INTERVAL_MS. The counts have all of them. Next: ``fetching.damaged_reads``.
+LOG_INTERVAL_MS (``runtime.log_limit``). The counts have all of them. Next: ``fetching.damaged_reads``.
 """
 
 import logging
-from collections import OrderedDict
-from collections.abc import Hashable
 
 import msgspec
 
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.log_limit import LogLimit
 from siltstone.stream_engine.errors import DamagedRange
 
 DAMAGED_READ = "siltstone.damaged.read"
-
-READ_FAILURE_LOG_INTERVAL_MS = MINUTE_MS
-"""Often enough for a person who looks at the log."""
-
-READ_FAILURES_REMEMBERED_MAX = 1_000
-"""The most damaged objects that a broker remembers having logged; the oldest are forgotten. That is about 100 KB. With
-more damaged objects some are logged more often."""
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +33,13 @@ class DamageReport:
     """Of one broker. Belongs to one event loop."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._logged_ms: OrderedDict[Hashable, float] = OrderedDict()
+        self._limit = LogLimit(clock)
         self._refused = self._continued = self._skipped = 0
 
     def refused(self, partition: str, damage: DamagedRange) -> None:
         """A client was refused the damaged offsets of ``partition``, such as flights-0."""
         self._refused += 1
-        if self._is_due(damage.object_id):
+        if self._limit.is_due(damage.object_id):
             log.error(
                 "partition %s: %s. Consumers get CORRUPT_MESSAGE at these offsets. Restore the object, or set %s=skip "
                 "on the topic to let consumers read on behind the damage",
@@ -58,7 +48,7 @@ class DamageReport:
 
     def skipping(self, partition: str, damage: DamagedRange) -> None:
         """A read of ``partition`` goes on behind the damage, because the topic is configured so."""
-        if self._is_due(damage.object_id):
+        if self._limit.is_due(damage.object_id):
             log.error(
                 "partition %s: %s. Consumers read on at offset %d without these records, because the topic has %s=skip."
                 " Restore the object if the records are still needed",
@@ -72,7 +62,7 @@ class DamageReport:
 
     def opened_without(self, partition: str, damage: DamagedRange) -> None:
         """``partition`` is opened although batches that are newer than its snapshot cannot be read."""
-        if self._is_due(("opened without", damage.object_id)):
+        if self._limit.is_due(("opened without", damage.object_id)):
             log.error(
                 "partition %s: %s. The partition is opened without them: an idempotent producer that wrote them may be "
                 "refused with OUT_OF_ORDER_SEQUENCE_NUMBER, or store a batch twice. Restore the object",
@@ -81,21 +71,10 @@ class DamageReport:
 
     def failed(self, partition: str, trouble: SiltstoneError) -> None:
         """A read of ``partition`` failed for a reason that may pass: the client tries again."""
-        if self._is_due(type(trouble).__name__):
+        if self._limit.is_due(type(trouble).__name__):
             log.warning(
                 "partition %s cannot be read at the moment, and clients try again: %s", partition, trouble
             )
 
     def statistics(self) -> DamageStatistics:
         return DamageStatistics(self._refused, self._continued, self._skipped)
-
-    def _is_due(self, subject: Hashable) -> bool:
-        now_ms = self._clock.monotonic_ms()
-        logged_ms = self._logged_ms.get(subject)
-        if logged_ms is not None and now_ms - logged_ms < READ_FAILURE_LOG_INTERVAL_MS:
-            return False
-        self._logged_ms[subject] = now_ms
-        self._logged_ms.move_to_end(subject)
-        if len(self._logged_ms) > READ_FAILURES_REMEMBERED_MAX:
-            self._logged_ms.popitem(last=False)
-        return True

@@ -24,7 +24,7 @@ from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.maintenance.retention.past import past_of
-from siltstone.metadata.entities import OwnerRange, PartitionMetadata, StreamMetadata, StreamState
+from siltstone.metadata.entities import OwnerRange, PartitionMetadata
 from siltstone.metadata.lookup import find_ranges
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
@@ -68,9 +68,10 @@ class PartitionOpening:
         self._damage = damage
         self._side_by_side = asyncio.Semaphore(OPENINGS_SIDE_BY_SIDE)
 
-    async def open(self, topic_id: str, partition: PartitionMetadata) -> Partition:
-        """Raises the refusals of OpenStream, EngineNotRunning, and what ``StreamEngine.read`` raises."""
-        streams = await self._open_streams(partition)
+    async def open(self, topic_id: str, index: int, partition: PartitionMetadata) -> Partition:
+        """Raises the refusals of OpenPartition, EngineNotRunning, and what ``StreamEngine.read`` raises."""
+        stream_ids = (partition.data_stream_id, partition.meta_stream_id)
+        streams = PartitionStreams(*await self._engine.open_partition(topic_id, index, stream_ids))
         try:
             async with self._side_by_side:
                 known = await self._recovered(streams, topic_id, partition)
@@ -85,23 +86,6 @@ class PartitionOpening:
     def _owner_ranges(self, stream_id: int) -> tuple[OwnerRange, ...]:
         stream = self._metadata.image.streams.get(stream_id)
         return stream.owner_ranges if stream is not None else ()
-
-    async def _open_streams(self, partition: PartitionMetadata) -> PartitionStreams:
-        opened = await asyncio.gather(
-            self._open_stream(partition.data_stream_id),
-            self._open_stream(partition.meta_stream_id),
-            return_exceptions=True,
-        )
-        data, meta = opened
-        if isinstance(data, Stream) and isinstance(meta, Stream):
-            return PartitionStreams(data, meta)
-        await self._engine.close_streams([stream for stream in opened if isinstance(stream, Stream)])
-        raise next(failure for failure in opened if isinstance(failure, BaseException))
-
-    async def _open_stream(self, stream_id: int) -> Stream:
-        return await self._engine.open_stream(
-            stream_id, epoch_to_open(self._metadata.image.streams[stream_id])
-        )
 
     async def _recovered(
         self, streams: PartitionStreams, topic_id: str, partition: PartitionMetadata
@@ -156,7 +140,10 @@ class PartitionOpening:
 
     def _name_of(self, topic_id: str, partition: PartitionMetadata) -> str:
         topic = self._metadata.image.topics[topic_id]
-        return f"{topic.name}-{topic.partitions.index(partition)}"
+        data_stream_ids = [
+            each.data_stream_id for each in topic.partitions
+        ]  # the leader may be another one now
+        return f"{topic.name}-{data_stream_ids.index(partition.data_stream_id)}"
 
     async def _replay(self, data: Stream, known: BatchKnowledge, name: Callable[[], str]) -> None:
         now_ms = self._clock.now_ms()
@@ -208,10 +195,3 @@ def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnap
             f"a partition's snapshot reaches offset {snapshot.next_offset}, but the partition ends at {next_offset}"
         )
     return snapshot
-
-
-def epoch_to_open(stream: StreamMetadata) -> int:
-    """The epoch under which to open a stream: one higher than its last. A stream that is open keeps its epoch: an
-    earlier request of this node opened it and the answer was lost, or another node has it and the request is
-    refused."""
-    return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1

@@ -22,7 +22,7 @@ from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
-from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.errors import EngineNotRunning, StreamHeld
 from siltstone.stream_engine.stream import Stream
 from siltstone.topic_configs.table import TopicConfig
 
@@ -87,6 +87,8 @@ class Partition:
         self._snapshot_offset = self._durable_snapshot_offset = known.snapshot_offset
         self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
+        self._held_waiters: set[asyncio.Future[None]] = set()
+        self.bytes_in = self.bytes_out = 0
         self._data.on_trim = self._start_moved
 
     @property
@@ -117,6 +119,11 @@ class Partition:
     @property
     def is_closed(self) -> bool:
         return self._data.is_closed
+
+    @property
+    def is_held(self) -> bool:
+        """Whether appends wait, because the partition is being handed over."""
+        return self._data.is_held
 
     @property
     def times(self) -> TimeIndex:
@@ -171,6 +178,7 @@ class Partition:
 
     def _account(self, header: BatchHeader, base_offset: int, size_bytes: int, now_ms: int) -> None:
         end_offset = self._data.next_offset
+        self.bytes_in += size_bytes
         self._times.appended(header.max_timestamp_ms, base_offset, end_offset, size_bytes)
         if self.segments.appended(end_offset, size_bytes, header.max_timestamp_ms, now_ms):
             self._listener.segment_closed(self)
@@ -193,6 +201,48 @@ class Partition:
         if appended.durable is not None:
             self._in_flight[appended.base_offset] = appended.durable
             appended.durable.add_done_callback(lambda _: self._in_flight.pop(appended.base_offset, None))
+
+    # -- handing over ------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """From now on nothing is appended to the data stream; snapshots are still written. Reads go on. Idempotent."""
+        self._data.hold()
+
+    def hold_snapshots(self) -> None:
+        """From now on nothing is appended to the meta stream either."""
+        self._meta.hold()
+
+    def release(self) -> None:
+        """Appends go on, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
+        self._data.release()
+        self._meta.release()
+        for waiter in self._held_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._held_waiters.clear()
+
+    def check_not_held(self) -> None:
+        """Raises StreamHeld. A trim may need a snapshot, and none is written after the last one (M21)."""
+        if self.is_held:
+            raise StreamHeld(f"stream {self.stream_id} is being handed over: retry, perhaps at another node")
+
+    async def wait_while_held(self, wait_ms: float) -> None:
+        """Returns when the partition is released, at most ``wait_ms`` later."""
+        if not self.is_held:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held_waiters.add(waiter)
+        timer = self._clock.call_after_ms(wait_ms, lambda: None if waiter.done() else waiter.set_result(None))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._held_waiters.discard(waiter)
+
+    async def wait_until_durable(self) -> None:
+        """Returns when every append that has begun is durable. Raises EngineNotRunning when one never will be."""
+        if (last := self._data.next_offset - 1) >= 0:
+            await self.wait_for(last)
 
     # -- read --------------------------------------------------------------------------------------------
 

@@ -1,22 +1,25 @@
-"""The open partitions of a broker. A partition is opened on first use and stays open until the broker is closed or the
-topic is deleted; its snapshots and closed segments are written in the background."""
+"""The open partitions of a broker. A partition is opened on first use, by its leader only, and stays open until the
+broker is closed, the topic is deleted, here or at another node, or the partition is handed over; its snapshots and
+closed segments are written in the background."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.partitions.damage import DamageReport
-from siltstone.broker.partitions.opening import PartitionOpening, epoch_to_open
+from siltstone.broker.partitions.opening import PartitionOpening
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.segment_rolls import SegmentRolls
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.metadata.commands import DeleteTopic
 from siltstone.metadata.entities import PartitionMetadata
-from siltstone.metadata.refusals import TopicNotExist
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import NotLeader, TopicNotExist
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError, Stale
 from siltstone.model.limits import (
@@ -27,6 +30,7 @@ from siltstone.model.limits import (
 )
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
+from siltstone.stream_engine.components import Readiness
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.topic_configs.table import TopicConfig
@@ -53,6 +57,16 @@ class PartitionsStatistics(msgspec.Struct, frozen=True):
     producers: int
 
 
+class Traffic(msgspec.Struct, frozen=True):
+    """The bytes of batches that were appended and fetched since the start of the broker."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(self.bytes_in + other.bytes_in, self.bytes_out + other.bytes_out)
+
+
 class Partitions:
     """Also the PartitionListener of every partition."""
 
@@ -63,7 +77,9 @@ class Partitions:
         topics: Topics,
         settings: BrokerSettings,
         clock: Clock,
+        cluster: ClusterView | None = None,
     ) -> None:
+        self._cluster = cluster or ClusterView(metadata, clock, engine.node_id)
         self._engine = engine
         self._metadata = metadata
         self._topics = topics
@@ -76,10 +92,16 @@ class Partitions:
         self._opener = PartitionOpening(engine, metadata, settings, clock, self._config_of, self, self.damage)
         self._rolls = SegmentRolls(metadata, clock, node_id=engine.node_id, node_epoch=engine.node_epoch)
         self._to_check: list[PartitionKey] = []
+        self.traffic_of_deleted = Traffic()
+        """The traffic of the partitions whose topics were deleted, or that were handed over."""
         self._tasks = TaskGroup("partitions", lambda _: None)
+        self._leaving: set[PartitionKey] = set()
         self._is_closed = False
+        self._image = metadata.image
+        self._stop_following: Callable[[], None] = lambda: None
 
     def start(self) -> None:
+        self._stop_following = self._metadata.add_listener(self._follow)
         self._tasks.start("expire-producers", self._expire_producers())
         self._tasks.start("write-closed-segments", self._rolls.write())
         self._tasks.start("close-segments-by-age", self._check_segments())
@@ -88,9 +110,22 @@ class Partitions:
         """The partition if it is open, else None."""
         return self._open.get((topic_id, index))
 
+    def exists(self, topic_id: str, index: int) -> bool:
+        """Whether the metadata has the partition, wherever it is led."""
+        return self._cluster.partition(topic_id, index) is not None
+
+    def all_opened(self) -> list[tuple[PartitionKey, Partition]]:
+        """The open partitions as of now."""
+        return list(self._open.items())
+
+    def count_fetched(self, topic_id: str, index: int, size_bytes: int) -> None:
+        if (partition := self._open.get((topic_id, index))) is not None:
+            partition.bytes_out += size_bytes
+
     async def open(self, topic: Topic, index: int) -> Partition:
         """The partition, opened if need be. Concurrent callers share one opening. While the topic is being deleted the
-        caller waits for the outcome. Raises PartitionGone, EngineNotRunning, and what PartitionOpening.open raises."""
+        caller waits for the outcome. Raises PartitionGone, NotLeader, EngineNotRunning, and what PartitionOpening.open
+        raises."""
         key = (topic.id, index)
         while (deletion := self._deleting.get(topic.id)) is not None:
             await asyncio.wait((deletion,))
@@ -103,7 +138,20 @@ class Partitions:
         return await asyncio.shield(under_way)
 
     async def _opened_now(self, key: PartitionKey) -> Partition:
-        partition = self._open[key] = await self._opener.open(key[0], self._metadata_of(key))
+        if key in self._leaving:
+            raise NotLeader(f"partition {key[1]} of topic {key[0]} is being handed over: retry")
+        if not self._cluster.leads(self._metadata_of(key)):
+            await self._cluster.refreshed()
+        metadata = self._metadata_of(key)
+        if not self._cluster.leads(metadata):
+            raise NotLeader(
+                f"node {metadata.leader} leads partition {key[1]} of topic {key[0]}: ask it instead"
+            )
+        partition = await self._opener.open(*key, metadata)
+        if not self.exists(*key):  # another node has deleted the topic meanwhile
+            self._forget_partition(partition)
+            raise PartitionGone(f"topic {key[0]} was deleted: refresh the metadata")
+        self._open[key] = partition
         if partition.segments.unwritten:
             self._rolls.due(partition)
         return partition
@@ -126,8 +174,7 @@ class Partitions:
         """The epoch under which the partition is open, or would be opened next."""
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
-        stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
-        return 0 if stream is None else epoch_to_open(stream)
+        return self._cluster.leader_epoch(topic.metadata.partitions[index])
 
     async def trim(self, partition: Partition, offset: int) -> None:
         """See Partition.trim; it goes on when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
@@ -145,6 +192,26 @@ class Partitions:
         task = self._tasks.start(name, _into(answer, work))
         task.add_done_callback(lambda _: (work.close(), answer.cancel()))
         return answer
+
+    # -- handing over --------------------------------------------------------------------------------------
+
+    async def refuse_to_open(self, keys: Iterable[PartitionKey]) -> None:
+        """From now on partitions that are not open are not opened. Returns when those that are being opened are open,
+        or could not be."""
+        keys = list(keys)
+        self._leaving.update(keys)
+        if openings := [self._opening[key] for key in keys if key in self._opening]:
+            await asyncio.wait(openings)
+
+    def allow_to_open(self, keys: Iterable[PartitionKey]) -> None:
+        """Takes ``refuse_to_open`` back."""
+        self._leaving.difference_update(keys)
+
+    def given_up(self, key: PartitionKey) -> None:
+        """Another node leads the partition, whose streams are closed in the metadata: forgets it here, and wakes all
+        that wait for it."""
+        if (partition := self._open.pop(key, None)) is not None:
+            self._forget_partition(partition)
 
     # -- deletion of topics --------------------------------------------------------------------------------
 
@@ -167,11 +234,24 @@ class Partitions:
             raise
         self._forget(topic_id)
 
+    def _follow(self, image: MetadataImage) -> None:
+        """Forgets the partitions of topics that were deleted at another node (N16)."""
+        before, self._image = self._image, image
+        if image.topics.is_unchanged_from(before.topics):
+            return
+        for topic_id in {topic_id for topic_id, _ in self._open} - image.topics.keys():
+            self._forget(topic_id)
+
     def _forget(self, topic_id: str) -> None:
         for key in [key for key in self._open if key[0] == topic_id]:
-            streams = self._open.pop(key).streams
-            self._engine.forget_stream(streams.data)
-            self._engine.forget_stream(streams.meta)
+            self._forget_partition(self._open.pop(key))
+
+    def _forget_partition(self, partition: Partition) -> None:
+        self.traffic_of_deleted += Traffic(partition.bytes_in, partition.bytes_out)
+        streams = partition.streams
+        self._engine.forget_stream(streams.data)
+        self._engine.forget_stream(streams.meta)
+        partition.release()
 
     # -- segments ----------------------------------------------------------------------------------------
 
@@ -221,7 +301,13 @@ class Partitions:
         """Writes a snapshot of every partition that has changed, as far as there is room in the tail cache. The engine
         closes the streams."""
         self._is_closed = True
+        self._stop_following()
         await self._tasks.cancel()
+        if self._engine.readiness[0] is Readiness.FULL:
+            log.warning(
+                "no snapshots of partitions are written: there is no room, and the next start reads more"
+            )
+            return
         stalled_ms_max = SNAPSHOTS_AT_CLOSE_STALLED_MS_MAX
         if not await ends_while_it_progresses(
             self._write_snapshots(), lambda: self._engine.progress, self._clock, stalled_ms_max

@@ -13,7 +13,7 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.metadata.commands import RollSegments
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import Fenced, SiltstoneError
+from siltstone.model.errors import Fenced, SiltstoneError, Unavailable
 from siltstone.model.limits import SEGMENT_CHECK_INTERVAL_MS, SEGMENTS_PER_COMMAND_MAX
 from siltstone.model.segments import ClosedSegment
 from siltstone.runtime.clock import Clock
@@ -64,14 +64,13 @@ class SegmentRolls:
                     node_epoch=self._node_epoch,
                 )
             )
+        except Unavailable as trouble:  # NodeSuspended too, which is a refusal: the node resumes
+            return _postponed(trouble)
         except Refusal as refusal:
             self._refused(written_down, refusal)
             return True
         except SiltstoneError as trouble:
-            log.warning(
-                "closed segments were not recorded in the metadata, which will be retried: %s", trouble
-            )
-            return False
+            return _postponed(trouble)
         for partition, segment in written_down:
             partition.segments.follow(segment.end_offset)
         self._forget_finished(some)
@@ -95,6 +94,11 @@ class SegmentRolls:
         for partition, segment in written_down:
             partition.segments.follow(segment.end_offset)
         self._due.clear()
+
+
+def _postponed(trouble: SiltstoneError) -> bool:
+    log.warning("closed segments were not recorded in the metadata, which will be retried: %s", trouble)
+    return False
 
 
 async def _written_down(partition: Partition) -> tuple[Partition, ClosedSegment] | None:

@@ -69,6 +69,13 @@ class TimeIndex:
         position = bisect_left(self._entries, timestamp_ms, key=_timestamp)
         return self._entries[position - 1].offset if position else 0
 
+    def time_before(self, offset: int) -> int | None:
+        """The largest timestamp of the records before the last entry at or below ``offset``: about the time of the
+        record
+        at ``offset``, and rather too early than too late. None when the index has no such entry."""
+        position = bisect_right(self._entries, offset, key=_offset)
+        return self._entries[position - 1].timestamp_ms if position else None
+
     def trim(self, start_offset: int) -> None:
         """Drops the entries that cover only records before ``start_offset``."""
         del self._entries[: bisect_right(self._entries, start_offset, key=_offset)]

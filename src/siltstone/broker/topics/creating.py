@@ -2,11 +2,12 @@
 
 One metadata command creates a topic, so a topic is never visible in part. The command judges names, collisions and
 topics that exist already; this module judges numbers, configurations, and replicas that are assigned by hand (for
-CreatePartitions, too), of which this broker is the only possible one.
+CreatePartitions, too), one for each partition.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -21,6 +22,7 @@ from siltstone.broker.topics.names import (
     why_illegal,
 )
 from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.commands import CreateTopic
 from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.decisions.table import decide
@@ -31,6 +33,8 @@ from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
+
+log = logging.getLogger(__name__)
 
 BROKER_DEFAULT = -1
 """In a request: the broker's default number of partitions, or of replicas."""
@@ -48,6 +52,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
+    leaders: tuple[int, ...] = ()
 
 
 class TopicCreation:
@@ -76,6 +81,7 @@ class TopicCreation:
         """Raises InvalidTopicName, TopicAlreadyExists, InvalidTopicConfig, InvalidPartitionCount,
         InvalidReplicationFactor, TooManyPartitions, Unavailable."""
         made = await self._metadata.execute(self._command(wanted))
+        log.info("topic %s was created: %s", made.name, counted(len(made.partitions), "partition"))
         return self._topics.by_id(bytes.fromhex(made.topic_id)) or self._topics.of(made)
 
     def validate(self, wanted: NewTopic) -> TopicMetadata:
@@ -132,6 +138,7 @@ class TopicCreation:
             partition_count=self._partition_count(wanted.partition_count),
             configs=configs,
             is_internal=wanted.name in INTERNAL_TOPICS,
+            leaders=wanted.leaders,
         )
 
     def _partition_count(self, asked: int) -> int:
@@ -160,16 +167,22 @@ class TopicCreation:
                 return topic_id
 
 
-def check_replicas(node_id: int, broker_ids: Sequence[int]) -> None:
-    """Checks the replicas of one partition. Raises InvalidReplicaAssignment."""
+def only_replica(node_ids: Collection[int], broker_ids: Sequence[int]) -> int:
+    """Returns the replica that is assigned to one partition. Raises InvalidReplicaAssignment unless it is exactly one,
+    of the live nodes ``node_ids``."""
     if not broker_ids:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     for broker_id in broker_ids:
-        if broker_id != node_id:
+        if broker_id not in node_ids:
             raise InvalidReplicaAssignment(
                 f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
             )
+    if len(set(broker_ids)) < len(broker_ids):
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes the broker {broker_ids[0]} more than once."
+        )
     if len(broker_ids) > 1:
         raise InvalidReplicaAssignment(
-            f"The manual partition assignment includes the broker {node_id} more than once."
+            "a partition has one replica, because the bucket keeps the copies: assign exactly one broker"
         )
+    return broker_ids[0]

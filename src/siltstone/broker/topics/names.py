@@ -58,6 +58,10 @@ class InvalidReplicaAssignment(InvalidRequest):
     exist."""
 
 
+class NoReassignment(InvalidRequest):
+    """The partition is not being moved, so there is nothing to cancel."""
+
+
 class TooManyPartitionsAtOnce(InvalidRequest):
     """The request would create more partitions than one request may."""
 

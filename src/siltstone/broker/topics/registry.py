@@ -16,7 +16,7 @@ from siltstone.topic_configs.table import TopicConfig, stored_topic_config, writ
 
 class Topic(msgspec.Struct, frozen=True):
     """``id`` is the id in the metadata (32 hex digits), ``topic_id`` the same id as 16 bytes of the protocol.
-    ``fragments``, by version of Metadata: the leader epochs, and the topic encoded with them."""
+    ``fragments``, by version of Metadata and listener: what the leaders are, and the topic encoded with them."""
 
     name: str
     id: str
@@ -25,7 +25,7 @@ class Topic(msgspec.Struct, frozen=True):
     config: TopicConfig
     partition_count: int
     is_internal: bool
-    fragments: dict[int, tuple[tuple[int, ...], bytes]] = msgspec.field(default_factory=dict)
+    fragments: dict[tuple[int, str], tuple[tuple[int, ...], bytes]] = msgspec.field(default_factory=dict)
 
     @property
     def created_ms(self) -> int:

@@ -50,6 +50,7 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.pipeline.kind import Outcome, Scope
 from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
+from siltstone.record_columns.kernels.choosing import compiling_ahead
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
@@ -104,7 +105,7 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
     file = flights_file()
     refuse_without_client()
     check_runner(runner)  # refuses before the store is made, not after a minute of work
-    with demo_folder(store, keep=keep) as folder:
+    with demo_folder(store, keep=keep) as folder, compiling_ahead():
         is_right = _play(folder, story, file, count, runner, master)
         if not is_right:
             raise Failure

@@ -54,9 +54,14 @@ class ClientFailed(Unavailable):
 
 @contextmanager
 def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
-    """Raises ClientFailed instead of the client's own error."""
+    """Raises ClientFailed instead of the client's own error, and KeyboardInterrupt where Ctrl-C came during a call into
+    the client's C code: CPython raises a SystemError there, with the KeyboardInterrupt as its cause."""
     try:
         yield
+    except SystemError as failure:
+        if isinstance(failure.__cause__, KeyboardInterrupt):
+            raise failure.__cause__ from None
+        raise
     except (KafkaException, TimeoutError) as failure:
         reason = failure.args[0] if failure.args else f"no answer for {seconds_max} s"
         raise ClientFailed(f"confluent-kafka failed {doing}: {_words(reason)}") from failure

@@ -24,6 +24,13 @@ def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None
         list_groups(choice, as_json)
 
 
+@groups.command("list")
+@cluster_options
+def list_(choice: ClusterChoice, as_json: bool) -> None:
+    """List consumer groups and their lag, as siltstone groups does."""
+    list_groups(choice, as_json)
+
+
 def list_groups(choice: ClusterChoice, as_json: bool) -> None:
     with choice.open() as cluster:
         rows = group_rows(cluster)

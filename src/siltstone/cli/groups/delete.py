@@ -4,11 +4,12 @@ import click
 
 from siltstone.cli.asking import confirm, tell_deleted, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_groups
 from siltstone.kafka_client.groups import delete_groups, find_groups
 
 
 @click.command()
-@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups)
 @yes_option
 @cluster_options
 def delete(choice: ClusterChoice, group_ids: tuple[str, ...], is_answered: bool, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_groups
 from siltstone.cli.groups.lag import PartitionLag, end_offsets
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted
@@ -22,7 +23,7 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("group_id", metavar="GROUP")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @cluster_options
 def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
     """Show the members, the committed offsets and the lag of a group.

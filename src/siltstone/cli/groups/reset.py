@@ -7,6 +7,7 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_groups, complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.positions import parse_position, resolve
 from siltstone.cli.words import cell, count_words, counted
@@ -30,9 +31,16 @@ class ResetRow(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("group_id", metavar="GROUP")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--topic", "topics", multiple=True, required=True, metavar="NAME", help="Topic to reset; repeatable."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_topics,
+    help="Topic to reset; repeatable.",
 )
 @click.option(
     "--to",
@@ -41,7 +49,7 @@ class ResetRow(msgspec.Struct, frozen=True):
     metavar="POSITION",
     help="earliest, latest, an offset, 2013-07-01T12:30, or 2h (ago).",
 )
-@click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
+@click.option("-p", "--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
               help="Limit to this partition; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @cluster_options

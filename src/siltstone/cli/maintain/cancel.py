@@ -6,6 +6,7 @@ import click
 
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.maintenance.context import check_metadata_is_newest
 from siltstone.metadata.commands import CancelJob
 from siltstone.metadata.entities import JobState
 from siltstone.model.errors import InvalidRequest
@@ -30,6 +31,7 @@ def cancel(choice: StoreChoice, job: int) -> None:
         if found is None:
             raise JobNotThere(f"there is no job {job}; siltstone maintain status lists all jobs")
         if found.state is JobState.RUNNING:
+            check_metadata_is_newest(store.context)
             store.metadata.execute(CancelJob(job, f"cancelled by hand from {platform.node()}"))
         ended = store.metadata.refresh().jobs[job]
     if found.state is not JobState.RUNNING:

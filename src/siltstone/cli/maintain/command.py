@@ -10,6 +10,7 @@ from siltstone.cli.maintain.run import run
 from siltstone.cli.maintain.serve import serve
 from siltstone.cli.maintain.status import status
 from siltstone.cli.maintain.sweep import sweep
+from siltstone.cli.maintain.unpin import unpin
 
 
 @click.group(cls=InOrder, invoke_without_command=True)
@@ -31,5 +32,5 @@ def maintain(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (plan, run, status, explain, cancel, serve, sweep):
+for command in (plan, run, status, explain, cancel, unpin, serve, sweep):
     maintain.add_command(command)

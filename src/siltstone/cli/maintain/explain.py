@@ -22,7 +22,7 @@ def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...]
     Lists every topic and object with the reason, for instance the consumer group for which retention keeps a segment,
     the threshold that a topic must reach before it is compacted, or the damage for which an object is skipped.
     """
-    with choice.open() as store, Progress(store.context.clock) as shown:
+    with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics)
         planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
     if as_json:

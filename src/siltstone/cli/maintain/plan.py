@@ -37,7 +37,7 @@ def show_plan(
     as_json: bool,
     up_to: int | None = None,
 ) -> None:
-    with choice.open() as store, Progress(store.context.clock) as shown:
+    with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
         planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
     if as_json:

@@ -1,6 +1,8 @@
 """The progress bar of a run on stderr: units or tasks, bytes, time left. It disappears when the run is done, and is not
-shown where stderr is no terminal."""
+shown where stderr is no terminal. A bucket that does not answer is said above it, because the bar then stands still."""
 
+import logging
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -11,11 +13,27 @@ from siltstone.cli.maintain.tables import left_words
 from siltstone.cli.output import remarks
 from siltstone.cli.words import size_words
 from siltstone.maintenance.pipeline.watch import Pace, Told
-from siltstone.runtime.clock import Clock
+from siltstone.object_store import bucket_watch
+from siltstone.object_store.bucket_watch import looking
+from siltstone.server.components import Store
+
+
+class LogHandler(logging.Handler):
+    """Says what a logger would write: these commands have no log."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
 
 
 class Progress:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, store: Store) -> None:
+        clock = store.context.clock
+        self._looking = looking(store.buckets.look)
+        self._log = LogHandler(self.say)
         console = remarks()
         self._pace = Pace(clock)
         self._bars = Bars(
@@ -26,6 +44,8 @@ class Progress:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
+        bucket_watch.log.addHandler(self._log)
+        self._looking.__enter__()
         self._bars.start()
         return self
 
@@ -33,6 +53,8 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._bars.stop()
+        self._looking.__exit__(kind, error, traceback)
+        bucket_watch.log.removeHandler(self._log)
 
     def say(self, text: str) -> None:
         """Prints a line above the bar; the line stays."""

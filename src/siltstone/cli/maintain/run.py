@@ -22,6 +22,7 @@ from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.key_compaction.kind import KEY_COMPACTION
 from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.overview import unusable_words
 from siltstone.maintenance.pipeline.driver import Driver
 from siltstone.maintenance.pipeline.kind import Budget
 from siltstone.maintenance.pipeline.running import RunReport
@@ -68,8 +69,9 @@ def run(
 
     Kinds run one after another, those that free space first. Each unit is committed by itself; a unit that fails is set
     aside with its reason and retried later, and the others continue. Spark is started when the first unit needs it.
-    Ctrl-C ends the run; committed units stay committed, and the report lists them. Exit status 1 if something failed,
-    130 after Ctrl-C.
+    If the workers of Spark cannot run tasks, the run ends with one line that says what to do, and nothing is set aside.
+    Ctrl-C ends the run; committed units stay committed, and the report lists them. Exit status 1 if something failed or
+    cannot be read, 130 after Ctrl-C.
     """
     _check_up_to(up_to, kinds, topics)
     if dry_run:
@@ -94,7 +96,7 @@ def carry_out(
 ) -> None:
     """Runs the kinds and prints a report of each. Raises Failure if a unit failed or the run was interrupted."""
     runner.check()
-    with choice.open() as store, Progress(store.context.clock) as shown:
+    with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
 
         def open_runner() -> Runner:
@@ -110,6 +112,8 @@ def carry_out(
                 reports = _reports(driver, store, kinds, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
+    elif words := unusable_words(each for report in reports for each in report.unusable):
+        remarks().print(words, markup=False, soft_wrap=True)
     elif (kinds or topics) and not any(_has_content(report) for report in reports):
         remarks().print("siltstone maintain explain shows why", style="dim")
     if driver.is_cancelled:
@@ -136,7 +140,7 @@ def _reports(driver: Driver, store: Store, kinds: tuple[str, ...], *, as_json: b
 
 
 def _has_content(report: RunReport) -> bool:
-    return bool(report.units or report.postponed or report.trouble)
+    return bool(report.units or report.postponed or report.trouble or report.unusable)
 
 
 def _as_document(report: RunReport) -> dict[str, object]:
@@ -149,4 +153,6 @@ def _as_document(report: RunReport) -> dict[str, object]:
         "seconds": report.seconds,
         "units": report.units,
         "postponed": report.postponed,
+        "set_aside": report.set_aside,
+        "unusable": report.unusable,
     }

@@ -1,5 +1,9 @@
 """``siltstone maintain serve``: runs maintenance on a schedule until Ctrl-C or SIGTERM."""
 
+import os
+import signal
+import sys
+from collections.abc import Callable
 from contextlib import closing
 from threading import Event, Thread
 
@@ -7,12 +11,13 @@ import click
 
 from siltstone.cli.failures import Failure
 from siltstone.cli.interruption import cancelled_by_signals
-from siltstone.cli.logs import LEVELS, log_to_stderr
-from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.logs import LEVELS, log_format_option, log_to_stderr
+from siltstone.cli.maintenance_process import WITH_PARENT
+from siltstone.cli.output import print_json, remark, result, results
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.service.service import MaintenanceService
-from siltstone.maintenance.service.statistics import ServiceStatistics
+from siltstone.maintenance.service.statistics import KindStatistics, ServiceStatistics
 from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.server.maintaining import open_service
 
@@ -22,6 +27,7 @@ SERVE_LEVEL = "info"
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run every kind once, whatever its schedule, then exit.")
+@click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
 @runner_options
 @click.option(
     "--log-level",
@@ -29,13 +35,16 @@ SERVE_LEVEL = "info"
     default=SERVE_LEVEL,
     help=f"Log records of this level and above on stderr [{SERVE_LEVEL}].",
 )
+@log_format_option
 @json_option
 @store_options
 def serve(
     choice: StoreChoice,
     once: bool,
+    with_parent: bool,
     runner: RunnerChoice,
     log_level: str,
+    log_format: str,
     as_json: bool,
 ) -> None:
     """Run each kind of maintenance on its schedule, until stopped.
@@ -48,26 +57,37 @@ def serve(
     Ctrl-C or SIGTERM: the service cancels running tasks, prints a report and exits within seconds; committed units stay
     committed. Press again to exit at once.
     """
+    log_to_stderr(log_level, log_format)
     settings = choice.settings()
     runner.check()
-    log_to_stderr(log_level)
     with closing(LateRunner(runner.start)) as late, open_service(settings, late.start) as service:
-        say = remarks() if as_json else results()
-        say.print(
-            f"Maintenance is running (store {settings.folder}, {_words(runner)})",
-            markup=False,
-            soft_wrap=True,
-        )
-        is_stopped = _run(service, is_once=once)
+        say = remark if as_json else result
+        line = f"Maintenance is running (store {settings.folder}, {_words(runner)})"
+        if with_parent:
+            Thread(target=_end_with_parent, name="parent", daemon=True).start()
+        is_stopped = _run(service, is_once=once, has_parent=with_parent, announce=lambda: say(line))
         done = service.statistics()
     _report(done, as_json=as_json)
-    if once and not is_stopped and any(each.units_failed or each.troubles for each in done.kinds):
+    if once and not is_stopped and any(_has_failed(each) for each in done.kinds):
         raise Failure
 
 
-def _run(service: MaintenanceService, *, is_once: bool) -> bool:
-    """Runs the service in a thread, so that this thread can handle signals at any time. Returns whether a signal
-    stopped it."""
+def _has_failed(kind: KindStatistics) -> bool:
+    return bool(kind.units_failed or kind.troubles or kind.unusable)
+
+
+def _end_with_parent() -> None:
+    """Stops this process when its parent's end of the pipe is closed: also after a signal, then at once."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _run(
+    service: MaintenanceService, *, is_once: bool, has_parent: bool, announce: Callable[[], None]
+) -> bool:
+    """Runs the service in a thread, so that this thread can handle signals at any time: from when it announces that
+    the service is running. Returns whether a signal stopped it."""
     failures: list[BaseException] = []
     ended = Event()
     stopped: list[str] = []
@@ -85,7 +105,8 @@ def _run(service: MaintenanceService, *, is_once: bool) -> bool:
         # Not in this thread: the signal may have interrupted it while it held a lock that ``service.stop`` needs.
         Thread(target=service.stop, args=(reason,), name="stop", daemon=True).start()
 
-    with cancelled_by_signals(stop):
+    with cancelled_by_signals(stop, is_silent=has_parent):
+        announce()
         Thread(target=body, name="maintenance", daemon=True).start()
         ended.wait()
     for failure in failures:

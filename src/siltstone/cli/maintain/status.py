@@ -30,7 +30,7 @@ def status(choice: StoreChoice, as_json: bool) -> None:
     automatically at the time shown, or with the next run after its topic was configured differently.
     """
     with choice.open() as store:
-        image, now_ms = store.metadata.image, store.context.clock.now_ms()
+        image, now_ms = store.metadata.image, store.metadata.now_ms()
         spaces = store.context.space().spaces
     if as_json:
         print_json(_as_document(image, spaces, now_ms))

@@ -22,8 +22,8 @@ def sweep(choice: StoreChoice, grace_period: str | None, as_json: bool) -> None:
     """Delete objects that are not needed any more.
 
     Objects that compaction has replaced are deleted from their bucket after a grace period, which is longer than any
-    read that may still use them. Objects that were prepared for an upload which never finished are removed after their
-    time limit.
+    fetch that may still use them, and when no scan pin holds them (siltstone maintain explain shows pins). Objects that
+    were prepared for an upload which never finished are removed after their time limit.
     """
     settings = choice.settings(sweep__grace_period_ms=grace_period)
     with choice.open() as store:
@@ -46,5 +46,6 @@ def _print_report(report: SweepReport) -> None:
             given_up=f"{counted(report.objects_expired, 'prepared object')} past the time limit",
             uploads_aborted=report.uploads_aborted,
             waiting=f"{counted(report.objects_waiting, 'destroyed object')} in the grace period",
+            held=f"{counted(report.objects_pinned, 'object')}, {size_words(report.bytes_pinned)}, by scans",
         )
     )

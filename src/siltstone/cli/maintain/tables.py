@@ -26,9 +26,10 @@ def plan_shown(planned: Overview) -> RenderableType:
         shown = table("kind", "unit", ">reads", ">writes", ">objects", "because")
         for each in planned.kinds:
             _add_units(shown, each)
-        parts += [shown, "", _totals(planned)]
+        parts += [shown, "", _totals(planned), *filter(None, [planned.unusable_words])]
     else:
-        parts.append(planned.set_aside_words or f"{NOTHING} (siltstone maintain explain shows why)")
+        held_up = [*filter(None, (planned.set_aside_words, planned.unusable_words))]
+        parts += held_up or [f"{NOTHING} (siltstone maintain explain shows why)"]
     making = [unit for each in planned.kinds for unit in each.units if unit.outputs]
     if making and len(planned.kinds) == 1:
         parts += ["", _outputs_shown(making), ABBREVIATIONS]
@@ -107,7 +108,9 @@ def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:
         )
         for each in planned.waiting
     ]
-    rows += [(each.name, "stays", each.reason) for each in planned.unplanned]
+    rows += [
+        (each.name, "left out" if each.is_failure else "stays", each.reason) for each in planned.unplanned
+    ]
     if planned.trouble:
         rows.append((WHOLE, "no plan", planned.trouble))
     return rows or [(WHOLE, "stays", "there is nothing to do")]

@@ -6,9 +6,20 @@ import click
 import msgspec
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import print_json, remarks, results
-from siltstone.cli.produce.lines import FORMATS, TEXT, LineRules, line_reader, parse_headers, parse_separator
+from siltstone.cli.produce.lines import (
+    CSV,
+    FORMATS,
+    JSON_LINES,
+    TEXT,
+    WITH_FIELDS,
+    LineRules,
+    line_reader,
+    parse_headers,
+    parse_separator,
+)
 from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import read_lines
 from siltstone.cli.standard_streams import InputFile
@@ -38,26 +49,46 @@ class ProduceSettings(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.argument("stream", metavar="[FILE]", type=InputFile(), default="-")
 @click.option(
+    "-f",
     "--format",
     "line_format",
     type=click.Choice(FORMATS),
-    default=TEXT,
-    help="text (default): a line is a value; json: an object with key, value, headers, as tail --format json writes.",
+    help="text (default): a line is a value; json: an object with key, value, headers, as tail --format json writes; "
+    "json-lines: any object is a value; csv: a row with the names of the first line is a value, as a JSON object.",
+)
+@click.option("--json-lines", "is_json_lines", is_flag=True, help="The same as --format json-lines.")
+@click.option("--csv", "is_csv", is_flag=True, help="The same as --format csv.")
+@click.option(
+    "--key-field",
+    metavar="NAME",
+    help="The field of json-lines or csv that is the key; a field inside a field is written user.id.",
 )
 @click.option(
+    "--missing-key-as-null",
+    is_flag=True,
+    help="Send a line without the --key-field as a record without a key.",
+)
+@click.option(
+    "-K",
     "--key-separator",
     metavar="TEXT",
     default="",
     help='Split each line into key and value at this text, e.g. ":" or "\\t".',
 )
-@click.option("--key", metavar="TEXT", help="Key of every record.")
+@click.option("-k", "--key", metavar="TEXT", help="Key of every record.")
 @click.option(
-    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Header of every record; repeatable."
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header of every record; repeatable.",
 )
 @click.option(
+    "-p",
     "--partition",
     type=click.IntRange(min=0),
     metavar="N",
@@ -65,15 +96,19 @@ class ProduceSettings(msgspec.Struct, frozen=True):
 )
 @click.option("--empty-as-null", is_flag=True, help="Send an empty value as a tombstone (null).")
 @click.option(
-    "--compression", type=click.Choice(CODECS), default="none", help="Compression of batches [none]."
+    "-z", "--compression", type=click.Choice(CODECS), default="none", help="Compression of batches [none]."
 )
 @click.option("--create", is_flag=True, help="Create the topic if it does not exist.")
-@cluster_options  # fmt: skip
+@cluster_options
 def produce(
     choice: ClusterChoice,
     topic: str,
     stream: BinaryIO,
-    line_format: str,
+    line_format: str | None,
+    is_json_lines: bool,
+    is_csv: bool,
+    key_field: str | None,
+    missing_key_as_null: bool,
     key_separator: str,
     key: str | None,
     headers: tuple[str, ...],
@@ -87,23 +122,53 @@ def produce(
 
     Keyed records use Kafka's default (murmur2) partitioner; others go round-robin, one batch per partition. The command
     waits until every record is stored, exactly once, even if the broker restarts meanwhile.
+
+    With --json-lines or --csv, the value is the whole object and --key-field names the field that is the key:
+    siltstone produce flights --create --json-lines --key-field tail_number flights.jsonl
     """
     rules = LineRules(
-        line_format=line_format,
+        line_format=_chosen_format(line_format, is_json_lines, is_csv),
         separator=parse_separator(key_separator),
         key=None if key is None else key.encode("utf-8", "surrogateescape"),
         headers=parse_headers(headers),
         partition=partition,
         empty_is_null=empty_as_null,
+        key_field=key_field,
+        missing_key_is_null=missing_key_as_null,
     )
-    if key is not None and key_separator:
-        raise click.UsageError(
-            "--key and --key-separator exclude each other: every record has the same key, or each line has its own."
-        )
+    _refuse_contradictions(rules)
     with choice.open() as cluster:
         production = Production(cluster, ProduceSettings(topic, rules, Codec[compression.upper()], create))
         production.run(stream)
         production.tell(as_json)
+
+
+def _chosen_format(line_format: str | None, is_json_lines: bool, is_csv: bool) -> str:
+    """Raises UsageError when two different formats were given."""
+    named = ((JSON_LINES, is_json_lines), (CSV, is_csv))
+    given = {line_format} - {None} | {name for name, is_given in named if is_given}
+    if len(given) > 1:
+        raise click.UsageError("--format, --json-lines and --csv exclude each other: give one format.")
+    return str(next(iter(given), TEXT))
+
+
+def _refuse_contradictions(rules: LineRules) -> None:
+    """Raises UsageError for options that exclude each other."""
+    has_fields = rules.line_format in WITH_FIELDS
+    keys = [rules.key is not None, bool(rules.separator), rules.key_field is not None]
+    if sum(keys) > 1:
+        raise click.UsageError(
+            "--key, --key-separator and --key-field exclude each other: every record has the same key, or each line "
+            "has its own."
+        )
+    if (rules.key_field is not None or rules.missing_key_is_null) and not has_fields:
+        raise click.UsageError("--key-field and --missing-key-as-null need --json-lines or --csv.")
+    if rules.missing_key_is_null and rules.key_field is None:
+        raise click.UsageError("--missing-key-as-null needs --key-field: no other key can be missing.")
+    if has_fields and (rules.separator or rules.empty_is_null):
+        raise click.UsageError(
+            f"--key-separator and --empty-as-null do not apply to {rules.line_format}: use --key-field for keys."
+        )
 
 
 class Production:
@@ -112,7 +177,7 @@ class Production:
     def __init__(self, cluster: Cluster, settings: ProduceSettings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._read = line_reader(settings.rules)
+        self._reader = line_reader(settings.rules)
         self._bytes_read = 0
         self._began_ms = cluster.clock.monotonic_ms()
         self._progress: ProduceProgress | None = None
@@ -179,18 +244,24 @@ class Production:
         for read in read_lines(stream):
             for line in read.lines:
                 number += 1
-                self._producer.add(self._parsed(line, number))
+                if (record := self._parsed(line, number)) is not None:
+                    self._producer.add(record)
             self._bytes_read += read.bytes_read
             if read.pauses:
                 self._producer.flush()
             self._progress.tell(number, read.bytes_read)
         self._producer.flush()
+        self._reader.finish()
 
-    def _parsed(self, line: bytes, number: int) -> OutgoingRecord:
+    def _parsed(self, line: bytes, number: int) -> OutgoingRecord | None:
         """Parses line ``number``. Raises LineRefused, PartitionUnknown, after all lines before it have been written."""
         try:
-            record = self._read(line, number)
-            if record.partition is not None and record.partition >= self._partition_count:
+            record = self._reader.read(line, number)
+            if (
+                record is not None
+                and record.partition is not None
+                and record.partition >= self._partition_count
+            ):
                 raise PartitionUnknown(
                     f"line {number}: topic {self._settings.topic} has no partition {record.partition}: it has "
                     f"partitions 0 to {self._partition_count - 1}"

@@ -4,13 +4,15 @@ from collections.abc import Iterable, Iterator
 
 import click
 import msgspec
+from rich.text import Text
 
 from siltstone.cli import output
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import Failure
 from siltstone.cli.json_records import written_bytes
 from siltstone.cli.tail.formats import moment_words
-from siltstone.cli.words import counted, shown_bytes, size_words
+from siltstone.cli.words import cell, counted, shown_bytes, size_words
 from siltstone.kafka_client.keyed_view import Entry, KeyedView
 from siltstone.model.limits import MIB
 
@@ -27,7 +29,7 @@ class KeyRow(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Show only this key; repeatable.")
 @click.option("--prefix", metavar="TEXT", help="Show only keys that begin with this text.")
 @click.option(
@@ -110,15 +112,15 @@ def _show(view: KeyedView, rows: list[KeyRow], *, as_json: bool) -> None:
     )
 
 
-def _cells(row: KeyRow) -> tuple[str, ...]:
+def _cells(row: KeyRow) -> tuple[str | Text, ...]:
     entry = row.entry
     if entry is None:
-        return shown_bytes(row.key), "(not found)", "", "", ""
+        return cell(shown_bytes(row.key)), "(not found)", "", "", ""
     value = shown_bytes(entry.value)
-    cut = value if len(value) <= VALUE_CHARACTERS_MAX else value[: VALUE_CHARACTERS_MAX - 1] + "…"
+    is_cut = output.is_drawn() and len(value) > VALUE_CHARACTERS_MAX
     return (
-        shown_bytes(row.key),
-        cut,
+        cell(shown_bytes(row.key)),
+        cell(value[: VALUE_CHARACTERS_MAX - 1] + "…" if is_cut else value),
         str(entry.partition),
         str(entry.offset),
         moment_words(entry.timestamp_ms),

@@ -1,6 +1,5 @@
 """``siltstone tail TOPIC``: shows records of a topic as they arrive."""
 
-import os
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -9,10 +8,12 @@ import click
 import msgspec
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remarks
 from siltstone.cli.positions import Position, parse_position, resolve
-from siltstone.cli.tail.formats import FORMATS, JSON, TEXT, Columns, Writer, record_writer
+from siltstone.cli.tail.formats import Writer
+from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone, Sink
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.following import Following, Found
@@ -35,7 +36,7 @@ class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option(
     "-n",
     "--last",
@@ -44,16 +45,21 @@ class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
     help=f"Begin with the last N records of the topic [{LAST_DEFAULT}].",
 )
 @click.option(
+    "-o",
     "--from",
     "from_",
     metavar="POSITION",
-    help="Begin at earliest, latest, an offset, 2013-07-01T12:30, or 2h (ago).",
+    help="Begin at earliest (beginning, start), latest (end), an offset, 2013-07-01T12:30, or 2h (ago).",
 )
 @click.option(
-    "--until-end", is_flag=True, help="Stop at the current end of the topic instead of waiting for more."
+    "-e",
+    "--until-end",
+    is_flag=True,
+    help="Stop at the current end of the topic instead of waiting for more.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option("-c", "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
 @click.option(
+    "-p",
     "--partition",
     "numbers",
     multiple=True,
@@ -61,19 +67,8 @@ class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
     metavar="N",
     help="Limit to this partition; repeatable.",
 )
-@click.option(
-    "--format",
-    "line_format",
-    type=click.Choice(FORMATS),
-    default=TEXT,
-    help="text (default): control characters are escaped; json: one object per line; raw: the bytes of the values.",
-)
-@click.option("--timestamps", is_flag=True, help="Show the timestamp (UTC).")
-@click.option("--offsets", is_flag=True, help="Show partition:offset.")
-@click.option("--key", is_flag=True, help="Show the key.")
-@click.option("--headers", is_flag=True, help="Show the headers.")
-@click.option("--all", "all_columns", is_flag=True, help="Show timestamp, offset, key and headers.")
-@cluster_options  # fmt: skip
+@record_options
+@cluster_options
 def tail(
     choice: ClusterChoice,
     topic: str,
@@ -82,13 +77,7 @@ def tail(
     until_end: bool,
     limit: int | None,
     numbers: tuple[int, ...],
-    line_format: str,
-    timestamps: bool,
-    offsets: bool,
-    key: bool,
-    headers: bool,
-    all_columns: bool,
-    as_json: bool,
+    write: Writer,
 ) -> None:
     """Show the last records of a topic, and new ones as they arrive.
 
@@ -97,11 +86,6 @@ def tail(
     """
     if last is not None and from_ is not None:
         raise click.UsageError("--last and --from exclude each other: give one place to begin.")
-    columns = Columns(
-        timestamps=timestamps or all_columns, offsets=offsets or all_columns, key=key or all_columns,
-        headers=headers or all_columns,
-    )  # fmt: skip
-    write = record_writer(JSON if as_json else line_format, columns, in_colour=_in_colour())
     with choice.open() as cluster:
         position = None if from_ is None else parse_position(from_, "--from", cluster.clock.now_ms())
         settings = TailSettings(
@@ -114,10 +98,6 @@ def tail(
             return
         except KeyboardInterrupt as interrupted:
             raise Failure(INTERRUPTED) from interrupted
-
-
-def _in_colour() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:

@@ -1,18 +1,22 @@
-"""The line that ``siltstone tail`` prints for a record. Pure.
+"""The line that ``siltstone tail`` and ``siltstone consume`` print for a record. Pure.
 
 =====  =============================================================================================
 text   columns separated by tabs, control characters escaped, so that a record is always one line
 json   the whole record as one JSON object: see ``json_records``
 raw    the bytes of the value and a line end; an empty line for null
+%...   what the template says: see ``templates``
 =====  =============================================================================================
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from siltstone.cli.json_records import written_record
+from siltstone.cli.tail.templates import parse_template
 from siltstone.cli.words import shown, shown_bytes
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_protocol.records.reading import Record
@@ -37,12 +41,19 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     headers: bool = False
 
 
-def record_writer(line_format: str, columns: Columns, *, in_colour: bool) -> Writer:
-    """A function that formats a record as one line, line end included. ``in_colour``: for format text only."""
+def record_writer(
+    line_format: str, columns: Columns, *, in_colour: bool, json_values: bool = False
+) -> Writer:
+    """A function that formats a record as one line, line end included. ``in_colour``: for format text only.
+    ``json_values``: format json shows a value that is JSON as it is, not as a string. Raises TemplateRefused."""
+    if "%" in line_format:
+        return parse_template(line_format)
     if line_format == RAW:
         return lambda _, record: bytes(record.value or b"") + b"\n"
     if line_format == JSON:
-        return lambda where, record: written_record(where.topic, where.partition, record) + b"\n"
+        return lambda where, record: (
+            written_record(where.topic, where.partition, record, json_values=json_values) + b"\n"
+        )
     paint = _painted if in_colour else _unpainted
     return lambda where, record: ("\t".join(_cells(where, record, columns, paint)) + "\n").encode()
 
@@ -90,3 +101,20 @@ def moment_words(timestamp_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ms:23}"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03}"
+
+
+class FormatChoice(click.ParamType[str]):
+    """A name in FORMATS, or a template, which has a ``%``."""
+
+    name = "format"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in FORMATS and "%" not in value:
+            names = ", ".join(FORMATS)
+            self.fail(f"{value!r} is not one of {names}, nor a template such as '%k %s\\n'.", param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]

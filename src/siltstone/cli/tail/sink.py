@@ -30,7 +30,11 @@ class Sink:
 
     def flush(self) -> None:
         """Writes the gathered lines. The caller flushes whenever no record is waiting, so that the last records are
-        seen. Raises ReaderGone also when there is nothing to write."""
+        seen. Raises ReaderGone also when there is nothing to write; if the reader goes away after it has received
+        everything, the next call says so."""
+        if _is_closed(self._stream):
+            abandon(self._stream)
+            raise ReaderGone
         try:
             if self._gathered:
                 self._stream.write(b"".join(self._gathered))
@@ -40,9 +44,6 @@ class Sink:
         except BrokenPipeError as broken:
             abandon(self._stream)
             raise ReaderGone from broken
-        if _is_closed(self._stream):
-            abandon(self._stream)
-            raise ReaderGone
 
 
 def _is_closed(stream: BinaryIO) -> bool:

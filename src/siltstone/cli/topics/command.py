@@ -10,6 +10,7 @@ from siltstone.cli.topics.create import create
 from siltstone.cli.topics.delete import delete
 from siltstone.cli.topics.describe import describe
 from siltstone.cli.topics.listing import topic_rows, topics_table
+from siltstone.cli.topics.move import move
 from siltstone.cli.topics.trim import trim
 
 
@@ -25,6 +26,16 @@ def topics(context: click.Context, choice: ClusterChoice, internal: bool, as_jso
     """
     if context.invoked_subcommand is None:
         list_topics(choice, internal, as_json)
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="List internal topics of the brokers, too.")
+@cluster_options
+@click.pass_context
+def list_(context: click.Context, choice: ClusterChoice, internal: bool, as_json: bool) -> None:
+    """List the topics of a broker, as siltstone topics does."""
+    assert context.parent is not None
+    list_topics(choice, internal or context.parent.params["internal"], as_json)
 
 
 def list_topics(choice: ClusterChoice, internal: bool, as_json: bool) -> None:
@@ -43,5 +54,5 @@ def list_topics(choice: ClusterChoice, internal: bool, as_json: bool) -> None:
             remarks().print(f"{row.name}: no broker leads partition {numbers}", style="yellow", markup=False)
 
 
-for command in (create, describe, configure, trim, delete):
+for command in (create, describe, configure, move, trim, delete):
     topics.add_command(command)

@@ -12,6 +12,7 @@ import click
 from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.words import cell
 from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
@@ -69,7 +70,7 @@ class NothingToChange(InvalidRequest):
 
 
 @click.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.argument("assignments", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option(
     "--remove",
@@ -78,7 +79,7 @@ class NothingToChange(InvalidRequest):
     help="Reset this configuration to the value of the broker; repeatable.",
 )
 @click.option(
-    "--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions until there are N."
+    "-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions until there are N."
 )
 @click.option("--dry-run", is_flag=True, help="Only let the broker check the change.")
 @cluster_options

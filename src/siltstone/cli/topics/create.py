@@ -14,12 +14,21 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 @click.command()
 @click.argument("name", metavar="NAME")
 @click.option(
+    "-p",
     "--partitions",
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of partitions [num.partitions of the broker].",
 )
 @click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of replicas, for a broker that keeps several; Siltstone's are in the bucket, whatever N is.",
+)
+@click.option(
+    "-c",
     "--config",
     "configs",
     multiple=True,
@@ -32,6 +41,7 @@ def create(
     choice: ClusterChoice,
     name: str,
     partitions: int | None,
+    replication_factor: int | None,
     configs: tuple[str, ...],
     if_missing: bool,
     as_json: bool,
@@ -41,7 +51,7 @@ def create(
     with choice.open() as cluster:
         try:
             with refusals_explained(assigned):
-                made = create_topic(cluster, name, partitions, assigned)
+                made = create_topic(cluster, name, partitions, assigned, replicas=replication_factor)
         except KafkaRefusal as refusal:
             if if_missing and refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 _say(as_json, {"name": name, "made": False}, f"{name} already exists.")

@@ -4,6 +4,7 @@ import click
 
 from siltstone.cli.asking import confirm, tell_deleted, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.topics.listing import led_partitions
 from siltstone.cli.words import counted
 from siltstone.kafka_client.cluster import Cluster
@@ -12,7 +13,7 @@ from siltstone.kafka_client.topics import delete_topics, find_topics
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics)
 @yes_option
 @cluster_options
 def delete(choice: ClusterChoice, names: tuple[str, ...], is_answered: bool, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from rich.console import Console, RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.topics.listing import led_partitions
 from siltstone.cli.words import cell, count_words, time_words, written_topic_id
@@ -30,7 +31,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.option("--all", "all_configs", is_flag=True, help="Show configurations with default values, too.")
 @cluster_options
 def describe(choice: ClusterChoice, name: str, all_configs: bool, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.positions import Anchor, Position, Resolved, parse_position, parse_time_ms, resolve
 from siltstone.cli.words import count_words, counted
@@ -29,14 +30,14 @@ class TrimRow(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.option("--before", metavar="OFFSET", help="Delete records before this offset; latest deletes all.")
 @click.option(
     "--before-time",
     metavar="TIME",
     help="Delete records before the first one of this time, e.g. 2013-07-01 or 7d (ago).",
 )
-@click.option("--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
+@click.option("-p", "--partition", "numbers", multiple=True, type=click.IntRange(min=0), metavar="N",
               help="Limit to this partition; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show how many records would be deleted.")
 @yes_option

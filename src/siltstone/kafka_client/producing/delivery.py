@@ -8,7 +8,7 @@ number from it.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -26,6 +26,7 @@ from siltstone.kafka_protocol.messages.produce import (
     ProduceResponse,
     ProduceTopic,
 )
+from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.kafka_protocol.records.reading import RecordHeader
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import Unavailable
@@ -59,6 +60,8 @@ BROKER_TIME_LIMIT_MS = 30_000
 ANSWER_TIME_LIMIT_MS = 40_000
 DELIVERY_TIME_LIMIT_MS = 120_000
 """How long unacknowledged batches are retried; a broker has restarted by then [Java: delivery.timeout.ms]."""
+TOPIC_ID_VERSION = 13
+"""The first version of Produce that names a topic by its id."""
 ALL_REPLICAS = -1
 UNKNOWN_OFFSET = -1
 
@@ -73,7 +76,8 @@ class Delivery:
     """Sends batches and tracks which are acknowledged.
 
     ``on_delivered(batch, offset)`` reports that the batch was appended at ``offset``, −1 if the broker no longer
-    knows the offset. ``on_trouble(text)`` reports a failure that is being retried.
+    knows the offset. ``on_trouble(text)`` reports a failure that is being retried. With ``topic_ids``, by name, topics
+    are named by their ids, so a topic that was made anew refuses the batches.
     """
 
     def __init__(
@@ -81,8 +85,11 @@ class Delivery:
         cluster: Cluster,
         on_delivered: Callable[[OutgoingBatch, int], None],
         on_trouble: Callable[[str], None],
+        topic_ids: Mapping[str, bytes] | None = None,
     ) -> None:
         self._cluster = cluster
+        self._topic_ids = topic_ids or {}
+        self._topic_names = {topic_id: name for name, topic_id in self._topic_ids.items()}
         self._on_delivered = on_delivered
         self._on_trouble = on_trouble
         self._unacknowledged: dict[int, OutgoingBatch] = {}
@@ -125,7 +132,11 @@ class Delivery:
             while len(under_way) >= REQUESTS_UNDER_WAY_MAX:
                 self._receive(connection)
             theirs = [by_partition[partition] for partition in partitions]
-            connection.send(_request(theirs))
+            request = _request(theirs, self._topic_ids)
+            if self._topic_ids:
+                connection.send_in(TOPIC_ID_VERSION, request)
+            else:
+                connection.send(request)
             under_way.append(theirs)
             self._untested |= set(partitions) - self._tested
 
@@ -141,7 +152,8 @@ class Delivery:
         failures: list[KafkaNotReady | RecordsRefused] = []
         for topic in answer.topics:
             for result in topic.partitions:
-                batch = batches[TopicPartition(topic.name, result.index)]
+                name = self._topic_names.get(topic.topic_id, topic.name)
+                batch = batches[TopicPartition(name, result.index)]
                 if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledge(batch, result)
                 else:
@@ -207,7 +219,7 @@ class Delivery:
             patience.restart()
 
 
-def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
+def _request(batches: Sequence[OutgoingBatch], topic_ids: Mapping[str, bytes]) -> ProduceRequest:
     topics: dict[str, list[ProducePartition]] = {}
     for batch in batches:
         data = ProducePartition(index=batch.partition.partition, records=batch.data)
@@ -215,7 +227,10 @@ def _request(batches: Sequence[OutgoingBatch]) -> ProduceRequest:
     return ProduceRequest(
         acks=ALL_REPLICAS,
         timeout_ms=BROKER_TIME_LIMIT_MS,
-        topics=[ProduceTopic(name=name, partitions=data) for name, data in topics.items()],
+        topics=[
+            ProduceTopic(name=name, topic_id=topic_ids.get(name, NO_UUID), partitions=data)
+            for name, data in topics.items()
+        ],
     )
 
 

@@ -8,6 +8,10 @@ from types import MappingProxyType
 
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -17,13 +21,32 @@ from siltstone.kafka_protocol.messages.create_topics import CreateTopicsRequest,
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from siltstone.kafka_protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from siltstone.kafka_protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from siltstone.kafka_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from siltstone.kafka_protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from siltstone.kafka_protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -34,8 +57,20 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from siltstone.kafka_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from siltstone.kafka_protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from siltstone.kafka_protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from siltstone.kafka_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from siltstone.kafka_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -46,6 +81,10 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 )
 from siltstone.kafka_protocol.messages.produce import ProduceRequest, ProduceResponse
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from siltstone.kafka_protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from siltstone.kafka_protocol.notation import Message
 
 CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyType(
@@ -77,5 +116,26 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
         ApiKey.OFFSET_DELETE: (OffsetDeleteRequest, OffsetDeleteResponse),
         ApiKey.DESCRIBE_CLUSTER: (DescribeClusterRequest, DescribeClusterResponse),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        ApiKey.DESCRIBE_LOG_DIRS: (DescribeLogDirsRequest, DescribeLogDirsResponse),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: (
+            ListPartitionReassignmentsRequest,
+            ListPartitionReassignmentsResponse,
+        ),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+            AlterPartitionReassignmentsRequest,
+            AlterPartitionReassignmentsResponse,
+        ),
+        ApiKey.UNREGISTER_BROKER: (UnregisterBrokerRequest, UnregisterBrokerResponse),
+        ApiKey.DESCRIBE_PRODUCERS: (DescribeProducersRequest, DescribeProducersResponse),
+        ApiKey.LIST_TRANSACTIONS: (ListTransactionsRequest, ListTransactionsResponse),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: (DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+            DescribeUserScramCredentialsRequest,
+            DescribeUserScramCredentialsResponse,
+        ),
+        ApiKey.DESCRIBE_ACLS: (DescribeAclsRequest, DescribeAclsResponse),
+        ApiKey.LIST_CONFIG_RESOURCES: (ListConfigResourcesRequest, ListConfigResourcesResponse),
+        ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest, DescribeQuorumResponse),
+        ApiKey.ELECT_LEADERS: (ElectLeadersRequest, ElectLeadersResponse),
     }
 )

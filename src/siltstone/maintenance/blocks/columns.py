@@ -25,10 +25,11 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """An object that a plan leaves as it is, and the reason in one line."""
+    """An object that a plan leaves as it is, and the reason in one line. ``is_failure`` says that it cannot be read."""
 
     object_id: int
     reason: str
+    is_failure: bool = False
 
 
 class SourceUnusable(CorruptData):

@@ -25,7 +25,7 @@ def read_indexes(
             store = buckets.store(metadata.bucket_id)
             return Source(metadata, read_index(store, object_key(metadata.object_id), metadata.size_bytes))
         except SiltstoneError as trouble:
-            return LeftOut(metadata.object_id, f"its index cannot be read: {trouble}")
+            return LeftOut(metadata.object_id, f"its index cannot be read: {trouble}", True)
 
     sources: list[Source] = []
     left_out: list[LeftOut] = []

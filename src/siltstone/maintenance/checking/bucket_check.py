@@ -12,13 +12,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
+from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
+from siltstone.metadata.sinks import STAGING_PREFIX
 from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
+from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY, marked_store_id
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.metadata_mark import MetadataMark, mark_of_key
@@ -116,7 +119,12 @@ def _judge_objects(
             yield from _judge_marker(store, bucket_id, image)
         elif (mark := mark_of_key(summary.key)) is not None:
             yield from _judge_mark(mark, summary.key, bucket_id, image)
+        elif wal_object_name(summary.key) is not None:
+            continue
         elif (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
+            yield finding
+    for finding in wal_findings(summaries, bucket_id, image):
+        if _still_there(store, finding.key or ""):
             yield finding
 
 
@@ -154,6 +162,8 @@ def _of_marker(bucket_id: int, text: str) -> Finding:
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
     """The finding about a listed object; None when a committed object of this bucket has the key."""
     object_id = _own_id(summary.key, image)
+    if object_id is None and summary.key.startswith(STAGING_PREFIX):
+        return None  # a sink's; the sweep deletes it when it is old and no batch needs it
     if object_id is None:
         return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
     metadata = image.objects.get(object_id)
@@ -163,7 +173,7 @@ def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) 
         text = "is uploaded, not committed yet"
         return _finding(FindingKind.OBJECT_PREPARED, summary, bucket_id, object_id, text)
     if metadata.state is ObjectState.DESTROYED:
-        text = "waits for the end of its grace period"
+        text = "waits for the end of its grace period, or of the scans that hold it"
         return _finding(FindingKind.OBJECT_AWAITS_DELETION, summary, bucket_id, object_id, text)
     return None
 

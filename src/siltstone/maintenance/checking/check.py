@@ -8,7 +8,9 @@ from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
+from siltstone.maintenance.checking.table_check import check_tables
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.settings import TableSettings
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest
@@ -23,10 +25,15 @@ QUEUED_MAX = 1_000
 
 
 def check(
-    context: MaintenanceContext, *, read_blocks: bool = True, on_progress: OnProgress | None = None
+    context: MaintenanceContext,
+    *,
+    read_blocks: bool = True,
+    tables: TableSettings | None = None,
+    on_progress: OnProgress | None = None,
 ) -> CheckReport:
-    """Checks the store; ``read_blocks`` also verifies the bytes of all objects. ``on_progress`` is called with (objects
-    checked, objects in all). Raises Unavailable when the metadata cannot be reached."""
+    """Checks the store; ``read_blocks`` also verifies the bytes of all objects, ``tables`` says where its tables are,
+    to check them, too. ``on_progress`` is called with (objects checked, objects in all). Raises Unavailable when the
+    metadata cannot be reached."""
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image), *check_topics(image)]
     committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
@@ -34,6 +41,8 @@ def check(
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:
         findings += check_bucket(context, bucket_id, image)
+    if tables is not None:
+        findings += check_tables(context, tables, context.metadata.refresh())
     return CheckReport(
         findings=tuple(sorted(findings, key=_place)),
         streams_checked=len(image.streams),

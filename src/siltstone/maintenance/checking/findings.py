@@ -36,15 +36,20 @@ class FindingKind(IntEnum):
     BUCKET_OF_ANOTHER_STORE = 19
     LISTING_DOUBTFUL = 20
     METADATA_OLDER = 21
+    WAL_LITTER = 22
+    TABLE_WRONG = 23
+    TABLE_NOT_CHECKED = 24
 
 
 _SEVERITIES = {
     FindingKind.ORPHAN_OBJECT: Severity.WARNING,
     FindingKind.FOREIGN_KEY: Severity.WARNING,
     FindingKind.ORPHAN_UPLOAD: Severity.WARNING,
+    FindingKind.WAL_LITTER: Severity.WARNING,
     FindingKind.OBJECT_PREPARED: Severity.NOTE,
     FindingKind.OBJECT_AWAITS_DELETION: Severity.NOTE,
     FindingKind.UPLOAD_UNDER_WAY: Severity.NOTE,
+    FindingKind.TABLE_NOT_CHECKED: Severity.NOTE,
 }
 
 

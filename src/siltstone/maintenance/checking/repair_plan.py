@@ -1,7 +1,8 @@
 """Which findings of a check can be repaired, and advice about those that cannot. Pure.
 
-Two repairs exist: orphaned objects that are older than any time limit are deleted, and orphaned multipart uploads are
-aborted. Both use space, and the metadata does not name them. For every other finding there is advice.
+Three repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
+age too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them. For every other
+finding there is advice.
 
 Nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold the very batches
 that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store has not assigned
@@ -38,17 +39,23 @@ ADVICE: dict[FindingKind, str] = {
     ),
     FindingKind.STREAM_MISSING: _METADATA,
     FindingKind.STORE_UNREACHABLE: "make sure that the bucket can be reached and read, then check again",
+    FindingKind.TABLE_WRONG: (
+        "restore the table, or its missing files, from a copy; or drop it, and export the topic again after"
+        " siltstone tables forget TOPIC"
+    ),
+    FindingKind.TABLE_NOT_CHECKED: "make sure that the catalog can be reached, then check again",
     FindingKind.ORPHAN_OBJECT: "siltstone check --repair deletes it once it is old enough",
     FindingKind.FOREIGN_KEY: "it is never touched: delete it yourself if no other program needs it",
     FindingKind.ORPHAN_UPLOAD: "siltstone check --repair or the next sweep aborts it",
     FindingKind.OBJECT_PREPARED: "nothing: it is committed, or given up by a sweep after its time limit",
-    FindingKind.OBJECT_AWAITS_DELETION: "nothing: a sweep deletes it after its grace period",
+    FindingKind.OBJECT_AWAITS_DELETION: "nothing: a sweep deletes it after its grace period, when no scan holds it",
     FindingKind.UPLOAD_UNDER_WAY: "nothing: it is completed, or aborted by a sweep after its time limit",
     FindingKind.RANGE_NOT_LISTED: _METADATA,
     FindingKind.TOPIC_WITHOUT_STREAM: _METADATA,
     FindingKind.STREAM_OF_TWO_PARTITIONS: _METADATA,
     FindingKind.TOPIC_NAME_ASTRAY: _METADATA,
     FindingKind.BUCKET_OF_ANOTHER_STORE: "name the right bucket in the settings, or the right metadata",
+    FindingKind.WAL_LITTER: "siltstone check --repair deletes it once it is old enough",
     FindingKind.LISTING_DOUBTFUL: "check again; if this stays, ask the operator of the bucket",
 }
 
@@ -67,16 +74,17 @@ NAMED_ELSEWHERE = (
 
 class Action(Enum):
     DELETE_OBJECT = "delete object"
+    DELETE_WAL_OBJECT = "delete litter of a write-ahead log"
     ABORT_UPLOAD = "abort upload"
 
 
 class Repair(msgspec.Struct, frozen=True):
     """One repair to be done. ``size_bytes`` and ``modified_ms`` are those of the listing: an object that has changed
-    since is not deleted."""
+    since is not deleted. ``object_id``: None for an object of a write-ahead log."""
 
     action: Action
     bucket_id: int
-    object_id: int
+    object_id: int | None
     key: str
     size_bytes: int = 0
     modified_ms: int = 0
@@ -95,7 +103,7 @@ class RepairPlan(msgspec.Struct, frozen=True):
 
     @property
     def in_one_line(self) -> str:
-        deleted = [each for each in self.repairs if each.action is Action.DELETE_OBJECT]
+        deleted = [each for each in self.repairs if each.action is not Action.ABORT_UPLOAD]
         aborted = len(self.repairs) - len(deleted)
         size_bytes = sum(each.size_bytes for each in deleted)
         return (
@@ -149,7 +157,7 @@ class _Refusals:
             return ""
         if finding.kind not in _REPAIRED:
             return METADATA_IS_OLDER if _is_of_an_unknown_id(finding) else ADVICE[finding.kind]
-        assert finding.bucket_id is not None and finding.object_id is not None
+        assert finding.bucket_id is not None
         if self._something_is_wrong:
             return SOMETHING_IS_WRONG
         if finding.bucket_id in self._newer_buckets:
@@ -166,7 +174,12 @@ class _Refusals:
         return None
 
 
-_REPAIRED = frozenset({FindingKind.ORPHAN_OBJECT, FindingKind.ORPHAN_UPLOAD})
+_REPAIRED = frozenset({FindingKind.ORPHAN_OBJECT, FindingKind.ORPHAN_UPLOAD, FindingKind.WAL_LITTER})
+_ACTIONS = {
+    FindingKind.ORPHAN_OBJECT: Action.DELETE_OBJECT,
+    FindingKind.ORPHAN_UPLOAD: Action.ABORT_UPLOAD,
+    FindingKind.WAL_LITTER: Action.DELETE_WAL_OBJECT,
+}
 
 
 def _is_of_an_unknown_id(finding: Finding) -> bool:
@@ -176,10 +189,9 @@ def _is_of_an_unknown_id(finding: Finding) -> bool:
 
 
 def _repair(finding: Finding) -> Repair:
-    assert finding.bucket_id is not None and finding.object_id is not None and finding.key is not None
-    is_upload = finding.kind is FindingKind.ORPHAN_UPLOAD
+    assert finding.bucket_id is not None and finding.key is not None
     return Repair(
-        action=Action.ABORT_UPLOAD if is_upload else Action.DELETE_OBJECT,
+        action=_ACTIONS[finding.kind],
         bucket_id=finding.bucket_id,
         object_id=finding.object_id,
         key=finding.key,
@@ -190,6 +202,6 @@ def _repair(finding: Finding) -> Repair:
 
 def _capped(repairs: Sequence[Repair], deletions_max: int) -> tuple[list[Repair], list[Repair]]:
     """The repairs of this run and those left for the next one. Only deletions are limited; the oldest come first."""
-    deletions = [each for each in repairs if each.action is Action.DELETE_OBJECT]
-    others = [each for each in repairs if each.action is not Action.DELETE_OBJECT]
+    deletions = [each for each in repairs if each.action is not Action.ABORT_UPLOAD]
+    others = [each for each in repairs if each.action is Action.ABORT_UPLOAD]
     return [*deletions[:deletions_max], *others], deletions[deletions_max:]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
+from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.image import MetadataImage
@@ -71,13 +73,26 @@ def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) 
         return NOT_OURS
     if each.action is Action.ABORT_UPLOAD:
         return _abort(store, image, each)
-    return _delete(store, image, each)
-
-
-def _delete(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
-    is_ours = object_id_of_key(each.key) == each.object_id and each.object_id < image.next_object_id
-    if not is_ours or each.object_id in image.objects:
+    is_litter = each.action is Action.DELETE_WAL_OBJECT
+    if not (_is_litter(store, image, each) if is_litter else _is_orphan(image, each)):
         return IN_USE
+    return _delete(store, each)
+
+
+def _is_orphan(image: MetadataImage, each: Repair) -> bool:
+    object_id = object_id_of_key(each.key)
+    is_ours = object_id is not None and object_id == each.object_id and object_id < image.next_object_id
+    return is_ours and object_id not in image.objects
+
+
+def _is_litter(store: ObjectStore, image: MetadataImage, each: Repair) -> bool:
+    """Judged by a new listing of the object's life."""
+    life = each.key.rpartition("/")[0] + "/"
+    findings = wal_findings([*store.list(life)], each.bucket_id, image)
+    return any((found.kind, found.key) == (FindingKind.WAL_LITTER, each.key) for found in findings)
+
+
+def _delete(store: ObjectStore, each: Repair) -> str:
     try:
         found = store.head(each.key)
     except ObjectNotFound:

@@ -35,6 +35,7 @@ from siltstone.maintenance.tasks.runner import RunFailed, Runner, TaskFailure
 from siltstone.maintenance.tasks.throttle import Throttle, ThrottledRunner
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
+from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale
 
 UnitWork = Round | MergeGroup
@@ -159,6 +160,9 @@ class CarryingOut:
         failures: Failures = {}
         try:
             done = rewrite(attempt, [each.source for each in members], self._work.compaction, failures)
+        except CoverageNotMatched as refused:
+            # Not NOT_NEEDED: the next plan may be the same, and refused again.
+            yield UnitReport(name=name, outcome=Outcome.FAILED, text=str(refused))
         except Stale as overtaken:
             yield UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
         except (RunFailed, CorruptData, InvalidRequest) as failure:

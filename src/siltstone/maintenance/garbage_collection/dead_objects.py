@@ -91,7 +91,7 @@ def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], lis
             if is_dead(metadata, image.streams):
                 dead.append(metadata)
         except SourceUnusable as contradiction:
-            unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction)))
+            unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction), True))
     return sorted(dead, key=lambda metadata: metadata.object_id), unplanned
 
 
@@ -99,6 +99,7 @@ def _destroyed(
     context: MaintenanceContext, job_id: int, name: str, batch: Sequence[ObjectMetadata]
 ) -> UnitReport:
     """Destroys those of the batch that other drivers have not destroyed meanwhile."""
+    refusal: Stale | None = None
     for _ in range(ATTEMPTS_MAX):
         left = _still_dead(context.metadata.refresh(), batch)
         if not left:
@@ -111,7 +112,8 @@ def _destroyed(
                 CommitCompaction(job_id, ids),
                 context.buckets.store(context.buckets.default_bucket_id),
             )
-        except Stale:
+        except Stale as refused:
+            refusal = refused
             continue
         return UnitReport(
             name=name,
@@ -120,6 +122,8 @@ def _destroyed(
             bytes_freed=_size(left),
             objects_before=len(left),
         )
+    else:
+        return UnitReport(name=name, outcome=Outcome.FAILED, text=str(refusal))
     return UnitReport(
         name=name, outcome=Outcome.NOT_NEEDED, text="other drivers have destroyed these objects"
     )

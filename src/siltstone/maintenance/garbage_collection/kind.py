@@ -168,12 +168,14 @@ class _Planning:
                 [each.source for each in members], self._image, self._classes, self._compaction, self._now_ms
             )
         except (CorruptData, InvalidRequest) as refused:
-            self._leave(members, str(refused))
+            self._leave(members, str(refused), is_failure=True)
             return
         if reason := self._why_not(plan, members):
-            self._leave(members, reason)
+            self._leave(members, reason, is_failure=plan.is_empty and plan.left_out[0].is_failure)
             return
-        self.unplanned += (Unplanned(object_name(each.object_id), each.reason) for each in plan.left_out)
+        self.unplanned += (
+            Unplanned(object_name(each.object_id), each.reason, each.is_failure) for each in plan.left_out
+        )
         self._take(round_unit(members, plan.object_count, is_alone=is_alone), members, plan.live_bytes)
 
     def _why_not(self, plan: CompactionPlan, members: Round) -> str:
@@ -194,5 +196,5 @@ class _Planning:
         if self._room_bytes is not None:
             self._room_bytes -= size_bytes
 
-    def _leave(self, members: Sequence[Candidate], reason: str) -> None:
-        self.unplanned += (Unplanned(object_name(each.object_id), reason) for each in members)
+    def _leave(self, members: Sequence[Candidate], reason: str, *, is_failure: bool = False) -> None:
+        self.unplanned += (Unplanned(object_name(each.object_id), reason, is_failure) for each in members)

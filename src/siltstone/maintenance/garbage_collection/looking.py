@@ -53,13 +53,13 @@ class Look(msgspec.Struct, frozen=True):
         found, unplanned = self._worth_a_look(image, scope)
         few = found[: self.objects_max]
         sources, left_out = read_indexes(context.buckets, few, watch.steps("read indexes"))
-        unplanned += (Unplanned(object_name(each.object_id), each.reason) for each in left_out)
+        unplanned += (Unplanned(object_name(each.object_id), each.reason, True) for each in left_out)
         candidates: list[Candidate] = []
         for source in sources:
             try:
                 live = live_bytes(source, image.streams)
             except SourceUnusable as contradiction:
-                unplanned.append(Unplanned(object_name(source.metadata.object_id), str(contradiction)))
+                unplanned.append(Unplanned(object_name(source.metadata.object_id), str(contradiction), True))
                 continue
             if candidate := judged(source, live, self.threshold, self.target_size_bytes):
                 candidates.append(candidate)
@@ -79,7 +79,7 @@ class Look(msgspec.Struct, frozen=True):
             try:
                 estimate = estimated(metadata, image.streams)
             except SourceUnusable as contradiction:
-                unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction)))
+                unplanned.append(Unplanned(object_name(metadata.object_id), str(contradiction), True))
                 continue
             is_alive = estimate.live_bytes > 0
             if is_alive and is_worth_a_look(metadata.kind, estimate, self.threshold, self.target_size_bytes):

@@ -69,14 +69,21 @@ def estimated(metadata: ObjectMetadata, streams: Streams) -> Estimate:
     whole, prorated = 0, 0.0
     for held in metadata.ranges:
         stream = served_stream(held, streams)
-        if not is_live(stream, held):
-            continue
-        if held.start_offset >= stream.start_offset:
+        if held.start_offset < stream.start_offset:
+            prorated += expected_live_bytes(held, stream)
+        elif is_live(stream, held):
             whole += held.size_bytes
-        else:
-            share = (held.end_offset - stream.start_offset) / (held.end_offset - held.start_offset)
-            prorated += held.size_bytes * share
     return Estimate(metadata.size_bytes, whole, prorated)
+
+
+def expected_live_bytes(held: ObjectRange, stream: StreamMetadata) -> float:
+    """How much of a range is expected to be live: in proportion to the offsets where a trim has cut through it."""
+    if not is_live(stream, held):
+        return 0
+    if held.start_offset >= stream.start_offset:
+        return held.size_bytes
+    share = (held.end_offset - stream.start_offset) / (held.end_offset - held.start_offset)
+    return held.size_bytes * share
 
 
 def live_bytes(source: Source, streams: Streams) -> LiveBytes:

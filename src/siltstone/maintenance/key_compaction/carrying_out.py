@@ -122,7 +122,12 @@ class CarryingOut:
                 "compact keys", sum(plan.bytes_read for plan in current.plans)
             )
             runner = self._attempt.start_runner()
-            ended = runner.run_each(self._task, chain([first], inputs), self._watch.check)
+            ended = runner.run_each(
+                self._task,
+                chain([first], inputs),
+                self._watch.check,
+                lambda at: self._attempt.label([current.bound[at].plan.name]),
+            )
             with closing(ended):
                 for number, (at, result) in enumerate(ended, start=1):
                     report_progress(number, len(current.plans))

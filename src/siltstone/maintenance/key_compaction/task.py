@@ -8,9 +8,6 @@ result, for the reason in ``passes.time_limit``.
 
 import msgspec
 
-from siltstone.maintenance.key_compaction.kernels.choosing import best_kernels
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
-from siltstone.maintenance.key_compaction.passes.batches import BAD_DATA
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
@@ -18,11 +15,17 @@ from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, S
 from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
 from siltstone.maintenance.tasks.runner import TaskFailure, peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.maintenance.tasks.source_bytes import SourceError, store_at
 from siltstone.object_store.port import ObjectStore
+from siltstone.record_columns.batches import BAD_BATCH
+from siltstone.record_columns.kernels.choosing import best_kernels
+from siltstone.record_columns.kernels.port import Kernels
 from siltstone.runtime.clock import Clock, SystemClock
 
 _MACHINE = SystemClock()
+
+BAD_DATA = (*BAD_BATCH, *SourceError)
+"""Errors that become the result's ``failure``: the stream stays as it is, and other streams are not affected (G32)."""
 
 
 def run_key_compaction(data: bytes) -> bytes:

@@ -13,6 +13,8 @@ from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, RunningWatch, Watch
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.bucket_identity import BucketMissing
+from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ class Driver:
             None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
         )
         self._current = RunningWatch()
+        self._is_refused = False
 
     def cancel(self, reason: str) -> None:
         """Cancels the current run, which commits nothing further; no other run is begun."""
@@ -58,9 +61,10 @@ class Driver:
         return is_late or (self._bytes_left is not None and self._bytes_left <= 0)
 
     def run(self, kinds: Iterable[Kind]) -> Iterator[RunReport]:
-        """Yields a report for each run. A kind that the driver did not come to has no report."""
+        """Yields a report for each run. A kind that the driver did not come to has no report: when the buckets refuse
+        the metadata, or no task can be run, that is so for every kind, and one report says it."""
         for kind in kinds:
-            while not (self.is_cancelled or self.is_over):
+            while not (self.is_cancelled or self.is_over or self._is_refused):
                 report = self._run(kind)
                 yield report
                 if not (report.has_remaining and report.done) or report.trouble:
@@ -80,9 +84,11 @@ class Driver:
                 self._watched(kind.name),
             )
         except SiltstoneError as trouble:
+            self._is_refused = isinstance(trouble, MetadataOlderThanBucket | BucketMissing)
             log.warning("%s: %s", kind.name, trouble)
             seconds = (self._context.clock.monotonic_ms() - started_ms) / 1000
             return nothing_done(kind.name, trouble, seconds)
+        self._is_refused = report.has_no_runner
         if self._bytes_left is not None:
             self._bytes_left -= sum(each.bytes_read + each.bytes_written for each in report.units)
         return report

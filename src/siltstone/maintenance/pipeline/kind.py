@@ -126,10 +126,12 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unplanned(msgspec.Struct, frozen=True):
-    """A topic, stream or object that the plan does not change, and why not. ``siltstone maintain explain`` shows it."""
+    """A topic, stream or object that the plan does not change, and why not. ``siltstone maintain explain`` shows it.
+    ``is_failure`` says that the kind would have to read it and cannot: it is lost, damaged, or out of reach."""
 
     name: str
     reason: str
+    is_failure: bool = False
 
 
 class Outcome(Enum):
@@ -180,6 +182,11 @@ class Attempt(msgspec.Struct, frozen=True):
     start_runner: StartRunner
     job_id: int
     watch: Watch
+
+    def label(self, names: Sequence[str]) -> str:
+        """What Spark's pages show of a job that works on these units: kind, units, and the number of our job."""
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{self.watch.kind} {names[0] if names else ''}{more}, job {self.job_id}"
 
 
 class Kind(Protocol):

@@ -8,7 +8,11 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from siltstone.foundation.quantity_words import seconds_words, size_words
-from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
+from siltstone.maintenance.context import (
+    MaintenanceContext,
+    check_metadata_is_newest,
+    refuse_bucket_of_another_store,
+)
 from siltstone.maintenance.jobs import RunningJob, running_job
 from siltstone.maintenance.pipeline.kind import (
     NO_JOB,
@@ -34,8 +38,10 @@ from siltstone.maintenance.pipeline.set_aside import (
 )
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.pressure import COPYING
+from siltstone.maintenance.tasks.runner import RunnerUnusable
 from siltstone.metadata.refusals import JobNotRunning
-from siltstone.model.errors import SiltstoneError
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.object_store.port import StoreDenied
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +64,14 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     trouble: str = ""
     is_busy: bool = False
+    has_no_runner: bool = False
+    """No task of any kind can be run: the workers are unfit, or no runner could be started."""
+    set_aside: tuple[str, ...] = ()
+    """Those of ``postponed`` that failed before and wait for another try."""
+    unusable: tuple[Unplanned, ...] = ()
+    """What the plan had to leave out, because it is lost, damaged or out of reach."""
+    bytes_left: int | None = None
+    """The bytes that the units of the plan that are not done wanted to read; None if no plan could be made."""
 
     @property
     def done(self) -> tuple[UnitReport, ...]:
@@ -69,12 +83,19 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        return not (self.failed or self.trouble or self.is_cancelled)
+        return not (self.failed or self.trouble or self.is_cancelled or self.unusable)
 
     @property
     def in_one_line(self) -> str:
+        held_up = [
+            f"{len(self.postponed)} postponed" if self.postponed else "",
+            f"{len(self.set_aside)} of them set aside after failures" if self.set_aside else "",
+            f"{len(self.unusable)} cannot be read" if self.unusable else "",
+        ]
         if not self.units and not self.trouble and not self.is_cancelled:
-            return f"nothing to do ({len(self.postponed)} postponed)" if self.postponed else "nothing to do"
+            return (
+                "; ".join(filter(None, ("nothing was done", *held_up))) if any(held_up) else "nothing to do"
+            )
         read, written, freed = (
             sum(getattr(each, name) for each in self.done)
             for name in ("bytes_read", "bytes_written", "bytes_freed")
@@ -82,7 +103,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         facts = [
             f"{len(self.done)} of {len(self.units)} done",
             f"{len(self.failed)} failed" if self.failed else "",
-            f"{len(self.postponed)} postponed" if self.postponed else "",
+            *held_up,
             f"{size_words(read)} read, {size_words(written)} written" if read or written else "",
             f"{size_words(freed)} freed" if freed else "",
             "cancelled" if self.is_cancelled else "",
@@ -127,12 +148,12 @@ def carry_out(
     """Carries a plan out, which may be older than this call. Raises JobRunning, what StartJob raises, and what
     ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
-    names, postponed = _chosen(context, plan, budget, scope)
+    names, postponed, aside = _chosen(context, plan, budget, scope)
     if names or not context.is_admitted:
         check_metadata_is_newest(context)  # before the run's first entry in the metadata, too
     if names:
         carrying.carry_out(names, start_runner)
-    report = carrying.report(names, postponed)
+    report = carrying.report(names, postponed, aside)
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
     if is_whole and not report.trouble:
         with suppress(SiltstoneError):  # without the note the kind only runs again earlier than it has to
@@ -159,6 +180,7 @@ class _CarryingOut:
         self._job_id: int | None = None
         self._reports: list[UnitReport] = []
         self._is_cancelled = False
+        self._has_no_runner = False
         self._trouble = ""
 
     def carry_out(self, names: Sequence[str], start_runner: StartRunner) -> None:
@@ -166,6 +188,8 @@ class _CarryingOut:
             try:
                 attempt = Attempt(self._context, start_runner, job.job_id, self._watch)
                 for report in self._kind.carry_out(self._plan, names, attempt):
+                    if report.outcome is Outcome.FAILED:
+                        self._check_buckets()
                     self._reports.append(report)
                     self._remember(report)
             except Cancelled as stopped:
@@ -174,12 +198,24 @@ class _CarryingOut:
                 self._end(self._watch.why_cancelled or lost)
             except SiltstoneError as trouble:
                 self._trouble = str(trouble)
+                self._has_no_runner = isinstance(trouble, RunnerUnusable)
             so_far = self.report(names, ())
             all_failed = bool(so_far.failed) and not so_far.done
             job.has_succeeded = not (self._is_cancelled or self._trouble or all_failed)
             job.report = so_far.in_one_line
 
-    def report(self, names: Sequence[str], postponed: Sequence[str]) -> RunReport:
+    def _check_buckets(self) -> None:
+        """A unit that fails while a bucket refuses or does not answer is not to blame, and is not set aside: the run
+        ends with the trouble of the bucket. Raises Unavailable, StoreDenied."""
+        for bucket_id in self._context.buckets.urls:
+            try:
+                refuse_bucket_of_another_store(self._context, bucket_id)
+            except (Unavailable, StoreDenied):
+                raise
+            except SiltstoneError as other:
+                log.debug("bucket %d answers, and is refused: %s", bucket_id, other)
+
+    def report(self, names: Sequence[str], postponed: Sequence[str], aside: Sequence[str] = ()) -> RunReport:
         reported = {each.name for each in self._reports}
         return RunReport(
             kind=self._kind.name,
@@ -190,7 +226,17 @@ class _CarryingOut:
             is_cancelled=self._is_cancelled,
             seconds=(self._context.clock.monotonic_ms() - self._started_ms) / 1000,
             trouble=self._trouble,
+            has_no_runner=self._has_no_runner,
+            set_aside=tuple(aside),
+            unusable=tuple(each for each in self._plan.unplanned if each.is_failure),
+            bytes_left=self._bytes_left(),
         )
+
+    def _bytes_left(self) -> int | None:
+        if any(each.name == WHOLE for each in self._plan.unplanned):
+            return None  # the kind waits for room, and did not look what it would do
+        ended = {each.name for each in self._reports if each.outcome in (Outcome.DONE, Outcome.NOT_NEEDED)}
+        return sum(unit.bytes_read for unit in self._plan.units if unit.name not in ended)
 
     def _end(self, reason: object) -> None:
         self._is_cancelled = True
@@ -221,19 +267,24 @@ class _CarryingOut:
 
 def _chosen(
     context: MaintenanceContext, plan: Plan, budget: Budget, scope: Scope
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[str], list[str], list[str]]:
+    """The names of the units to do, of those that are postponed, and of those among the latter that are set aside."""
     names: list[str] = []
     postponed: list[str] = []
+    aside: list[str] = []
     spent = 0
     bytes_max = budget.bytes_max
     for unit in plan.units:
         is_beyond = bool(names) and bytes_max is not None and spent + _cost(unit) > bytes_max
-        if is_beyond or (not scope.is_forced and waiting(context, plan.kind, unit)):
+        is_aside = not scope.is_forced and waiting(context, plan.kind, unit) is not None
+        if is_aside:
+            aside.append(unit.name)
+        if is_beyond or is_aside:
             postponed.append(unit.name)
         else:
             names.append(unit.name)
             spent += _cost(unit)
-    return names, postponed
+    return names, postponed, aside
 
 
 def _names(plan: Plan) -> frozenset[str]:

@@ -5,7 +5,8 @@ kept in the metadata, so every driver knows it, and it survives a restart. The c
 and when its topic's configuration has changed, which may have removed the cause.
 
 A kind's last run is noted when it covered all topics. Schedules start from it, so a service that restarts does not
-repeat a daily run.
+repeat a daily run. ``why_late`` says when none has run for long: without maintenance a store only grows, and a broker
+works on for weeks like that, while reads become slow little by little.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,11 +14,13 @@ from zlib import crc32
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted, duration_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.metadata.commands import PutKey, RemoveKey
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.limits import LAST_RUN_NOTED_MS, SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
+from siltstone.model.limits import DAY_MS, LAST_RUN_NOTED_MS, SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
+from siltstone.model.objects import ObjectState
 
 _PREFIX = "set-aside/"
 _TEXT_CHARACTERS_MAX = 500
@@ -129,3 +132,32 @@ def note_run(context: MaintenanceContext, kind: str, report: str, *, was_idle: b
 
 def _decoded(value: bytes) -> LastRun:
     return msgspec.json.decode(value, type=LastRun)
+
+
+MAINTENANCE_LATE_MS = 2 * DAY_MS
+"""A service runs every kind at least once a day, and so does a nightly run by cron, which may fail once."""
+
+MAINTENANCE_LOOKED_AT_MS = 1 * DAY_MS
+"""How often a broker looks, and logs it while it is so."""
+
+REMEDY = (
+    "The store only grows, and nothing is compacted or deleted. Run siltstone maintain serve on the store, or siltstone"
+    " serve --with-maintenance; siltstone maintain status shows the last runs"
+)
+
+
+def why_late(image: MetadataImage, now_ms: int) -> str | None:
+    """Says that no maintenance has run for MAINTENANCE_LATE_MS, and what to do; None when it has run, or when there is
+    nothing old enough to be maintained."""
+    ran_ms = max((run.ended_ms for run in last_runs(image).values()), default=None)
+    if ran_ms is not None:
+        late_ms = now_ms - ran_ms
+        words = f"No maintenance has run on this store for {duration_words(late_ms // DAY_MS * DAY_MS)}"
+        return f"{words}. {REMEDY}" if late_ms >= MAINTENANCE_LATE_MS else None
+    committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
+    oldest_ms = min((held.data_time_ms for held in committed), default=now_ms)
+    if now_ms - oldest_ms < MAINTENANCE_LATE_MS:
+        return None
+    return (
+        f"No maintenance has ever run on this store, which has {counted(len(committed), 'object')}. {REMEDY}"
+    )

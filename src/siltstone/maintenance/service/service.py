@@ -63,7 +63,8 @@ class Lane:
         done: list[str] = []
         while not self._current.is_cancelled and (kind := self._next(done, is_everything_due)) is not None:
             done.append(kind)
-            self._run(self._kinds[kind])
+            if self._run(self._kinds[kind]).has_no_runner:
+                break
         now_ms = self._context.clock.now_ms()
         return max(0, self._schedule.next_due_ms(now_ms) - now_ms)
 
@@ -96,7 +97,7 @@ class Lane:
         self._schedule = self._schedule.seen(ended_ms, self._context.clock.now_ms())
         return None
 
-    def _run(self, kind: Kind) -> None:
+    def _run(self, kind: Kind) -> RunReport:
         self._counters.began(kind.name)
         watch = self._current.replace(Watch(kind.name, self._context.clock, seconds_max=self._seconds_max))
         report = self._reported(kind, watch)
@@ -104,11 +105,17 @@ class Lane:
         self._say(report)
         self._counters.ended(report, self._count_set_aside(kind))
         now_ms, chance = self._context.clock.now_ms(), self._context.rng.random()
-        if report.trouble:
+        if (
+            report.has_no_runner
+        ):  # for the other kinds there is none, either: one line says so, not one for each
+            for name in self._kinds:
+                self._schedule = self._schedule.postponed(name, now_ms, TROUBLE_MS)
+        elif report.trouble:
             self._schedule = self._schedule.postponed(kind.name, now_ms, TROUBLE_MS)
         else:
             has_remaining = bool(report.done) and (report.has_remaining or is_cut_short)
             self._schedule = self._schedule.ended(kind.name, now_ms, chance, has_remaining=has_remaining)
+        return report
 
     def _reported(self, kind: Kind, watch: Watch) -> RunReport:
         clock = self._context.clock
@@ -144,6 +151,10 @@ class MaintenanceService:
         self._lanes = lanes
         self._counters = counters
         self._stopping = Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
 
     def statistics(self) -> ServiceStatistics:
         return self._counters.statistics()

@@ -12,20 +12,24 @@ from siltstone.runtime.clock import Clock
 
 class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """The counts of one kind. ``runs`` counts runs that had units to do, ``troubles`` runs that ended early because
-    of a failure that no unit is to blame for. ``last_success_ms`` is 0 before the first success; a run without units
-    is a success. ``running_since_ms`` is 0 when the kind is not running."""
+    of a failure that no unit is to blame for. ``unusable`` counts what the latest run could not read.
+    ``last_success_ms`` is 0 before the first success; a run without units is a success, unless something could not be
+    read. ``running_since_ms`` is 0 when the kind is not running. ``bytes_left`` is what the last plan wanted to read
+    and is not done; None before the first plan."""
 
     kind: str
     runs: int = 0
     units_done: int = 0
     units_failed: int = 0
     units_set_aside: int = 0
+    unusable: int = 0
     troubles: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     bytes_freed: int = 0
     last_success_ms: int = 0
     running_since_ms: int = 0
+    bytes_left: int | None = None
 
     def in_one_line(self, now_ms: int) -> str:
         age = "never" if not self.last_success_ms else f"{_age(now_ms, self.last_success_ms)} ago"
@@ -33,6 +37,7 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.kind}: {counted(self.runs, 'run')}, {counted(self.units_done, 'unit')} done",
             f"{self.units_failed} failed" if self.units_failed else "",
             f"{self.units_set_aside} set aside" if self.units_set_aside else "",
+            f"{self.unusable} cannot be read" if self.unusable else "",
             f"{counted(self.troubles, 'trouble')}" if self.troubles else "",
             f"{size_words(self.bytes_read)} read" if self.bytes_read else "",
             f"{size_words(self.bytes_written)} written" if self.bytes_written else "",
@@ -83,6 +88,7 @@ class Counters:
                 units_done=before.units_done + len(report.done),
                 units_failed=before.units_failed + len(report.failed),
                 units_set_aside=set_aside,
+                unusable=len(report.unusable),
                 troubles=before.troubles
                 + bool(report.trouble and not (report.is_cancelled or report.is_busy)),
                 bytes_read=before.bytes_read + sum(each.bytes_read for each in report.units),
@@ -90,6 +96,7 @@ class Counters:
                 bytes_freed=before.bytes_freed + sum(each.bytes_freed for each in report.units),
                 last_success_ms=self._clock.now_ms() if report.is_well else before.last_success_ms,
                 running_since_ms=0,
+                bytes_left=before.bytes_left if report.bytes_left is None else report.bytes_left,
             )
 
     def metadata_lost(self, lane: str) -> None:
@@ -100,7 +107,7 @@ class Counters:
         with self._changing:
             self._metadata_lost.pop(lane, None)
 
-    def _set(self, kind: str, **changed: int) -> None:
+    def _set(self, kind: str, **changed: int | None) -> None:
         self._kinds[kind] = msgspec.structs.replace(self._kinds[kind], **changed)
 
 

@@ -241,7 +241,11 @@ class Wave:
             for given in merging.inputs(number, self._settings.read_request_bytes_max)
         ]
         report_progress = self._watch.steps("copy", sum(merging.merge.data_bytes for merging in mergings))
-        for answer in self._attempt.start_runner().run(run_copies, inputs, report_progress) if inputs else ():
+        answers: list[bytes] = []
+        if inputs:
+            label = self._attempt.label([merging.group.name for merging in mergings])
+            answers = self._attempt.start_runner().run(run_copies, inputs, report_progress, label)
+        for answer in answers:
             result = CODEC.decode_result(answer)
             mergings[result.number].take(result)
         _side_by_side(Merging.complete, mergings)

@@ -14,7 +14,7 @@ import msgspec
 
 from siltstone.maintenance.committing import check_sources, commit, prepare
 from siltstone.maintenance.context import check_may_write
-from siltstone.maintenance.pipeline.kind import Attempt
+from siltstone.maintenance.pipeline.kind import Attempt, object_name
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput, IterationResult
@@ -128,7 +128,8 @@ class CompactionRound:
     def _run(self, first_object_id: int, upload: MultipartUpload | None) -> list[IterationResult]:
         inputs = TaskInputs(len(self._plan.bounds), lambda at: self._input(at, first_object_id, upload))
         report_progress = self._attempt.watch.steps("rewrite", self._plan.live_bytes)
-        answers = self._attempt.start_runner().run(run_iteration, inputs, report_progress)
+        label = self._attempt.label([object_name(each) for each in self._plan.compacted_ids])
+        answers = self._attempt.start_runner().run(run_iteration, inputs, report_progress, label)
         results = [CODEC.decode_result(answer) for answer in answers]
         if failures := [result.failure for result in results if result.failure is not None]:
             raise SourcesUnusable(failures)

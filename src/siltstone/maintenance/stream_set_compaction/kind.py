@@ -40,6 +40,7 @@ from siltstone.maintenance.stream_set_compaction.retention_class import stream_c
 from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale
 from siltstone.model.objects import ObjectKind, ObjectState
 
@@ -71,8 +72,10 @@ class StreamSetObjectCompaction:
         try:
             plan = plan_round(context, image, self._settings, watch, without)
         except (CorruptData, InvalidRequest) as refused:
-            return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, str(refused)),))
-        unplanned = [Unplanned(object_name(each.object_id), each.reason) for each in plan.left_out]
+            return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, str(refused), True),))
+        unplanned = [
+            Unplanned(object_name(each.object_id), each.reason, each.is_failure) for each in plan.left_out
+        ]
         if plan.is_empty:
             unplanned.append(Unplanned(UNIT, _why_empty(image, plan)))
             return Plan(kind=JOB_KIND, unplanned=unplanned)
@@ -89,6 +92,9 @@ class StreamSetObjectCompaction:
         attempt.watch.check()
         try:
             done = CompactionRound(attempt, plan.work).carry_out()
+        except CoverageNotMatched as refused:
+            # Not NOT_NEEDED: the next plan may be the same, and refused again.
+            yield UnitReport(name=UNIT, outcome=Outcome.FAILED, text=str(refused))
         except Stale as overtaken:
             yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
         except SourcesUnusable as unusable:
@@ -127,7 +133,7 @@ def plan_round(
         settings,
         now_ms,
         classes=classes,
-        left_out=[*left_out, *(LeftOut(object_id, reason) for object_id, reason in spared.items())],
+        left_out=[*left_out, *(LeftOut(object_id, reason, True) for object_id, reason in spared.items())],
         has_remaining=candidates.has_remaining,
     )
 

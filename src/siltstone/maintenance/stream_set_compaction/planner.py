@@ -125,7 +125,7 @@ def _usable(
         try:
             tables.append(live_blocks(source, streams))
         except SourceUnusable as unusable:
-            left_out.append(LeftOut(source.metadata.object_id, str(unusable)))
+            left_out.append(LeftOut(source.metadata.object_id, str(unusable), True))
         else:
             usable.append(source)
     return usable, tables, left_out

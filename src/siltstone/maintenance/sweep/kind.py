@@ -1,5 +1,6 @@
-"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over, gives up objects that
-were prepared and not committed in time, and aborts orphaned multipart uploads.
+"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over and which no scan pin
+holds, ends pins past their lease, gives up objects that were prepared and not committed in time, and aborts orphaned
+multipart uploads.
 
 It takes no job: two sweeps at once do no harm, and a sweep need not wait for the lease of a driver that died.
 """
@@ -18,9 +19,10 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
 )
 from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.sweep.sweeping import SweepReport, is_forsaken, sweep
+from siltstone.maintenance.sweep.pinned import explained, held_by_pin
+from siltstone.maintenance.sweep.sweeping import SweepReport, count_in_grace, is_forsaken, sweep_checked
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.metadata.lookup import deletable_objects, expired_objects
+from siltstone.metadata.lookup import deletable_objects, expired_objects, overdue_pins
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.object_store.port import MultipartUpload
@@ -44,20 +46,23 @@ class Sweep:
                 kind=SWEEP, unplanned=(Unplanned(UNIT, "the sweep covers all topics: leave out --topic"),)
             )
         uploads, unplanned = _uploads_listed(context)  # before the image is read, as is_forsaken demands
-        image, now_ms = context.metadata.refresh(), context.clock.now_ms()
+        image, now_ms = context.metadata.refresh(), context.metadata.now_ms()
         forsaken = sum(is_forsaken(upload, image) for upload in uploads)
-        due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed))
+        overdue = frozenset(overdue_pins(image, now_ms))
+        due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed), overdue)
         expired = expired_objects(image, now_ms, len(image.prepared))
-        if (waiting := len(image.destroyed) - len(due)) > 0:
+        if (waiting := count_in_grace(image, now_ms, self._grace_period_ms)) > 0:
             unplanned.append(
                 Unplanned(UNIT, f"{counted(waiting, 'destroyed object')} still in the grace period")
             )
-        units = [_unit(due, len(expired), forsaken)] if due or expired or forsaken else []
+        unplanned += explained(held_by_pin(image, now_ms, self._grace_period_ms, overdue))
+        is_needed = due or expired or forsaken or overdue
+        units = [_unit(due, len(expired), forsaken, len(overdue))] if is_needed else []
         return Plan(kind=SWEEP, units=units, unplanned=unplanned)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         attempt.watch.check()
-        yield _report(sweep(attempt.context, self._grace_period_ms))
+        yield _report(sweep_checked(attempt.context, self._grace_period_ms))  # a run has checked the metadata
 
 
 def _uploads_listed(context: MaintenanceContext) -> tuple[list[MultipartUpload], list[Unplanned]]:
@@ -68,11 +73,11 @@ def _uploads_listed(context: MaintenanceContext) -> tuple[list[MultipartUpload],
         try:
             uploads += context.buckets.store(bucket_id).list_multipart()
         except SiltstoneError as trouble:
-            unplanned.append(Unplanned(f"bucket {bucket_id}", str(trouble)))
+            unplanned.append(Unplanned(f"bucket {bucket_id}", str(trouble), True))
     return uploads, unplanned
 
 
-def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedUnit:
+def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int, pins: int) -> PlannedUnit:
     """The one unit of the plan. It is never set aside for longer than the time between two sweeps, because the
     deletion of other objects must not wait for one bucket or object that fails."""
     size_bytes = sum(metadata.size_bytes for metadata in due)
@@ -83,6 +88,7 @@ def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int) -> PlannedU
         ),
         (expired, f"give up {counted(expired, 'prepared object')}: the time limit has passed"),
         (uploads, f"abort {counted(uploads, 'orphaned upload')}"),
+        (pins, f"end {counted(pins, 'scan pin')}: the lease is over"),
     )
     return PlannedUnit(
         name=UNIT,
@@ -98,6 +104,11 @@ def _report(done: SweepReport) -> UnitReport:
         f"{counted(done.objects_deleted, 'object')} deleted, {size_words(done.bytes_deleted)}",
         f"{done.objects_expired} given up" if done.objects_expired else "",
         f"{counted(done.uploads_aborted, 'upload')} aborted" if done.uploads_aborted else "",
+        f"{counted(done.pins_ended, 'scan pin')} ended" if done.pins_ended else "",
+        f"{counted(done.objects_pinned, 'object')} held by scans, {size_words(done.bytes_pinned)}"
+        if done.objects_pinned
+        else "",
+        f"{counted(done.staged_deleted, 'staged object')} deleted" if done.staged_deleted else "",
         *(f"skipped: {reason}" for reason in done.passed_over),
     )
     return UnitReport(

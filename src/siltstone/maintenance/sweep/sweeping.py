@@ -1,10 +1,11 @@
-"""The work of a sweep: it gives up prepared objects after their time limit, deletes destroyed ones after their grace
-period, and aborts multipart uploads of objects that are not prepared any more.
+"""The work of a sweep: it ends scan pins past their lease, gives up prepared objects after their time limit, deletes
+destroyed ones after their grace period, and aborts multipart uploads of objects that are not prepared any more.
 
 An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, and an
-id never leaves that state. A bucket that fails is skipped, with the reason, and so is an object that the bucket
-refuses to delete; the next sweep tries again. Deleting is idempotent, so a sweep that is killed, or two at once, do
-no harm.
+id never leaves that state. Nor may a scan pin hold it: pins are ended by records first, then the image is read, and a
+pin that is put later holds nothing that this image has as destroyed. A bucket that fails is skipped, with the reason,
+and so is an object that the bucket refuses to delete; the next sweep tries again. Deleting is idempotent, so a sweep
+that is killed, or two at once, do no harm.
 """
 
 import logging
@@ -14,11 +15,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from siltstone.foundation.sharded_map import by_shard
-from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
-from siltstone.metadata.commands import ExpireObjects, ForgetObjects
+from siltstone.maintenance.context import (
+    MaintenanceContext,
+    check_may_write,
+    check_metadata_is_newest,
+    refuse_bucket_of_another_store,
+)
+from siltstone.maintenance.sinking.staged_sweep import has_sinks, sweep_staged
+from siltstone.maintenance.sweep.pinned import pinned_objects
+from siltstone.metadata.commands import ExpireObjects, ForgetObjects, UnpinScan
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.lookup import deletable_objects, expired_objects, grace_is_over
+from siltstone.metadata.lookup import deletable_objects, expired_objects, grace_is_over, overdue_pins
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
@@ -36,7 +44,9 @@ EXPIRED_PER_COMMAND_MAX = 2_000
 
 class SweepReport(msgspec.Struct, frozen=True):
     """What a sweep did. ``objects_waiting`` counts destroyed objects whose grace period is not over. ``passed_over``
-    names the buckets that failed, each with the reason."""
+    names the buckets that failed, each with the reason. ``objects_pinned`` and ``bytes_pinned``: objects past their
+    grace period that scan pins hold; ``pins_ended``: pins whose lease was over; ``staged_deleted``: objects that sinks
+    had staged and that no batch needs."""
 
     objects_expired: int
     objects_deleted: int
@@ -45,6 +55,10 @@ class SweepReport(msgspec.Struct, frozen=True):
     uploads_aborted: int
     objects_waiting: int
     passed_over: tuple[str, ...]
+    objects_pinned: int = 0
+    bytes_pinned: int = 0
+    pins_ended: int = 0
+    staged_deleted: int = 0
 
 
 class _Deleted(msgspec.Struct):
@@ -57,26 +71,49 @@ def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -
     """Does a whole sweep. Raises Unavailable when the metadata cannot be reached, and what
     ``check_metadata_is_newest`` raises."""
     check_metadata_is_newest(context)
+    return sweep_checked(context, grace_period_ms)
+
+
+def sweep_checked(context: MaintenanceContext, grace_period_ms: int) -> SweepReport:
+    """Does a whole sweep, just after the caller has called ``check_metadata_is_newest``. Each batch that is deleted is
+    preceded by a check of its own. Raises Unavailable when the metadata cannot be reached."""
     passed_over: dict[int, str] = {}
+    pins_ended = _end_overdue_pins(context)
     expired = _expire(context)
     deleted = _delete_due(context, grace_period_ms, passed_over)
     aborted = _abort_forsaken_uploads(context, passed_over)
+    staged = _delete_staged(context, passed_over)
+    image, now_ms = context.metadata.image, context.metadata.now_ms()
+    pinned = pinned_objects(image, now_ms, grace_period_ms)
     return SweepReport(
         objects_expired=expired,
         objects_deleted=deleted.objects,
         bytes_deleted=deleted.size_bytes,
         delete_requests=deleted.requests,
         uploads_aborted=aborted,
-        objects_waiting=_count_waiting(context, grace_period_ms),
+        objects_waiting=count_in_grace(image, now_ms, grace_period_ms),
         passed_over=tuple(f"bucket {bucket_id}: {reason}" for bucket_id, reason in passed_over.items()),
+        objects_pinned=len(pinned),
+        bytes_pinned=sum(metadata.size_bytes for metadata in pinned),
+        pins_ended=pins_ended,
+        staged_deleted=staged,
     )
+
+
+def _end_overdue_pins(context: MaintenanceContext) -> int:
+    """Returns how many pins were ended. A pin that was renewed since the image was read remains."""
+    tokens = overdue_pins(context.metadata.refresh(), context.metadata.now_ms())
+    if not tokens:
+        return 0
+    ended = context.metadata.execute_all([UnpinScan(token, overdue_only=True) for token in tokens])
+    return sum(each is True for each in ended)
 
 
 def _expire(context: MaintenanceContext) -> int:
     """Gives up all objects that are due in one image, in several commands. Each command names its objects, so that
     200,000 prepared objects are looked at once, not once for each command, and it changes few shards of the image."""
     image = context.metadata.refresh()
-    due = by_shard(expired_objects(image, context.clock.now_ms(), len(image.prepared)))
+    due = by_shard(expired_objects(image, context.metadata.now_ms(), len(image.prepared)))
     return sum(
         len(context.metadata.execute(ExpireObjects(len(ids), ids)))
         for first in range(0, len(due), EXPIRED_PER_COMMAND_MAX)
@@ -89,7 +126,7 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     changes after the image was read do no harm, and 200,000 objects are looked at once, not once for each batch."""
     deleted = _Deleted()
     image = context.metadata.refresh()
-    found = deletable_objects(image, context.clock.now_ms(), grace_period_ms, len(image.destroyed))
+    found = deletable_objects(image, context.metadata.now_ms(), grace_period_ms, len(image.destroyed))
     due = [image.objects[object_id] for object_id in by_shard(each.object_id for each in found)]
     for bucket_id, objects in _by_bucket(due).items():
         for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
@@ -109,9 +146,9 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     return deleted
 
 
-def _count_waiting(context: MaintenanceContext, grace_period_ms: int) -> int:
-    now_ms = context.clock.now_ms()
-    destroyed = context.metadata.image.destroyed.values()
+def count_in_grace(image: MetadataImage, now_ms: int, grace_period_ms: int) -> int:
+    """Returns how many destroyed objects are still in their grace period."""
+    destroyed = image.destroyed.values()
     return sum(not grace_is_over(destroyed_ms, now_ms, grace_period_ms) for destroyed_ms in destroyed)
 
 
@@ -184,20 +221,35 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
             continue
         store = context.buckets.store(bucket_id)
         try:
-            check_may_write(context, bucket_id)
+            refuse_bucket_of_another_store(context, bucket_id)
             uploads = list(store.list_multipart())
         except SiltstoneError as trouble:
             _pass_over(bucket_id, trouble, passed_over)
             continue
         image = context.metadata.refresh()
+        forsaken = [upload for upload in uploads if is_forsaken(upload, image)]
         try:
-            for upload in uploads:
-                if is_forsaken(upload, image):
-                    store.abort_multipart(upload)
-                    aborted += 1
+            if forsaken:
+                check_may_write(context, bucket_id)
+            for upload in forsaken:
+                store.abort_multipart(upload)
+                aborted += 1
         except SiltstoneError as trouble:
             _pass_over(bucket_id, trouble, passed_over)
     return aborted
+
+
+def _delete_staged(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
+    """Deletes what batches of sinks have left behind."""
+    deleted = 0
+    for bucket_id in context.buckets.urls if has_sinks(context) else ():
+        if bucket_id in passed_over:
+            continue
+        try:
+            deleted += sweep_staged(context, bucket_id).objects
+        except SiltstoneError as trouble:
+            _pass_over(bucket_id, trouble, passed_over)
+    return deleted
 
 
 def is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:

@@ -76,20 +76,48 @@ TaskEnd: TypeAlias = tuple[int, bytes | RunFailed]
 """How a task ended: the number of its input, counted from 0, and its result, or why it failed for good."""
 
 
+class RunnerUnusable(Unavailable):
+    """No task can be run, whatever its input. No unit is to blame for it, so none is set aside, and the run ends. The
+    text says what to do."""
+
+
+class RunnerNotStarted(RunnerUnusable):
+    """No runner could be started."""
+
+
+class RunnerLost(RunnerUnusable):
+    """The processes that ran tasks have died, or were stopped; the next run starts others."""
+
+
+class WorkersUnfit(RunnerUnusable):
+    """The workers of a cluster cannot run tasks: another Python than the driver's, or a package that they lack."""
+
+
+LabelOf = Callable[[int], str]
+"""What people see of a task, by the number of its input: kind, unit and job, such as ``so-compaction t-0, job 7``."""
+
+
 class Runner(Protocol):
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         """Runs the task once for each input, and returns the results in the order of the inputs. ``on_progress`` is
-        called with (tasks done, tasks in all). Raises RunFailed when a task failed for good; the other tasks may then
-        have run or not."""
+        called with (tasks done, tasks in all). ``label`` is for the pages of a runner that has pages. Raises RunFailed
+        when a task failed for good, when the other tasks may have run or not; and RunnerUnusable."""
         ...
 
     def run_each(
-        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
         """Runs the task once for each input, and yields how each task ended as soon as it has ended, in any order. An
         input is taken when its task can begin, or soon can. ``on_waiting`` is called now and then while tasks run, if
         the runner waits for them in the calling thread. What ``inputs`` or ``on_waiting`` raises ends the run and is
-        raised; it ends as well when the generator is closed."""
+        raised, as is RunnerUnusable; it ends as well when the generator is closed. ``label_of`` is called when a task
+        begins, after its input was taken."""
         ...
 
     @property
@@ -98,10 +126,6 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class RunnerNotStarted(Unavailable):
-    """No runner could be started. No unit is to blame for it, and none is set aside."""
 
 
 class LateRunner:
@@ -125,6 +149,8 @@ class LateRunner:
     def _opened(self) -> Runner:
         try:
             return self._open()
+        except RunnerUnusable:
+            raise
         except SiltstoneError as failure:
             raise RunnerNotStarted(str(failure)) from failure
 
@@ -147,13 +173,19 @@ class InProcessRunner:
             raise ValueError(f"threads_max is {threads_max}; it must be at least 1")
         self._threads_max = threads_max
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         if self._threads_max == 1:
             return self._run_inline(task, inputs, on_progress)
         return self._run_in_threads(task, inputs, on_progress)
 
     def run_each(
-        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
         if self._threads_max == 1:
             for at, given in enumerate(inputs):

@@ -7,7 +7,7 @@ holds the tokens of one second at most.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-from siltstone.maintenance.tasks.runner import Runner, Task, TaskEnd
+from siltstone.maintenance.tasks.runner import LabelOf, Runner, Task, TaskEnd
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import OnProgress
 
@@ -62,23 +62,29 @@ class ThrottledRunner:
         self._bytes_of = bytes_of
         self._check = check
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         if not self._throttle.is_limited:
             self._throttle.take(0, self._check)
-            return self._runner.run(task, inputs, on_progress)
+            return self._runner.run(task, inputs, on_progress, label)
         results: list[bytes] = []
         for at in range(len(inputs)):
             given = inputs[at]
             self._throttle.take(self._bytes_of(given), self._check)
-            results += self._runner.run(task, [given])
+            results += self._runner.run(task, [given], label=label)
             if on_progress is not None:
                 on_progress(len(results), len(inputs))
         return results
 
     def run_each(
-        self, task: Task, inputs: Iterable[bytes], on_waiting: Callable[[], None] | None = None
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
-        return self._runner.run_each(task, self._taken(inputs), on_waiting)
+        return self._runner.run_each(task, self._taken(inputs), on_waiting, label_of)
 
     def _taken(self, inputs: Iterable[bytes]) -> Iterator[bytes]:
         for given in inputs:

@@ -7,7 +7,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from siltstone.metadata.entities import JobMetadata, JobState, NodeMetadata, StreamMetadata, StreamState
+from siltstone.metadata.entities import (
+    JobMetadata,
+    JobState,
+    NodeMetadata,
+    StreamMetadata,
+    StreamState,
+    TopicMetadata,
+)
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import (
@@ -15,10 +22,12 @@ from siltstone.metadata.refusals import (
     NodeEpochExpired,
     NodeEpochNotExist,
     NodeFenced,
+    NodeSuspended,
     StreamEpochUnknown,
     StreamFenced,
     StreamNotExist,
     StreamOfTopic,
+    TopicNotExist,
 )
 
 R = TypeVar("R")
@@ -34,17 +43,21 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
 
 def check_node(view: ImageView, node_id: int, node_epoch: int) -> NodeMetadata:
     """Returns the node if ``node_epoch`` is its current epoch. Raises NodeEpochNotExist; NodeEpochExpired, or
-    NodeFenced when the node is being failed over."""
+    NodeFenced when the node was fenced or failed over since; NodeSuspended when it is fenced in this epoch."""
     node = view.nodes.get(node_id)
     if node is None or node_epoch > node.node_epoch:
         raise NodeEpochNotExist(
             f"node {node_id} is not registered under epoch {node_epoch}; register it first"
         )
     if node_epoch < node.node_epoch:
-        fenced = NodeFenced if node.failover else NodeEpochExpired
+        fenced = NodeEpochExpired if node.is_live else NodeFenced
         raise fenced(
             f"node {node_id} was registered again with epoch {node.node_epoch}, so epoch {node_epoch} is fenced; "
             "stop this process"
+        )
+    if node.is_fenced:
+        raise NodeSuspended(
+            f"node {node_id} was silent and is fenced in its epoch {node_epoch}; resume it, then ask again"
         )
     return node
 
@@ -87,17 +100,36 @@ def owned_stream(view: ImageView, node_id: int, stream_id: int, stream_epoch: in
     return stream
 
 
-def check_of_no_topic(view: ImageView, stream: StreamMetadata) -> None:
-    """Raises StreamOfTopic when the stream belongs to a partition. Its tags only say which topic to look at: they are
-    no proof, since CreateStream accepts any tags."""
+def existing_topic(view: ImageView, topic_id: str) -> TopicMetadata:
+    """Raises TopicNotExist."""
+    topic = view.topics.get(topic_id)
+    if topic is None:
+        raise TopicNotExist(f"topic {topic_id} does not exist; look up its id again")
+    return topic
+
+
+def partition_of(view: ImageView, stream: StreamMetadata) -> tuple[TopicMetadata, int] | None:
+    """Returns the topic and the number of the partition that the stream belongs to, or None. Its tags only say where
+    to look: they are no proof, since CreateStream accepts any tags."""
     topic_id = view.topic_ids.get(stream.tags.get("topic", ""))
-    if topic_id is None:
-        return
-    for partition in view.topics[topic_id].partitions:
-        if stream.stream_id in (partition.data_stream_id, partition.meta_stream_id):
-            raise StreamOfTopic(
-                f"stream {stream.stream_id} belongs to topic {stream.tags['topic']}; delete the topic instead"
-            )
+    number = stream.tags.get("partition", "")
+    if topic_id is None or not number.isdecimal():
+        return None
+    topic, index = view.topics[topic_id], int(number)
+    if index >= len(topic.partitions):
+        return None
+    partition = topic.partitions[index]
+    if stream.stream_id not in (partition.data_stream_id, partition.meta_stream_id):
+        return None
+    return topic, index
+
+
+def check_of_no_topic(view: ImageView, stream: StreamMetadata) -> None:
+    """Raises StreamOfTopic when the stream belongs to a partition."""
+    if partition_of(view, stream) is not None:
+        raise StreamOfTopic(
+            f"stream {stream.stream_id} belongs to topic {stream.tags['topic']}; delete the topic instead"
+        )
 
 
 def running_job(view: ImageView, job_id: int) -> JobMetadata:

@@ -142,7 +142,8 @@ def check_waiting(view: ImageView, object_ids: Sequence[int], now_ms: int) -> No
     missing = [object_id for object_id in object_ids if view.prepared.get(object_id, now_ms) <= now_ms]
     if missing:
         raise ObjectNotExist(
-            f"objects {missing[:10]} were not prepared, or their time limit has passed; prepare new ones"
+            f"objects {missing[:10]} were not prepared, or their time limit has passed, perhaps by the clock of a "
+            "machine that is ahead; prepare new ones"
         )
 
 

@@ -5,9 +5,9 @@ from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObj
 from siltstone.metadata.decisions.fences import Decision, check_node, running_job
 from siltstone.metadata.decisions.new_objects import destruction
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.lookup import expired_objects, grace_is_over
+from siltstone.metadata.lookup import expired_objects, grace_is_over, is_pinned, pinned_from
 from siltstone.metadata.records import ObjectsForgotten, ObjectsPrepared
-from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed
+from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed, ObjectPinned
 
 
 def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int) -> Decision[int]:
@@ -41,10 +41,17 @@ def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) 
 
 
 def decide_forget_objects(view: ImageView, command: ForgetObjects, now_ms: int) -> Decision[None]:
-    """Rule 6 is checked here again, although the sweep has selected only objects that are due."""
+    """Rule 6 is checked here again, although the sweep has selected only objects that are due. A pin that was put after
+    the sweep selected them holds none of them, so bytes that are gone are always forgotten."""
     known = sorted({object_id for object_id in command.object_ids if object_id in view.objects})
+    held_from = pinned_from(view)
     for object_id in known:
         _check_forgettable(view, object_id, now_ms, command.grace_period_ms)
+        if is_pinned(view.objects[object_id], held_from):
+            raise ObjectPinned(
+                f"object {object_id} may still be read by a scan that was planned before it was destroyed; forget it "
+                "when the scan's pin has ended"
+            )
     return Decision((ObjectsForgotten(tuple(known)),) if known else (), None)
 
 

@@ -11,6 +11,7 @@ from siltstone.metadata.decisions.fences import (
     existing_stream,
     owned_stream,
 )
+from siltstone.metadata.decisions.leaders import check_leader_of_stream
 from siltstone.metadata.decisions.new_objects import deletion
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
@@ -39,8 +40,9 @@ def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Dec
         check_owner(stream, command.node_id)
         if stream.state is StreamState.OPENED and node.log_epoch == node.node_epoch:
             return Decision((), stream)
+    taken = check_leader_of_stream(view, node, stream)
     record = StreamOpened(stream.stream_id, command.stream_epoch, command.node_id)
-    return Decision((record,), stream_steps.opened(stream, command.stream_epoch, command.node_id))
+    return Decision((*taken, record), stream_steps.opened(stream, command.stream_epoch, command.node_id))
 
 
 def decide_close_stream(view: ImageView, command: CloseStream, now_ms: int) -> Decision[None]:

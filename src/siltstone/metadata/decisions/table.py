@@ -14,6 +14,7 @@ from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
     CancelJob,
+    ClaimFailover,
     CloseStream,
     Command,
     CommitCompaction,
@@ -23,21 +24,31 @@ from siltstone.metadata.commands import (
     CreateTopic,
     DeleteStream,
     DeleteTopic,
+    DrainNode,
     ExpireObjects,
+    FenceNode,
     FinishJob,
     ForgetObjects,
+    GiveUpPartitions,
+    MovePartitions,
+    OpenPartition,
     OpenStream,
+    PinScan,
+    PlacePartitions,
     PrepareObjects,
     PutKey,
     RegisterNode,
     RemoveKey,
     RenewJob,
+    ResumeNode,
     RollSegments,
     ShortenLease,
     StartJob,
     TakeNumbers,
     TrimStream,
     TrimStreams,
+    UnpinScan,
+    UnregisterNode,
 )
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
 from siltstone.metadata.decisions.fences import Decision
@@ -50,13 +61,25 @@ from siltstone.metadata.decisions.jobs import (
 )
 from siltstone.metadata.decisions.key_compaction import decide_commit_key_compaction
 from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key, decide_take_numbers
+from siltstone.metadata.decisions.leaders import decide_open_partition
+from siltstone.metadata.decisions.membership import (
+    decide_claim_failover,
+    decide_drain_node,
+    decide_fence_node,
+    decide_resume_node,
+    decide_unregister_node,
+)
+from siltstone.metadata.decisions.moves import decide_give_up_partitions, decide_move_partitions
 from siltstone.metadata.decisions.nodes import decide_register_node
 from siltstone.metadata.decisions.objects import (
     decide_expire_objects,
     decide_forget_objects,
     decide_prepare_objects,
 )
+from siltstone.metadata.decisions.placement import decide_place_partitions
 from siltstone.metadata.decisions.retention import decide_roll_segments, decide_trim_streams
+from siltstone.metadata.decisions.scan_pins import decide_pin_scan, decide_unpin_scan
+from siltstone.metadata.decisions.sinks import decide_begin_sink_batch, decide_commit_sink_batch
 from siltstone.metadata.decisions.streams import (
     decide_close_stream,
     decide_create_stream,
@@ -73,6 +96,7 @@ from siltstone.metadata.decisions.topics import (
 from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed, Refusal
+from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
 
 R = TypeVar("R")
 _encoder = msgspec.msgpack.Encoder()
@@ -96,6 +120,11 @@ def _decoder(kind: type[Command[Any]]) -> msgspec.msgpack.Decoder[Any]:
 
 DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any]]] = {
     RegisterNode: decide_register_node,
+    FenceNode: decide_fence_node,
+    ResumeNode: decide_resume_node,
+    DrainNode: decide_drain_node,
+    UnregisterNode: decide_unregister_node,
+    ClaimFailover: decide_claim_failover,
     CreateStream: decide_create_stream,
     OpenStream: decide_open_stream,
     CloseStream: decide_close_stream,
@@ -120,7 +149,15 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     AddPartitions: decide_add_partitions,
     AlterTopicConfigs: decide_alter_topic_configs,
     DeleteTopic: decide_delete_topic,
+    OpenPartition: decide_open_partition,
+    MovePartitions: decide_move_partitions,
+    GiveUpPartitions: decide_give_up_partitions,
+    PlacePartitions: decide_place_partitions,
     TakeNumbers: decide_take_numbers,
+    PinScan: decide_pin_scan,
+    UnpinScan: decide_unpin_scan,
+    BeginSinkBatch: decide_begin_sink_batch,
+    CommitSinkBatch: decide_commit_sink_batch,
 }
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, CreateTopic, DeleteTopic
-from siltstone.metadata.decisions.fences import Decision, check_node
+from siltstone.metadata.decisions.fences import Decision, check_node, existing_topic
 from siltstone.metadata.decisions.new_objects import deletion
-from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
+from siltstone.metadata.decisions.placement import check_number_of_partitions, leaders_of_new
+from siltstone.metadata.entities import PartitionMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import (
     PartitionsAdded,
@@ -25,18 +26,11 @@ from siltstone.metadata.refusals import (
     CommandMalformed,
     InvalidTopicName,
     PartitionCountNotLarger,
-    StreamNotClosed,
-    TooManyPartitions,
     TopicAlreadyExists,
     TopicConfiguredOtherwise,
     TopicNameCollides,
-    TopicNotExist,
 )
-from siltstone.model.limits import (
-    PARTITIONS_PER_COMMAND_MAX,
-    TOPIC_CONFIGS_BYTES_MAX,
-    TOPIC_NAME_CHARACTERS_MAX,
-)
+from siltstone.model.limits import TOPIC_CONFIGS_BYTES_MAX, TOPIC_NAME_CHARACTERS_MAX
 
 _TOPIC_ID = re.compile(r"[0-9a-f]{32}")
 _LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARACTERS_MAX}}}")
@@ -60,13 +54,15 @@ def _unified(name: str) -> str:
 
 
 def decide_create_topic(view: ImageView, command: CreateTopic, now_ms: int) -> Decision[TopicMetadata]:
-    check_node(view, command.node_id, command.node_epoch)
+    node = check_node(view, command.node_id, command.node_epoch)
     _check_form(command)
     standing = _standing(view, command)
     if standing is not None:
         return Decision((), standing)
     _check_no_collision(view, command.name)
-    created, partitions = _new_partitions(view, command.name, 0, command.partition_count)
+    numbers = range(command.partition_count)
+    leaders = leaders_of_new(view, node, command.topic_id, numbers, command.leaders)
+    created, partitions = _new_partitions(view, command.name, numbers, leaders)
     topic = TopicMetadata(
         topic_id=command.topic_id,
         name=command.name,
@@ -97,15 +93,8 @@ def _check_form(command: CreateTopic) -> None:
         raise CommandMalformed(f"{command.topic_id[:100]!r} is not a topic id; give 32 hex digits")
     if command.partition_count < 1 or command.replication_factor < 1:
         raise CommandMalformed(f"topic {command.name} must have at least one partition and one replica")
-    _check_partition_count(command.partition_count)
+    check_number_of_partitions(command.partition_count)
     _check_configs(command.configs)
-
-
-def _check_partition_count(count: int) -> None:
-    if count > PARTITIONS_PER_COMMAND_MAX:
-        raise TooManyPartitions(
-            f"{count} partitions are too many for one command; add at most {PARTITIONS_PER_COMMAND_MAX} at a time"
-        )
 
 
 def _check_configs(configs: Mapping[str, str]) -> None:
@@ -137,28 +126,30 @@ def _check_no_collision(view: ImageView, name: str) -> None:
 
 
 def _new_partitions(
-    view: ImageView, name: str, first: int, end: int
+    view: ImageView, name: str, numbers: range, leaders: Iterable[int]
 ) -> tuple[list[StreamCreated], tuple[PartitionMetadata, ...]]:
-    """Returns the records that create the streams of partitions [first, end), and those partitions."""
+    """Returns the records that create the streams of the partitions ``numbers``, and those partitions."""
     created: list[StreamCreated] = []
     partitions: list[PartitionMetadata] = []
-    for number in range(first, end):
+    for number, leader in zip(numbers, leaders, strict=True):
         data_stream_id = view.next_stream_id + len(created)
         tags = {"topic": name, "partition": str(number)}
         created.append(StreamCreated(data_stream_id, {**tags, "kind": "data"}))
         created.append(StreamCreated(data_stream_id + 1, {**tags, "kind": "meta"}))
-        partitions.append(PartitionMetadata(data_stream_id, data_stream_id + 1))
+        partitions.append(PartitionMetadata(data_stream_id, data_stream_id + 1, leader))
     return created, tuple(partitions)
 
 
 def decide_add_partitions(view: ImageView, command: AddPartitions, now_ms: int) -> Decision[TopicMetadata]:
-    check_node(view, command.node_id, command.node_epoch)
-    topic = _existing_topic(view, command.topic_id)
+    node = check_node(view, command.node_id, command.node_epoch)
+    topic = existing_topic(view, command.topic_id)
     count = len(topic.partitions)
     if command.partition_count <= count:
         raise PartitionCountNotLarger(f"topic {topic.name} has {count} partitions; ask for more than that")
-    _check_partition_count(command.partition_count - count)
-    created, added = _new_partitions(view, topic.name, count, command.partition_count)
+    check_number_of_partitions(command.partition_count - count)
+    numbers = range(count, command.partition_count)
+    leaders = leaders_of_new(view, node, topic.topic_id, numbers, command.leaders)
+    created, added = _new_partitions(view, topic.name, numbers, leaders)
     return Decision(
         (*created, PartitionsAdded(topic.topic_id, added)),
         replace(topic, partitions=(*topic.partitions, *added)),
@@ -168,7 +159,7 @@ def decide_add_partitions(view: ImageView, command: AddPartitions, now_ms: int) 
 def decide_alter_topic_configs(
     view: ImageView, command: AlterTopicConfigs, now_ms: int
 ) -> Decision[TopicMetadata]:
-    topic = _existing_topic(view, command.topic_id)
+    topic = existing_topic(view, command.topic_id)
     if both := command.put.keys() & set(command.remove):
         raise CommandMalformed(
             f"configurations {sorted(both)[:10]} of topic {topic.name} are both set and removed; do one of them"
@@ -186,29 +177,13 @@ def decide_alter_topic_configs(
 
 
 def decide_delete_topic(view: ImageView, command: DeleteTopic, now_ms: int) -> Decision[None]:
+    """Another node may have partitions of the topic open: it forgets them when it reads the record, and what it uploads
+    for them until then is dead (N16)."""
     check_node(view, command.node_id, command.node_epoch)
-    topic = _existing_topic(view, command.topic_id)
+    topic = existing_topic(view, command.topic_id)
     streams = [
-        _deletable(view, stream_id, command.node_id)
+        view.streams[stream_id]
         for partition in topic.partitions
         for stream_id in (partition.data_stream_id, partition.meta_stream_id)
     ]
     return Decision((TopicDeleted(topic.topic_id), *deletion(view, streams, now_ms)), None)
-
-
-def _deletable(view: ImageView, stream_id: int, node_id: int) -> StreamMetadata:
-    """Returns the stream. Raises StreamNotClosed when another node has it open: that node would go on acknowledging
-    appends to it."""
-    stream = view.streams[stream_id]
-    if stream.state is StreamState.OPENED and stream.owner != node_id:
-        raise StreamNotClosed(
-            f"stream {stream_id} is open at node {stream.owner}; that node has to close it first"
-        )
-    return stream
-
-
-def _existing_topic(view: ImageView, topic_id: str) -> TopicMetadata:
-    topic = view.topics.get(topic_id)
-    if topic is None:
-        raise TopicNotExist(f"topic {topic_id} does not exist; look up its id again")
-    return topic

@@ -3,7 +3,15 @@
 import threading
 from collections.abc import Iterable
 
-from siltstone.metadata.store.port import LogEndsTooEarly, LogTruncated, Snapshot, VersionMovedOn
+from siltstone.metadata.log_entry import LogPosition, link_of
+from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
+    LogEndsTooEarly,
+    LogTruncated,
+    Snapshot,
+    VersionMovedOn,
+    until_bytes,
+)
 
 
 class MemoryLog:
@@ -11,36 +19,41 @@ class MemoryLog:
         self._lock = threading.Lock()
         self._entries: list[bytes] = []
         self._dropped = 0
+        self._head = LogPosition()
         self._entries_kept = entries_kept
         self._snapshot: tuple[int, tuple[bytes, ...]] | None = None
 
-    def append(self, entry: bytes, expected_version: int) -> int:
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         with self._lock:
-            head = self._head()
-            if head != expected_version:
-                raise VersionMovedOn(f"the log is at version {head}, not {expected_version}; read on")
+            if self._head != expected:
+                raise VersionMovedOn(
+                    f"the log is at version {self._head.version}, not {expected.version}; read on"
+                )
             self._entries.append(entry)
-            return head + 1
+            self._head = LogPosition(expected.version + 1, link_of(entry).append_id)
+            return self._head
 
-    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
         with self._lock:
-            if version > self._head():
+            if version > self._head.version:
                 raise LogEndsTooEarly(
-                    f"the metadata log ends at version {self._head()}, and version {version} was read from it before; "
-                    "restore the newest copy"
+                    f"the metadata log ends at version {self._head.version}, and version {version} was read from it "
+                    "before; restore the newest copy"
                 )
             if version < self._dropped:
                 raise LogTruncated(f"entries up to version {self._dropped} were dropped; load the snapshot")
             first = version - self._dropped
             found = self._entries[first : first + limit]
-            return list(enumerate(found, start=version + 1))
+            return list(until_bytes(enumerate(found, start=version + 1), bytes_max))
 
-    def head_version(self) -> int:
+    def head(self) -> LogPosition:
         with self._lock:
-            return self._head()
+            return self._head
 
-    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
-        saved = tuple(chunks)
+    def save_snapshot(self, position: LogPosition, chunks: Iterable[bytes]) -> None:
+        version, saved = position.version, tuple(chunks)
         with self._lock:
             if self._snapshot is not None and self._snapshot[0] > version:
                 return
@@ -57,8 +70,8 @@ class MemoryLog:
         with self._lock:
             return None if self._snapshot is None else Snapshot(self._snapshot[0], iter(self._snapshot[1]))
 
+    def clock_offset_ms(self) -> int:
+        return 0
+
     def close(self) -> None:
         return None
-
-    def _head(self) -> int:
-        return self._dropped + len(self._entries)

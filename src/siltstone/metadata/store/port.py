@@ -1,6 +1,7 @@
 """The metadata log port: an ordered log of entries, extended by compare-and-append, and a snapshot of its older part.
 
-The version of a log is the number of entries ever appended; the first entry makes it version 1. An entry is durable
+The version of a log is the number of entries ever appended; the first entry makes it version 1. The entries form a
+chain (``log_entry``): an append names the version and the append id of the entry that it follows. An entry is durable
 when ``append`` returns. Any number of processes and threads may use a log at the same time.
 """
 
@@ -9,7 +10,12 @@ from typing import Protocol
 
 import msgspec
 
+from siltstone.metadata.log_entry import LogPosition
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
+
+READ_BYTES_MAX = 8 << 20
+"""What one read of entries takes in memory, and one entry more. Entries have 100 bytes to some MiB (a compaction of a
+hundred thousand streams), so a limit of their number alone is none."""
 
 
 class VersionMovedOn(Stale):
@@ -49,6 +55,10 @@ class LogVersionUnknown(CorruptData):
     """The log was created by another version of this program."""
 
 
+class LogUrlMalformed(InvalidRequest):
+    """The URL names no metadata log."""
+
+
 class LogNotFound(InvalidRequest):
     """The log does not exist, and ``create`` was not set."""
 
@@ -60,29 +70,48 @@ class Snapshot(msgspec.Struct, frozen=True):
     chunks: Iterator[bytes]
 
 
+def until_bytes(entries: Iterable[tuple[int, bytes]], bytes_max: int) -> Iterator[tuple[int, bytes]]:
+    """The entries up to the one with which they reach ``bytes_max`` bytes together."""
+    left = bytes_max
+    for version, entry in entries:
+        yield version, entry
+        left -= len(entry)
+        if left <= 0:
+            return
+
+
 class MetadataLog(Protocol):
-    def append(self, entry: bytes, expected_version: int) -> int:
-        """Appends the entry if the log is at ``expected_version``; returns the new version. Raises VersionMovedOn,
-        LogUnavailable, AppendUncertain, LogReplaced."""
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
+        """Appends the entry (``log_entry.encode_entry``) if the head of the log is ``expected``; returns the new head.
+        Raises VersionMovedOn, LogUnavailable, AppendUncertain, LogReplaced."""
         ...
 
-    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
-        """Returns at most ``limit`` entries from version ``version + 1`` on, each with its version. Raises
-        LogTruncated, LogEndsTooEarly, LogUnavailable."""
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
+        """Returns at most ``limit`` entries from version ``version + 1`` on, each with its version. The entry with
+        which they reach ``bytes_max`` bytes together is the last one, so there is at least one if the log has more.
+        Raises LogTruncated, LogEndsTooEarly, LogUnavailable."""
         ...
 
-    def head_version(self) -> int:
-        """Returns the version of the log; 0 when nothing was ever appended. Raises LogUnavailable."""
+    def head(self) -> LogPosition:
+        """Returns the head of the log: version 0 when nothing was ever appended. Raises LogUnavailable."""
         ...
 
-    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
-        """Replaces an older snapshot and drops old entries, but keeps the newest ``entries_kept`` entries before the
-        snapshot, so that clients which are not far behind need not load it. Does nothing when a newer snapshot
-        exists. Other appends are not blocked while the chunks are written. Raises LogUnavailable."""
+    def save_snapshot(self, position: LogPosition, chunks: Iterable[bytes]) -> None:
+        """Saves the image at ``position``. Replaces an older snapshot and drops old entries, but keeps the newest
+        ``entries_kept`` entries before the snapshot, so that clients which are not far behind need not load it. Does
+        nothing when a newer snapshot exists. Other appends are not blocked while the chunks are written. Raises
+        LogUnavailable."""
         ...
 
     def snapshot_version(self) -> int | None: ...
 
     def load_snapshot(self) -> Snapshot | None: ...
+
+    def clock_offset_ms(self) -> int:
+        """Returns how far the clock of the log is ahead of this machine's, as last measured. It is 0 for a log without
+        a clock of its own. Sends no request."""
+        ...
 
     def close(self) -> None: ...

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from siltstone.metadata.log_entry import LogPosition, link_of
 from siltstone.metadata.store.port import (
+    READ_BYTES_MAX,
     AppendUncertain,
     LogDamaged,
     LogEndsTooEarly,
@@ -19,58 +21,61 @@ from siltstone.metadata.store.port import (
     LogUnavailable,
     Snapshot,
     VersionMovedOn,
+    until_bytes,
 )
 from siltstone.metadata.store.sqlite_file import connect
+from siltstone.runtime.files import inode_of
 
 ENTRIES_KEPT = 10_000
 """Entries kept before a snapshot. A client that is behind by fewer entries reads them without loading the snapshot, and
 a client that lost the answer to an append can still look for its entry."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_HEAD = """
-SELECT max(coalesce((SELECT max(version) FROM entries), 0), coalesce((SELECT max(version) FROM snapshots), 0))
-"""
 
 
 class SqliteLog:
     def __init__(self, path: Path, *, create: bool = True, entries_kept: int = ENTRIES_KEPT) -> None:
         """Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
+        assert entries_kept >= 1, "the newest entry has the append id that the next append names"
         self._path = path
         self._entries_kept = entries_kept
         self._lock = threading.Lock()
         self._connection = connect(path, create=create)
-        self._inode = _inode_of(path)
+        self._inode = inode_of(path)
 
-    def append(self, entry: bytes, expected_version: int) -> int:
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         self._refuse_replaced()
         with self._transaction() as connection:
             head = _head(connection)
-            if head != expected_version:
-                raise VersionMovedOn(f"the log is at version {head}, not {expected_version}; read on")
-            connection.execute("INSERT INTO entries VALUES (?, ?)", (head + 1, entry))
-        return expected_version + 1
+            if head != expected:
+                raise VersionMovedOn(f"the log is at version {head.version}, not {expected.version}; read on")
+            connection.execute("INSERT INTO entries VALUES (?, ?)", (head.version + 1, entry))
+        return LogPosition(expected.version + 1, link_of(entry).append_id)
 
-    def read_after(self, version: int, limit: int) -> list[tuple[int, bytes]]:
-        head = self.head_version()
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
+        ((head,),) = self._read("SELECT coalesce(max(version), 0) FROM entries")
         if version > head:
             raise LogEndsTooEarly(
                 f"the metadata log in {self._path} ends at version {head}, and version {version} was read from it "
                 "before: the file was replaced by an older copy; restore the newest copy"
             )
         query = "SELECT version, entry FROM entries WHERE version > ? ORDER BY version LIMIT ?"
-        rows: list[tuple[int, bytes]] = self._read(query, version, limit)
+        with self._reading() as connection, contextlib.closing(connection.cursor()) as cursor:
+            rows = list(until_bytes(cursor.execute(query, (version, limit)), bytes_max))
         if version < head and (not rows or rows[0][0] > version + 1):
             raise LogTruncated(f"entries after version {version} were dropped; load the snapshot")
         return rows
 
-    def head_version(self) -> int:
+    def head(self) -> LogPosition:
         with self._reading() as connection:
             return _head(connection)
 
-    def save_snapshot(self, version: int, chunks: Iterable[bytes]) -> None:
+    def save_snapshot(self, position: LogPosition, chunks: Iterable[bytes]) -> None:
         """Writes each chunk in a transaction of its own, so that appends are not blocked; the last transaction makes
         the snapshot valid."""
-        count = 0
+        version, count = position.version, 0
         for chunk in chunks:
             with self._transaction() as connection:
                 connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?)", (version, count, chunk))
@@ -89,13 +94,16 @@ class SqliteLog:
         ((version, count),) = rows
         return Snapshot(version, self._chunks(version, count))
 
+    def clock_offset_ms(self) -> int:
+        return 0
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
 
     def _refuse_replaced(self) -> None:
         """Raises LogReplaced. SQLite would write on to a deleted file, and no other process would see the entries."""
-        if _inode_of(self._path) != self._inode:
+        if inode_of(self._path) != self._inode:
             raise LogReplaced(
                 f"the metadata database {self._path} was deleted, moved or replaced while it was open: restore it, "
                 "then restart"
@@ -160,17 +168,10 @@ class SqliteLog:
                 self._connection.execute("ROLLBACK")
 
 
-def _inode_of(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _head(connection: sqlite3.Connection) -> int:
-    ((head,),) = connection.execute(_HEAD).fetchall()
-    return int(head)
+def _head(connection: sqlite3.Connection) -> LogPosition:
+    """The newest entry is never dropped: a snapshot leaves ``entries_kept`` entries."""
+    rows = connection.execute("SELECT version, entry FROM entries ORDER BY version DESC LIMIT 1").fetchall()
+    return LogPosition(rows[0][0], link_of(rows[0][1]).append_id) if rows else LogPosition()
 
 
 def _complete_snapshot(connection: sqlite3.Connection, version: int, count: int, drop_until: int) -> None:

@@ -73,6 +73,7 @@ _PROVIDERS = {
     "config-file": "the file of AWS settings (~/.aws/config)",
 }
 """botocore's providers of credentials that need no request, in botocore's order, in words."""
+NOT_FOUND = 404
 _MAY_HAVE_HAPPENED = {"RequestTimeout", "InternalError"}
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 _ANSWER_LOST = (HTTPClientError, ReadTimeoutError, IncompleteReadError)
@@ -102,10 +103,9 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
     """The port's error for an answer of S3 that contains an ``Error``."""
     code = str(response["Error"].get("Code", ""))
     text = f"{action.strip()}: {code} {response['Error'].get('Message', '')}".rstrip(".")
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _REFUSED_FOR_NOW:
         return StoreTransient(text, uncertain=False)
-    if code in _MAY_HAVE_HAPPENED or (isinstance(status, int) and status >= 500):
+    if code in _MAY_HAVE_HAPPENED or status_of(response) >= 500:
         return StoreTransient(text)
     if code in _BY_CODE:
         return _BY_CODE[code](text)
@@ -114,6 +114,16 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
     if code in _OF_CREDENTIALS:
         return StoreDenied(f"{text}; the request used {credentials_in_use()}: {_OF_CREDENTIALS[code]}")
     return StoreDenied(f"{text}; {_HINTS.get(code, 'a retry will not help')}")
+
+
+def status_of(response: dict[str, dict[str, object]]) -> int:
+    """The HTTP status of an answer; 0 if it is one of many answers in one."""
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status if isinstance(status, int) else 0
+
+
+def missing_bucket(name: str, url: str) -> StoreDenied:
+    return StoreDenied(f"there is no bucket {name} ({url}): {_missing_bucket(name)}")
 
 
 def _missing_bucket(name: str) -> str:

@@ -13,17 +13,25 @@ from typing import Any
 import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
+    ObjectNotFound,
     ObjectSummary,
     ObjectTruncated,
     StoreDenied,
     UploadedPart,
 )
-from siltstone.object_store.s3.errors import refused, s3_errors_translated
+from siltstone.object_store.s3.errors import (
+    NOT_FOUND,
+    missing_bucket,
+    refused,
+    s3_errors_translated,
+    status_of,
+)
 from siltstone.object_store.s3.gather_file import GatherFile
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.multipart import S3Uploads
@@ -42,6 +50,7 @@ class S3Store:
         self._location = location
         self._client = _client(location, connections_max)
         self._uploads = S3Uploads(self._client, location)
+        self._bucket_was_there = False
 
     @property
     def url(self) -> str:
@@ -70,8 +79,12 @@ class S3Store:
         return content
 
     def head(self, key: str) -> ObjectSummary:
-        with s3_errors_translated(f"head {key}"):
-            answer = self._client.head_object(**self._at(key))
+        try:
+            with s3_errors_translated(f"head {key}"):
+                answer = self._client.head_object(**self._at(key))
+        except ObjectNotFound:
+            self._refuse_missing_bucket()
+            raise
         return ObjectSummary(key, answer["ContentLength"], _epoch_ms(answer["LastModified"]))
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
@@ -130,6 +143,20 @@ class S3Store:
 
     def close(self) -> None:
         self._client.close()
+
+    def _refuse_missing_bucket(self) -> None:
+        """Raises StoreDenied when the bucket does not exist: the answer to HEAD is a bare 404 then, too. Asks until
+        there is a bucket; one that is deleted later is reported by the answers to other requests."""
+        if self._bucket_was_there:
+            return
+        try:
+            self._client.head_bucket(Bucket=self._location.bucket)
+        except ClientError as error:
+            if status_of(error.response) == NOT_FOUND:
+                raise missing_bucket(self._location.bucket, self.url) from error
+        except BotoCoreError:
+            return  # the first answer stands
+        self._bucket_was_there = True
 
     def _empty_range(self, key: str, position: int) -> bytes:
         """Checks the object's size and returns no bytes, as HTTP has no empty range. Raises ObjectNotFound,

@@ -48,10 +48,10 @@ class ListenerAddress(msgspec.Struct, frozen=True):
     def misleads_others(self) -> bool:
         """Whether clients on other machines can connect, but then get an advertised address that leads them to their
         own machine."""
-        return not _is_this_machine(self.host) and _is_this_machine(self.advertised_host)
+        return not is_this_machine(self.host) and is_this_machine(self.advertised_host)
 
     def __str__(self) -> str:
-        return f"{self.name}://{_bracketed(self.host)}:{self.port}"
+        return f"{self.name}://{bracketed(self.host)}:{self.port}"
 
 
 def parse_addresses(
@@ -131,7 +131,7 @@ def _checked_host(setting: str, part: str, host: str | None, ipv6: str | None) -
 def _refuse_shared_ports(bound: Iterable[tuple[str, str, int]]) -> None:
     for (host, port), times in Counter((host, port) for _, host, port in bound if port).items():
         if times > 1:
-            raise InvalidListener(f"listeners: the address {_bracketed(host)}:{port} is used twice")
+            raise InvalidListener(f"listeners: the address {bracketed(host)}:{port} is used twice")
 
 
 def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None) -> ListenerAddress:
@@ -145,14 +145,14 @@ def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None
 
 
 def _is_everywhere(host: str) -> bool:
-    return host == "" or (_is_ip(host) and ip_address(host).is_unspecified)
+    return host == "" or (is_ip(host) and ip_address(host).is_unspecified)
 
 
-def _is_this_machine(host: str) -> bool:
-    return host.lower() == "localhost" or (_is_ip(host) and ip_address(host).is_loopback)
+def is_this_machine(host: str) -> bool:
+    return host.lower() == "localhost" or (is_ip(host) and ip_address(host).is_loopback)
 
 
-def _is_ip(host: str) -> bool:
+def is_ip(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
@@ -160,7 +160,7 @@ def _is_ip(host: str) -> bool:
     return True
 
 
-def _bracketed(host: str) -> str:
+def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 

@@ -5,18 +5,24 @@ One timer serves all connections: once a second it inspects each for a time limi
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from itertools import count
 from typing import cast
 
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.model.limits import SECOND_MS
+from siltstone.runtime.log_limit import LogLimit
 from siltstone.server.network.addresses import written_host
 from siltstone.server.network.connection import Connection
 from siltstone.server.network.parts import NetworkParts
+from siltstone.server.network.sockets import leaves_too_few_files, open_files_max
 from siltstone.server.network.statistics import CloseReason, NetworkStatistics
 
 INSPECTION_INTERVAL_MS = 1 * SECOND_MS
+
+REFUSALS_LOGGED_INTERVAL_MS = 30 * SECOND_MS
+"""The shortest time between two lines about refused connections: refused clients reconnect for hours."""
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +47,7 @@ class Connections:
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
         self._refused: Counter[CloseReason] = Counter()
+        self._refusals_limit = LogLimit(parts.clock, REFUSALS_LOGGED_INTERVAL_MS)
         self._ids = count()
         self._is_closing = False
         self._all_gone = asyncio.Event()
@@ -48,7 +55,7 @@ class Connections:
     def admit(self, transport: asyncio.Transport, listener: Listener) -> None:
         host = written_host(transport.get_extra_info("peername"))
         self._parts.counters.accepted += 1
-        if (refusal := self._refusal(host)) is not None:
+        if (refusal := self._refusal(host, transport.get_extra_info("socket"))) is not None:
             self._refused[refusal] += 1
             self._parts.counters.closed[refusal] += 1
             transport.close()
@@ -59,14 +66,21 @@ class Connections:
         self._of_host[host] += 1
         transport.set_protocol(connection)
 
-    def _refusal(self, host: str) -> CloseReason | None:
+    def _refusal(self, host: str, accepted: socket.socket) -> CloseReason | None:
         if self._is_closing:
             return CloseReason.SHUTDOWN
+        if leaves_too_few_files(accepted.fileno()):
+            return CloseReason.TOO_FEW_FILES
         if len(self._hosts) >= self._parts.settings.max_connections:
             return CloseReason.TOO_MANY
         if self._of_host[host] >= self._parts.settings.max_connections_per_ip:
             return CloseReason.TOO_MANY_OF_HOST
         return None
+
+    def accept_failed(self) -> None:
+        """There was no free file for a connection, which waits in the backlog of its socket. It is tried many times, so
+        tries are not counted."""
+        self._refused[CloseReason.TOO_FEW_FILES] = max(1, self._refused[CloseReason.TOO_FEW_FILES])
 
     def _gone(self, connection: Connection) -> None:
         host = self._hosts.pop(connection)
@@ -95,10 +109,12 @@ class Connections:
         self._log_refusals()
 
     def _log_refusals(self) -> None:
-        """Logs one line for all refusals since the last inspection, because refused clients reconnect at once."""
-        for reason, refusals in self._refused.items():
-            log.warning("refused %d connections: %s; %d are open", refusals, reason, len(self._hosts))
-        self._refused.clear()
+        """Logs one line for all refusals for one reason since the last line about it."""
+        for reason, refusals in list(self._refused.items()):
+            if not self._refusals_limit.is_due(reason):
+                continue
+            del self._refused[reason]
+            log.warning("refused %d connections: %s; %d are open", refusals, _words(reason), len(self._hosts))
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -133,3 +149,12 @@ class Connections:
             waiting_for_readers=len(parts.answer_memory.line),
             closed=dict(counters.closed),
         )
+
+
+def _words(reason: CloseReason) -> str:
+    if reason is not CloseReason.TOO_FEW_FILES:
+        return reason
+    return (
+        f"{reason}: this process may have {open_files_max()} files open, and it keeps the rest for the log and the "
+        "objects; raise the limit (ulimit -n, LimitNOFILE)"
+    )

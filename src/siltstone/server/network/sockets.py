@@ -1,8 +1,9 @@
 """Binds the listening sockets, and raises the limit of open files.
 
 Every connection is an open file, and shells often allow only 1,024 per process. ``allow_connections`` raises the soft
-limit up to the hard limit, and warns at the start if that is not enough. ``bind_sockets`` binds the sockets of a
-listener; ``listeners`` accepts connections on them.
+limit up to the hard limit, and warns at the start if that is not enough; ``leaves_too_few_files`` tells of a new
+connection whether it takes a file that the node needs itself. ``bind_sockets`` binds the sockets of a listener;
+``listeners`` accepts connections on them.
 """
 
 import asyncio
@@ -18,6 +19,10 @@ from siltstone.server.network.addresses import ListenerAddress
 
 OTHER_FILES = 512
 """The files that a node has open besides connections: log files, objects, the metadata, libraries."""
+
+FILES_RESERVED = 32
+"""The files that no connection may take: 4 uploads and 8 reads with a file and its folder each, the next file of the
+log, the metadata, and some more."""
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +44,21 @@ def allow_connections(max_connections: int) -> None:
         )  # fmt: skip
 
 
+def leaves_too_few_files(file_number: int) -> bool:
+    """Whether this process has hardly any free files left, judged by the number of its newest file: the kernel gives
+    out the lowest number that is free. FILES_RESERVED are kept, half of the limit if that is less."""
+    limit = open_files_max()
+    return limit is not None and file_number >= limit - min(FILES_RESERVED, limit // 2)
+
+
+def open_files_max() -> int | None:
+    """How many files this process may have open; None: any number. It may change while the process runs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
 _CAUSES = {
-    errno.EADDRINUSE: "another process listens there: stop it, or choose another port (serve --listener HOST:PORT)",
+    errno.EADDRINUSE: "another process listens there: stop it, or choose another port ({how})",
     errno.EADDRNOTAVAIL: "this machine does not have that address: choose one of its own",
     errno.EACCES: "only root may listen on this port: choose one above 1023",
 }
@@ -50,8 +68,12 @@ class CannotListen(InvalidRequest):
     """An address of a listener cannot be bound."""
 
 
-async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
-    """Binds a socket for each address to which the listener's host resolves, all to one port. Raises CannotListen."""
+async def bind_sockets(
+    address: ListenerAddress, how: str = "serve --listener HOST:PORT"
+) -> list[socket.socket]:
+    """Binds a socket for each address to which the listener's host resolves, all to one port. ``how`` says in the error
+    how
+    another address is chosen. Raises CannotListen."""
     port = address.port
     with ExitStack() as opened:
         sockets: list[socket.socket] = []
@@ -60,7 +82,9 @@ async def bind_sockets(address: ListenerAddress) -> list[socket.socket]:
                 bound = _bind(family, host, port)
             except OSError as failure:
                 cause = _CAUSES.get(failure.errno or 0, failure.strerror or str(failure))
-                raise CannotListen(f"listener {address} cannot be opened: {cause}") from failure
+                raise CannotListen(
+                    f"listener {address} cannot be opened: {cause.format(how=how)}"
+                ) from failure
             sockets.append(opened.enter_context(bound))
             port = bound.getsockname()[1]
         opened.pop_all()

@@ -28,6 +28,8 @@ class CloseReason(StrEnum):
     """A bug: an unexpected exception."""
     TOO_MANY = "too-many"
     TOO_MANY_OF_HOST = "too-many-of-host"
+    TOO_FEW_FILES = "too-few-files"
+    """The process may not have many more files open, and the node needs these itself."""
     SHUTDOWN = "shutdown"
 
 

@@ -14,8 +14,10 @@ from siltstone.server.settings.values import SettingRefused
 
 NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
+    "SILTSTONE_REGISTRY_AUTH",
 })  # fmt: skip
-"""Variables with the prefix that are no settings: they choose the store, the broker or Java, or show stack traces."""
+"""Variables with the prefix that are no settings: they choose the store, the broker or Java, show stack
+traces, or are a password."""
 
 
 class Layer(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ the tree, ``components`` makes objects from it.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,12 +18,14 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
-from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings
+from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings, TableSettings
+from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.settings.admin import AdminSettings
 from siltstone.server.settings.layers import Layer, environment_layer, file_layer, flags_layer
 from siltstone.server.settings.tree import build_tree, settings_of, unknown_key, values_of
 from siltstone.server.settings.values import (
@@ -57,6 +60,7 @@ class Tuning(msgspec.Struct, frozen=True):
     broker: BrokerSettings = BrokerSettings()
     groups: GroupSettings = GroupSettings()
     network: NetworkSettings = NetworkSettings()
+    admin: AdminSettings = AdminSettings()
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -69,6 +73,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     listeners: str = DEFAULT_LISTENER
     advertised_listeners: str = ""
     listener_security_protocol_map: str = ""
+    tables: TableSettings = TableSettings()
     tuning: Tuning = Tuning()
 
     @property
@@ -92,6 +97,10 @@ class StoreSettings(msgspec.Struct, frozen=True):
         return self.tuning.network
 
     @property
+    def admin(self) -> AdminSettings:
+        return self.tuning.admin
+
+    @property
     def retry(self) -> RetrySettings:
         return self.tuning.retry
 
@@ -107,6 +116,10 @@ class StoreSettings(msgspec.Struct, frozen=True):
     def maintenance(self) -> MaintenanceSettings:
         return self.tuning.maintenance
 
+    def __repr__(self) -> str:
+        """Not every field: the URL of the metadata may hold a password."""
+        return f"StoreSettings({str(self.folder)!r}, {shown_url(self.metadata)!r})"
+
     def __str__(self) -> str:
         return "\n".join(f"{key} = {value}" for key, value in printed_settings(self))
 
@@ -117,14 +130,24 @@ PLACES: tuple[Setting, ...] = (
     Setting("listeners", str, DEFAULT_LISTENER),
     Setting("advertised_listeners", str, None),
     Setting("listener_security_protocol_map", str, None),
+    Setting("tables.location", str, None),
+    Setting("tables.catalog.type", str, None),
+    Setting("tables.catalog.uri", str, None),
 )
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
 """Every key but ``buckets.N`` and ``topics.…``."""
 
 TOPICS_PREFIX = "topics."
+CATALOG_PREFIX = "tables.catalog."
+_SECRET = re.compile(r"password|secret|token|credential|key")
+"""What is in the name of a catalog's property whose value is not shown."""
+_PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
+"""A password in a URI, which may be of any catalog."""
 
 COMMAND_LINE = "command line"
-_LISTS = frozenset({"listeners", "advertised_listeners", "listener_security_protocol_map"})
+_LISTS = frozenset({
+    "listeners", "advertised_listeners", "listener_security_protocol_map", "admin.listeners", "admin.allowed_hosts",
+})  # fmt: skip
 
 
 def load_settings(
@@ -181,6 +204,8 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
             )
         elif key.startswith(TOPICS_PREFIX):
             yield key, _topic_text(key, raw)
+        elif key.startswith(CATALOG_PREFIX):
+            yield key, str(raw).lower() if isinstance(raw, bool) else str(raw)
         elif (setting := SETTINGS.get(key)) is not None:
             value = _joined(raw) if key in _LISTS else raw
             yield key, parse_setting(setting, value, origin=layer.origin, is_text=layer.is_text)
@@ -225,8 +250,23 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
         listeners=str(values.get("listeners") or DEFAULT_LISTENER),
         advertised_listeners=str(values.get("advertised_listeners") or ""),
         listener_security_protocol_map=str(values.get("listener_security_protocol_map") or ""),
+        tables=_tables(folder, values),
         tuning=tuning,
     )
+
+
+def _tables(folder: Path, values: Mapping[str, object]) -> TableSettings:
+    """By default tables are in FOLDER/tables, and so is an SQL catalog on SQLite; a catalog that is named by its type
+    or its URI is taken as it is."""
+    location = str(values.get("tables.location") or (folder / "tables").as_uri())
+    named = {
+        key.removeprefix(CATALOG_PREFIX): str(value)
+        for key, value in values.items()
+        if key.startswith(CATALOG_PREFIX)
+    }
+    if "type" not in named and "uri" not in named:
+        named |= {"type": "sql", "uri": f"sqlite:///{folder / 'tables' / 'catalog.sqlite'}"}
+    return TableSettings(location=location, catalog={"warehouse": location.partition("?")[0], **named})
 
 
 def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
@@ -248,12 +288,15 @@ def _sqlite_url(path: Path) -> str:
 
 def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     """Yields every key with its value, written as in a settings file."""
-    yield "metadata", settings.metadata
+    yield "metadata", shown_url(settings.metadata)
     yield "wal_folder", str(settings.wal_folder)
     yield "listeners", settings.listeners
     yield "advertised_listeners", settings.advertised_listeners
     yield "listener_security_protocol_map", settings.listener_security_protocol_map
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
+    yield "tables.location", settings.tables.location
+    for name, text in settings.tables.catalog.items():
+        yield f"{CATALOG_PREFIX}{name}", "…" if _SECRET.search(name) else _PASSWORD.sub(r"\1:…@", text)
     for setting, value in values_of(settings.tuning):
         yield setting.key, format_setting(setting, value)

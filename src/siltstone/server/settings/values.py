@@ -7,10 +7,12 @@ Every error is one line that names the source, the key, the value, and what is a
 import re
 from decimal import Decimal
 from enum import Enum
+from math import inf
 
 import msgspec
 
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.serving_limits import Price
 
 _SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
           "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
@@ -66,6 +68,8 @@ class Setting(msgspec.Struct, frozen=True):
             return "true or false"
         if self.kind is str:
             return "a text"
+        if self.kind is Price:
+            return "a price of 0 or more, such as 0.4"
         if self.kind is float:
             return "a share above 0 and up to 1, such as 0.25"
         return {
@@ -100,6 +104,9 @@ def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
         return {"true": True, "false": False}.get(str(raw)) if is_text else _when(isinstance(raw, bool), raw)
     if setting.kind is str:
         return _when(isinstance(raw, str) and raw != "", raw)
+    if setting.kind is Price:
+        price = _number(raw)
+        return Price(price) if price is not None and 0 <= price < inf else None
     if setting.kind is float:
         return _share(raw)
     assert setting.kind is int, f"{setting.key}: say here how a {setting.kind} is written"
@@ -109,13 +116,17 @@ def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
 
 def _share(raw: object) -> float | None:
     """A share above 0 and up to 1; every setting of type float is a share."""
+    share = _number(raw)
+    return share if share is not None and 0 < share <= 1 else None
+
+
+def _number(raw: object) -> float | None:
     if isinstance(raw, bool) or not isinstance(raw, int | float | str):
         return None
     try:
-        share = float(raw)
-    except ValueError:
+        return float(raw)
+    except (ValueError, OverflowError):
         return None
-    return share if 0 < share <= 1 else None
 
 
 def _when(is_allowed: bool, value: object) -> object | None:

@@ -110,6 +110,14 @@ class TailCache:
         sealed = (block for block in self._closed if block.state is CacheBlockState.SEALED)
         return any(stream_id in block.streams for block in sealed)
 
+    @property
+    def oldest_uncommitted_ms(self) -> float | None:
+        """When the oldest batch that is not committed was put, by the monotonic clock; None if all are committed."""
+        for block in self._closed:
+            if block.state is CacheBlockState.SEALED:
+                return block.first_put_ms
+        return self.active.first_put_ms
+
     def statistics(self) -> TailCacheStatistics:
         return TailCacheStatistics(
             bytes_used=self._used_bytes,

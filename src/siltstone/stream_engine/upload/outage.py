@@ -1,8 +1,9 @@
 """Repeats what a bucket or the metadata log refuses or does not answer, at growing intervals, and reports the outage.
 
 An attempt is repeated after Unavailable and after StoreDenied: credentials expire and are renewed, a folder is mounted
-read-only and writable again. Meanwhile the log and the tail cache hold the records. The causes that do not pass (the
-node is fenced, the metadata service has failed) are raised at once.
+read-only and writable again, a node that was silent for a while resumes (NodeSuspended). Meanwhile the log and the tail
+cache hold the records. The causes that do not pass (another process has registered as this node, the metadata service
+has failed) are raised at once.
 """
 
 import logging
@@ -12,10 +13,12 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.foundation.quantity_words import seconds_words
+from siltstone.metadata.refusals import NodeSuspended
 from siltstone.metadata.service import ServiceClosed
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.port import StoreDenied
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class OutageWatch:
         self._clock = clock
         self._node_id = node_id
         self._on_change = on_change
-        self._logged_ms: float | None = None
+        self._limit = LogLimit(clock, LOG_INTERVAL_MS)
         self.outage: Outage | None = None
 
     async def persist(
@@ -83,9 +86,7 @@ class OutageWatch:
         since_ms = self.outage.since_ms if self.outage is not None else self._clock.now_ms()
         is_new = self.outage is None
         self.outage = Outage(place, since_ms, str(trouble), _remedy(place, trouble))
-        now_ms = self._clock.monotonic_ms()
-        if self._logged_ms is None or now_ms - self._logged_ms >= LOG_INTERVAL_MS:
-            self._logged_ms = now_ms
+        if self._limit.is_due():
             log.error(
                 "node %d cannot upload to %s and tries again: %s. Appends are accepted as long as the write-ahead log "
                 "and the tail cache have room. %s",
@@ -102,7 +103,8 @@ class OutageWatch:
         log.warning(
             "node %d uploads to %s again, after %s", self._node_id, place, seconds_words(lasted_ms / 1000)
         )
-        self.outage = self._logged_ms = None
+        self.outage = None
+        self._limit.forget()
         self._on_change()
 
 
@@ -112,6 +114,13 @@ def _remedy(place: str, trouble: SiltstoneError) -> str:
             "Give the node the permission to write to the bucket (credentials, bucket policy, a folder mounted "
             "read-only); the uploads then continue by themselves"
         )
+    if isinstance(trouble, NodeSuspended):
+        return (
+            "The node resumes by itself when it can beat again; check the disk or server of its lease board"
+        )
     if place == METADATA_LOG:
-        return "Find the process that holds the metadata database, or free space on its disk"
+        return (
+            "Find the process that holds the metadata database, or free space on its disk; with PostgreSQL, look "
+            "whether the server and its synchronous standby can be reached"
+        )
     return "Check that the bucket can be reached (endpoint, network, space); the uploads then continue by themselves"

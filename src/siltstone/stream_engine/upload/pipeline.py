@@ -10,12 +10,14 @@ Next: ``upload_plan``, ``outage``.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import msgspec
 
+from siltstone.foundation.histogram import Histogram, HistogramCounts
+from siltstone.foundation.quantity_words import counted, seconds_words, size_words
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
 from siltstone.metadata.refusals import ObjectNotExist
 from siltstone.metadata.service import MetadataService
@@ -78,6 +80,18 @@ class UploadStatistics(msgspec.Struct, frozen=True):
     objects_committed: int
     bytes_uploaded: int
     outage: Outage | None
+    upload_seconds: HistogramCounts = HistogramCounts()
+    """From the first attempt of an object's upload to its success."""
+
+
+def _log_committed(block: CacheBlock, new_objects: Sequence[NewObject], took_ms: float) -> None:
+    log.info(
+        "uploaded and committed %s, %s of %s, in %s",
+        counted(len(new_objects), "object"),
+        size_words(sum(each.size_bytes for each in new_objects)),
+        counted(len(block.streams), "stream"),
+        seconds_words(took_ms / 1000),
+    )
 
 
 class UploadPipeline:
@@ -118,6 +132,7 @@ class UploadPipeline:
         self._slots = asyncio.Semaphore(settings.uploads_in_flight_max)
         self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._blocks_committed = self._objects_committed = self._bytes_uploaded = 0
+        self._seconds = Histogram()
 
     def submit(self, block: CacheBlock) -> None:
         """Starts the upload of a sealed block. The caller submits blocks in seal order."""
@@ -151,6 +166,7 @@ class UploadPipeline:
             objects_committed=self._objects_committed,
             bytes_uploaded=self._bytes_uploaded,
             outage=self.outage,
+            upload_seconds=self._seconds.counts(),
         )
 
     async def _upload_in_turn(self, block: CacheBlock, ticket: int) -> None:
@@ -163,6 +179,7 @@ class UploadPipeline:
             raise
 
     async def _upload_block(self, block: CacheBlock, ticket: int) -> None:
+        begun_ms = self._clock.monotonic_ms()
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
         async with self._slots:
             async with self._prepare_turns.turn(ticket):
@@ -173,6 +190,7 @@ class UploadPipeline:
                 await self._commit(block, plan, prepared, new_objects)
                 self._blocks_committed += 1
                 self._objects_committed += plan.objects
+                _log_committed(block, new_objects, self._clock.monotonic_ms() - begun_ms)
                 await self._on_committed(block)
 
     async def _prepare(self, plan: UploadPlan, time_limit_ms: int) -> Prepared:
@@ -233,8 +251,11 @@ class UploadPipeline:
         block_size_bytes = self._settings.block_size_bytes
         encoded = await self._calls.run(encode_object, block.streams, streams, block_size_bytes)
         store = self._buckets.store(self._buckets.default_bucket_id)
+        begun_ms = self._clock.monotonic_ms()
         await self._watch.persist(lambda: self._put(store, encoded, object_id), store.url, until_ms)
+        self._seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._bytes_uploaded += encoded.size_bytes
+        log.debug("object %d was uploaded: %s", object_id, size_words(encoded.size_bytes))
         return new_object(encoded, object_id)
 
     async def _put(self, store: ObjectStore, encoded: EncodedObject, object_id: int) -> None:

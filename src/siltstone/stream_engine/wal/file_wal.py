@@ -7,11 +7,16 @@ cost one sync, not 64, and a single append is never delayed to fill a group. ``l
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Callable
+from math import inf
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
+from siltstone.foundation.histogram import Histogram
 from siltstone.model.buffers import Buffer
+from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import (
@@ -28,6 +33,19 @@ from siltstone.stream_engine.settings import WalSettings, WalSync
 from siltstone.stream_engine.wal.log_directory import KeptLogFile, LogDirectory, LogFile
 from siltstone.stream_engine.wal.port import QueuedAppend, WalStatistics, WalWriteFailed
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NO_FREE_FILE = (errno.EMFILE, errno.ENFILE)
+FREE_FILE_INTERVAL_MS = 100
+FREE_FILE_WAIT_MS_MAX = 1 * MINUTE_MS
+"""How long the log waits for a free file before it fails. Network and readers give files back within seconds; a process
+that leaks files does not."""
+
+HANGS_MS = 5 * SECOND_MS
+HANG_LOGGED_INTERVAL_MS = 30 * SECOND_MS
+"""A write that takes so long is logged, and again after the interval: a busy disk takes a second."""
+
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +59,7 @@ class FileWriteAheadLog:
         self._settings = settings
         self._calls = calls
         self._clock = clock
+        self._folder = directory
         self._directory = LogDirectory(directory, node_id)
         self._live: list[LogFile | KeptLogFile] = []
         self._node_epoch = -1
@@ -53,11 +72,14 @@ class FileWriteAheadLog:
         self._synced_at_ms = 0.0
         self._wake = asyncio.Event()
         self._closing = False
+        self._asked_disk_ms = inf
+        self._trouble = ""
         self._on_durable: Callable[[int], None] = lambda _: None
         self._on_failure: Callable[[BaseException], None] = lambda _: None
         self._tasks = TaskGroup("wal", self._failed)
         self._timer = TaskGroup("wal", self._failed)
         self._appends = self._groups = self._syncs = self._bytes_written = 0
+        self._write_seconds = Histogram()
 
     # -- identity ----------------------------------------------------------------------------------------
 
@@ -71,6 +93,9 @@ class FileWriteAheadLog:
         await self._calls.run(self._directory.claim, identity)
 
     # -- an earlier start --------------------------------------------------------------------------------
+
+    async def fence(self, node_epoch: int) -> None:
+        """Does nothing: the lock on the directory is the fence."""
 
     async def recover(self) -> AsyncIterator[list[WalRecord]]:
         scan = self._directory.recover()
@@ -98,6 +123,7 @@ class FileWriteAheadLog:
             await self.reset()
         self._synced_at_ms = self._clock.monotonic_ms()
         self._tasks.start("write", self._write_groups())
+        self._timer.start("disk", self._say_when_the_disk_hangs())
         if self._settings.sync is WalSync.EVERY_INTERVAL:
             self._timer.start("sync-timer", self._wake_at_intervals())
 
@@ -153,6 +179,8 @@ class FileWriteAheadLog:
             bytes_written=self._bytes_written,
             bytes_untrimmed=self._next_position - self._trimmed_position,
             segments=len(self._live),
+            trouble=self._trouble,
+            write_seconds=self._write_seconds.counts(),
         )
 
     # -- group commit ------------------------------------------------------------------------------------
@@ -171,17 +199,44 @@ class FileWriteAheadLog:
     async def _write_next_group(self) -> None:
         buffers, records, group_bytes = self._take_group()
         sync = self._sync_is_due()
-        await self._calls.run(self._write_group, self._written_position, buffers, group_bytes, sync)
+        if not self._has_file_for(group_bytes):
+            await self._begin_file(group_bytes)
+        begun_ms = self._clock.monotonic_ms()
+        await self._on_disk(self._write_group, buffers, sync)
+        self._write_seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._written_position += group_bytes
         self._account(records, group_bytes)
         if sync:
             self._synced()
         self._on_durable(self._written_position)
 
+    async def _on_disk(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._asked_disk_ms = self._clock.monotonic_ms()
+        try:
+            return await self._calls.run(call, *args, **kwargs)
+        finally:
+            self._asked_disk_ms, self._trouble = inf, ""
+
+    async def _say_when_the_disk_hangs(self) -> None:
+        said_ms = -inf
+        while True:
+            await self._clock.sleep_ms(HANGS_MS)
+            now_ms = self._clock.monotonic_ms()
+            hangs_ms = now_ms - self._asked_disk_ms
+            if hangs_ms < HANGS_MS:
+                continue
+            self._trouble = (
+                f"the disk of the write-ahead log in {self._folder} has not answered for {hangs_ms / 1000:.0f} s: "
+                "check the disk"
+            )
+            if now_ms - said_ms >= HANG_LOGGED_INTERVAL_MS:
+                said_ms = now_ms
+                log.error("appends wait: %s", self._trouble)
+
     async def _sync(self) -> None:
         """Syncs the newest log file, which has everything that was written and not synced, if there is anything."""
         if self._is_unsynced:
-            await self._calls.run(self._live[-1].sync)
+            await self._on_disk(self._live[-1].sync)
             self._synced()
 
     async def _wake_at_intervals(self) -> None:
@@ -221,26 +276,61 @@ class FileWriteAheadLog:
         self._groups += 1
         self._bytes_written += group_bytes
 
-    def _write_group(self, position: int, buffers: list[Buffer], group_bytes: int, sync: bool) -> None:
+    def _write_group(self, buffers: list[Buffer], sync: bool) -> None:
         """Runs in the writer's thread. A group is never split over two log files, so only the end of a log file can be
         torn."""
-        segment = self._file_for(position, group_bytes)
+        segment = self._live[-1]
+        assert isinstance(segment, LogFile)
         segment.write(buffers)
         if sync:
             segment.sync()
 
-    def _file_for(self, position: int, group_bytes: int) -> LogFile:
+    def _has_file_for(self, group_bytes: int) -> bool:
         newest = self._live[-1] if self._live else None
-        if isinstance(newest, LogFile) and newest.has_room_for(group_bytes):
-            return newest
-        if self._live and self._settings.sync is not WalSync.EVERY_GROUP:
-            self._live[
-                -1
-            ].sync()  # else the next file's sync would confirm records of this one that were not synced
+        return isinstance(newest, LogFile) and newest.has_room_for(group_bytes)
+
+    async def _begin_file(self, group_bytes: int) -> None:
+        """Begins the next log file. While the process, or the machine, has no free file, it is tried again, for
+        FREE_FILE_WAIT_MS_MAX: connections that close free files, and an engine that failed would have to be restarted.
+        Raises OSError."""
+        until_ms = self._clock.monotonic_ms() + FREE_FILE_WAIT_MS_MAX
+        is_said = False
+        while True:
+            try:
+                await self._on_disk(self._end_newest)
+                self._live.append(await self._on_disk(self._new_file, self._written_position, group_bytes))
+            except OSError as trouble:
+                if trouble.errno not in NO_FREE_FILE:
+                    raise
+                if self._clock.monotonic_ms() >= until_ms:
+                    raise OSError(
+                        trouble.errno,
+                        f"{trouble.strerror}, for {FREE_FILE_WAIT_MS_MAX // 1000} s: raise the limit of open files "
+                        "(ulimit -n, LimitNOFILE)",
+                        trouble.filename,
+                    ) from trouble
+                self._trouble = (
+                    f"the write-ahead log waits for a free file, at most {FREE_FILE_WAIT_MS_MAX // 1000} s: {trouble}; "
+                    "raise the limit of open files (ulimit -n, LimitNOFILE)"
+                )
+                if not is_said:
+                    is_said = True
+                    log.error("appends wait: %s", self._trouble)
+                await self._clock.sleep_ms(FREE_FILE_INTERVAL_MS)
+            else:
+                return
+
+    def _end_newest(self) -> None:
+        """Closes the newest log file, which is full: the log has one open file, however long it is. The next file's
+        sync would confirm records of this one that were not synced, so they are synced first."""
+        if self._live:
+            if self._settings.sync is not WalSync.EVERY_GROUP:
+                self._live[-1].sync()
+            self._live[-1].close()
+
+    def _new_file(self, position: int, group_bytes: int) -> LogFile:
         size_bytes = max(self._settings.segment_bytes, LOG_FILE_HEADER_BYTES + group_bytes)
-        segment = self._directory.new_file(self._node_epoch, position, size_bytes)
-        self._live.append(segment)
-        return segment
+        return self._directory.new_file(self._node_epoch, position, size_bytes)
 
     def _retire(self, segment: LogFile | KeptLogFile) -> None:
         segment.close()

@@ -51,8 +51,11 @@ SPARES_MAX = 4
 some more."""
 
 
+CLOSED = -1
+
+
 class LogFile:
-    """One log file, open for writing at its end."""
+    """One log file, open for writing at its end until it is full."""
 
     def __init__(self, path: Path, header: LogFileHeader) -> None:
         """Reserves the space and writes the header. A trimmed log file at ``path`` is overwritten."""
@@ -78,10 +81,15 @@ class LogFile:
         self._at += write_at(self._descriptor, buffers, self._at)
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        """Does nothing when the file is closed: it was synced before."""
+        if self._descriptor != CLOSED:
+            os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """May be called again."""
+        descriptor, self._descriptor = self._descriptor, CLOSED
+        if descriptor != CLOSED:
+            os.close(descriptor)
 
 
 class KeptLogFile:
@@ -214,7 +222,11 @@ class LogDirectory:
             self._spares.pop().rename(path)
         reserved_bytes = max(size_bytes, LOG_FILE_HEADER_BYTES)
         segment = LogFile(path, LogFileHeader(self._node_id, node_epoch, first_position, reserved_bytes))
-        sync_directory(self._directory)
+        try:
+            sync_directory(self._directory)
+        except OSError:
+            segment.close()
+            raise
         return segment
 
     def retire(self, segment: LogFile | KeptLogFile) -> None:

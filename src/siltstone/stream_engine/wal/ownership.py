@@ -1,29 +1,27 @@
-"""Checks that the write-ahead log in a folder is the one that a starting node needs: that log may hold the only copy of
-acknowledged records.
+"""Checks that the write-ahead log at a place is the one that a starting node needs: that log may hold the only copy of
+acknowledged records. The place is a folder, or a prefix of a bucket, whose newest claim is its identity.
 
 The folder has an identity (``object_formats.identity``) with the node epoch under which the log was last claimed; the
 metadata has the node epoch under which the node last opened a stream (``NodeMetadata.log_epoch``). In the folder that
 the node last used, the first is never lower than the second; in any other folder it always is. The check matters only
 while streams are open: a node that was stopped cleanly has committed everything, and may start with an empty folder.
 
-The identity also has the version of the metadata at the last start and at the last clean stop: metadata at a lower
-version is an older copy, and is refused.
+The identity also has the version of the metadata at the last start and at the last clean stop, and the append id of the
+metadata's entry at that version: metadata at a lower version is an older copy, metadata with another entry there has
+another history, and both are refused.
 """
 
 from msgspec.structs import replace
 
+from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
 from siltstone.metadata.refusals import NodeLogBehind
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import DamagedWal
-from siltstone.stream_engine.wal.port import WalOfAnotherNode, WriteAheadLog
+from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore, WriteAheadLog
 
 NEVER_USED = 0
 """The node epoch of a folder that no node has used; it is lower than every real one."""
-
-
-class WalOfAnotherStore(InvalidRequest):
-    """The log in this folder belongs to another store."""
 
 
 class WalLost(InvalidRequest):
@@ -56,19 +54,21 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
     return identity
 
 
-async def note_good_end(wal: WriteAheadLog, metadata_version: int) -> None:
+async def note_good_end(wal: WriteAheadLog, metadata: LogPosition) -> None:
     """Records a clean stop, after which everything is committed: the next start is refused with metadata below this
-    version."""
+    version, or with another entry there."""
     if (identity := await wal.identity()) is not None:
-        await wal.claim(replace(identity, metadata_version=metadata_version))
+        await wal.claim(replace(identity, metadata_version=metadata.version, append_id=metadata.append_id))
 
 
-def lost(behind: NodeLogBehind, log_epoch: int, location: str) -> WalLost:
-    """Returns the error for the operator, with the two ways to start the node."""
+def lost(behind: NodeLogBehind, log_epoch: int, location: str, last_location: str) -> WalLost:
+    """Returns the error for the operator, with the two ways to start the node. ``last_location`` is where the node had
+    its log when it was registered last."""
     found = f"was last used under node epoch {log_epoch}" if log_epoch else "was never used by this node"
+    elsewhere = f", {last_location}" if last_location != location else ""
     return WalLost(
-        f"{behind}, but the write-ahead log in {location} {found}: start the node with the folder that it last used. "
-        "If that folder is lost for good, and with it the records that only it held, start once with "
+        f"{behind}, but the write-ahead log in {location} {found}: start the node with the log that it last used"
+        f"{elsewhere}. If that log is lost for good, and with it the records that only it held, start once with "
         f"engine.wal.lost_epoch={behind.log_epoch}"
     )
 
@@ -98,6 +98,20 @@ def refuse_older_metadata(
     raise MetadataBehindLog(
         f"the write-ahead log in {location} {known}: the metadata is an older copy. Restore the newest copy; without "
         "it, records that were acknowledged since are lost"
+    )
+
+
+def refuse_forked_metadata(last_used: LogIdentity, append_id: str | None, location: str) -> None:
+    """Raises LogForked when the metadata's entry at the identity's version has another append id than the log saw
+    there. ``append_id`` is None when the metadata no longer has that entry, so that nothing follows from it."""
+    if last_used.append_id == NO_APPEND_ID or append_id in (None, last_used.append_id):
+        return
+    version = last_used.metadata_version
+    raise LogForked(
+        f"entry {version} of the metadata log is another one (append {append_id}) than the write-ahead log in "
+        f"{location} was used with (append {last_used.append_id}): the metadata lost entries and went on with others, "
+        "since an older copy was restored, or a standby without the newest entries was promoted. Stop every node, "
+        f"delete nothing, and restore the copy in which entry {version} has append id {last_used.append_id}"
     )
 
 

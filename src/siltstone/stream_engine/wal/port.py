@@ -9,7 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.foundation.histogram import HistogramCounts
+from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import WalRecord
@@ -19,8 +20,20 @@ class WalInUse(InvalidRequest):
     """Another process has this log open."""
 
 
+class WalSealed(Fenced):
+    """Another process has taken over this log, which is in a bucket."""
+
+
+class ConditionalPutIgnored(InvalidRequest):
+    """The bucket replaces objects although it is asked not to, so no log in it could be fenced."""
+
+
 class WalOfAnotherNode(InvalidRequest):
     """The log belongs to another node id."""
+
+
+class WalOfAnotherStore(InvalidRequest):
+    """The log at this place belongs to another store."""
 
 
 class WalWriteFailed(Unavailable):
@@ -35,12 +48,17 @@ class QueuedAppend(msgspec.Struct, frozen=True):
 
 
 class WalStatistics(msgspec.Struct, frozen=True):
+    """``trouble``: what the log waits for, and appends with it; empty while it waits for nothing."""
+
     appends: int
     groups: int
     syncs: int
     bytes_written: int
     bytes_untrimmed: int
     segments: int
+    trouble: str = ""
+    write_seconds: HistogramCounts = HistogramCounts()
+    """Of each group: its write, and its sync where one is due."""
 
 
 class WriteAheadLog(Protocol):
@@ -56,9 +74,14 @@ class WriteAheadLog(Protocol):
         """Sets the identity of the log. It is durable when the call returns."""
         ...
 
+    async def fence(self, node_epoch: int) -> None:
+        """Makes sure that no process can have an append acknowledged in this log under a lower node epoch from here on.
+        The caller is registered under ``node_epoch``. Raises DamagedWal."""
+        ...
+
     def recover(self) -> AsyncIterator[list[WalRecord]]:
-        """Yields the records of an earlier start, in order. Raises DamagedWal when acknowledged records are missing or
-        damaged."""
+        """Yields the records of an earlier start, in order; the log was fenced before. Raises DamagedWal when
+        acknowledged records are missing or damaged."""
         ...
 
     async def reset(self) -> None:

@@ -1,12 +1,18 @@
+import asyncio
+
 import pytest
 
+from siltstone.broker.apis import altering_configs as module
+from siltstone.broker.apis.altering_configs import ATTEMPTS_MAX, Change
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from siltstone.metadata.refusals import TopicConfiguredOtherwise
 from support.broker.admin_world import NODE_ID, in_admin_world
+from support.values.left_out import numbers_left_out
 
 TOPIC, BROKER = 2, 4
 
@@ -110,3 +116,30 @@ def test_a_resource_named_twice_is_altered_by_neither():
         assert [topic.config.retention_ms for topic in world.parts.topics.all()] == [604_800_000, 1]
 
     in_admin_world(scenario)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Change) == {"replace": False}
+
+
+@pytest.mark.parametrize(("failures", "stands"), [(0, True), (ATTEMPTS_MAX - 1, True), (ATTEMPTS_MAX, False)])
+def test_a_change_that_another_client_overtook_is_made_anew_so_many_times(monkeypatch, failures, stands):
+    made, tried = [], []
+
+    async def overtaken(_parts, change, *, validate_only):
+        tried.append((change, validate_only))
+        if len(tried) <= failures:
+            raise TopicConfiguredOtherwise("another client was faster")
+
+    def make():
+        made.append(object())
+        return made[-1]
+
+    monkeypatch.setattr(module, "_alter", overtaken)
+    if stands:
+        asyncio.run(module.alter(None, make, validate_only=True))
+    else:
+        with pytest.raises(TopicConfiguredOtherwise):
+            asyncio.run(module.alter(None, make, validate_only=True))
+    assert tried == [(change, True) for change in made]
+    assert len(made) == min(failures + 1, ATTEMPTS_MAX)

@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -146,3 +148,16 @@ def test_another_request_was_faster():
         del world.parts.metadata.execute
 
     in_admin_world(scenario)
+
+
+def test_topics_that_come_and_go_are_logged_once_each(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def scenario(world):
+        await world.create("t", partitions=2)
+        await world.answer(deleting(("t", NO_UUID)))
+        await world.answer(deleting(("t", NO_UUID)))
+
+    in_admin_world(scenario)
+    said = [each.message for each in caplog.records if each.message.startswith("topic ")]
+    assert said == ["topic t was created: 2 partitions", "topic t was deleted"]

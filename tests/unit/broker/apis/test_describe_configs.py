@@ -8,7 +8,7 @@ from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.topic_configs.rows import TABLE
 from support.broker.admin_world import NODE_ID, connection_at, in_admin_world
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
 
@@ -172,7 +172,6 @@ def test_what_was_altered_for_all_brokers_at_once_is_nothing():
         (BROKER, "seven", ErrorCode.INVALID_REQUEST, "received seven"),
         (8, str(NODE_ID), ErrorCode.INVALID_REQUEST, "BROKER_LOGGER"),
         (16, "metrics", ErrorCode.INVALID_REQUEST, "CLIENT_METRICS"),
-        (32, "a-group", ErrorCode.INVALID_REQUEST, "GROUP"),
         (0, "x", ErrorCode.INVALID_REQUEST, "Unknown resource type 0"),
         (99, "x", ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
     ],
@@ -187,5 +186,16 @@ def test_item_22_what_has_no_configuration_here(kind, name, code, fault):
         assert (refused.resource_type, refused.resource_name) == (kind, name)
         assert fault in refused.error_message
         assert found.error_code == 0
+
+    in_admin_world(scenario)
+
+
+def test_groups_are_described_and_have_no_configurations():
+    """Kafka 4 describes those of the new group protocol, which this broker does not offer."""
+
+    async def scenario(world):
+        assert await described(world, describing(GROUP, "any group")) == {}
+        (refused,) = (await world.answer(describing(GROUP, ""))).results
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
 
     in_admin_world(scenario)

@@ -219,6 +219,19 @@ def test_items_27_and_28_at_the_end_of_the_log_one_waits():
     in_broker_world(scenario)
 
 
+def test_a_broker_that_closes_answers_waiting_fetches_and_lets_none_wait():
+    async def scenario(world):
+        topic = await filled(world)
+        asked = world.client().send(fetch_request(topic, {0: 1}, wait_ms=500))
+        await settled()
+        assert not asked.done()
+        world.broker.end_waits()
+        assert row_of(await asked).high_watermark == 1
+        assert row_of(await world.client().ask(fetch_request(topic, {0: 1}, wait_ms=500))).error_code == 0
+
+    in_broker_world(scenario)
+
+
 def test_items_28_and_33_only_what_is_durable_ends_the_wait():
     async def scenario(world):
         topic = await filled(world)

@@ -16,6 +16,7 @@ from siltstone.kafka_protocol.messages.list_offsets import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import Unavailable
+from siltstone.stream_engine.errors import OffsetBeyondEnds
 from support.broker.broker_world import READ, WRITE, in_broker_world
 from support.broker.partition_state import ReadTurns, trim_in_metadata
 from support.engine.engine_world import settled
@@ -423,3 +424,25 @@ def test_a_thousand_partitions():
         assert [(row.partition_index, row.offset) for row in rows] == [(index, 0) for index in range(1_000)]
 
     in_broker_world(scenario)
+
+
+def test_a_trim_that_the_partition_never_hears_of_ends_the_look_up_and_not_the_loop():
+    class Deaf:
+        """Its start was trimmed away, and it does not learn of it."""
+
+        log_start_offset, high_watermark, reads = 0, 10, 0
+
+        async def read(self, offset: int, size_bytes: int) -> list[object]:
+            self.reads += 1
+            assert self.reads <= time_lookup.TURNS_OF_A_TRIM_MAX, "it goes on for ever"
+            raise OffsetBeyondEnds("trimmed")
+
+    partition = Deaf()
+
+    async def main():
+        with pytest.raises(OffsetBeyondEnds):
+            async for _ in time_lookup._batches(partition, 0, None):
+                pass
+
+    asyncio.run(main())
+    assert partition.reads == time_lookup.TURNS_OF_A_TRIM_MAX

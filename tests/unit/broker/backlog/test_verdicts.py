@@ -67,6 +67,9 @@ def test_who_waits_long_enough_waits_no_more():
         clock.advance_ms(1)
         await settled()
         assert wait.done() and verdicts.held_bytes == 0 and verdicts.holds("t", 0)
+        assert not verdicts._waiting, (
+            "a wait that is over is kept by nobody, however long the partition is held"
+        )
 
     asyncio.run(scenario())
 

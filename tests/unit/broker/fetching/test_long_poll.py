@@ -56,10 +56,10 @@ class Poll:
         return not self.task.done()
 
     async def sizes(self) -> list[int]:
-        return [row.size_bytes for row in await self.task]
+        return [row.size_bytes for row in (await self.task).found]
 
     async def errors(self) -> list[ErrorCode]:
-        return [row.error for row in await self.task]
+        return [row.error for row in (await self.task).found]
 
 
 async def opened(world, partitions=1):
@@ -249,7 +249,7 @@ def test_a_trim_behind_the_reader_does_not():
         assert poll.is_waiting
         await append(world, topic)
         assert await poll.sizes() == [SIZE]
-        assert (await poll.task)[0].log_start_offset == 1
+        assert (await poll.task).found[0].log_start_offset == 1
 
     in_broker_world(scenario)
 
@@ -323,7 +323,7 @@ def test_the_high_watermark_told_is_not_below_what_is_given():
         await settled()
         await append(world, topic, 0)
         world.calls.release(READ)
-        rows = await poll.task
+        rows = (await poll.task).found
         assert rows[0].size_bytes in (SIZE, 2 * SIZE)
         assert rows[0].high_watermark == rows[0].size_bytes // SIZE
 
@@ -354,7 +354,7 @@ def test_a_topic_deleted_while_another_is_read_from_objects():
         await settled()
         await world.parts.partitions.delete_topic(other)
         world.calls.release(READ)
-        rows = await poll
+        rows = (await poll).found
         assert [row.error for row in rows] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
         assert [row.size_bytes for row in rows] == [0, SIZE]
 
@@ -369,7 +369,7 @@ def test_a_trim_while_objects_are_read():
         await world.parts.partitions.trim(world.opened(topic, 0), 1)
         world.calls.release(READ)
         assert await poll.errors() == [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NONE]
-        assert (await poll.task)[0].log_start_offset == 1
+        assert (await poll.task).found[0].log_start_offset == 1
 
     in_broker_world(scenario)
 

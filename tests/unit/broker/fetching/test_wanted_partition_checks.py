@@ -1,6 +1,7 @@
 import pytest
 
 from siltstone.broker.fetching.wanted import (
+    FoundPartition,
     WantedPartition,
     check_partition,
     leader_epoch_error,
@@ -9,6 +10,7 @@ from siltstone.broker.fetching.wanted import (
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.entities import OwnerRange
+from support.values.left_out import numbers_left_out
 
 
 class FakePartition:
@@ -37,7 +39,7 @@ def wanted(offset: int, current_epoch: int = -1, last_epoch: int = -1) -> Wanted
     ],
 )
 def test_item_19_the_epoch_a_client_believes_in(epoch, error):
-    assert leader_epoch_error(FakePartition(), epoch) is error
+    assert leader_epoch_error(FakePartition().leader_epoch, epoch) is error
     row = check_partition(wanted(99, current_epoch=epoch), FakePartition())
     assert row.error is (error if error is not ErrorCode.NONE else ErrorCode.OFFSET_OUT_OF_RANGE)
     assert row.leader_epoch == 5
@@ -74,3 +76,27 @@ def test_where_the_epoch_of_what_was_read_last_ended(offset, last_epoch, error, 
     assert (row.error, row.diverging) == (error, diverging)
     assert (row.high_watermark, row.log_start_offset) == (30, 10)
     assert row.ends_the_wait == (error is not ErrorCode.NONE or diverging is not None)
+
+
+def test_what_is_left_out() -> None:
+    assert (
+        numbers_left_out(FoundPartition).items()
+        >= {
+            "high_watermark": -1,
+            "log_start_offset": -1,
+            "leader_epoch": -1,
+            "size_bytes": 0,
+        }.items()
+    )
+
+
+def test_the_first_epoch_is_checked_like_any_other() -> None:
+    """0 is an epoch; only what is below it is left unchecked."""
+    row = check_partition(wanted(25, last_epoch=0), FakePartition())
+    assert row.diverging == EpochEnd(0, 10)
+    assert check_partition(wanted(10, last_epoch=2), FakePartition()).diverging is None
+
+
+def test_a_row_with_the_epoch_of_the_future_is_fenced_with_nothing_else() -> None:
+    row = check_partition(wanted(15, current_epoch=4), FakePartition())
+    assert (row.high_watermark, row.log_start_offset, row.leader_epoch) == (-1, -1, 5)

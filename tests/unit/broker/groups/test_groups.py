@@ -16,6 +16,7 @@ from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from siltstone.model.errors import Unavailable
+from siltstone.model.serving_limits import GROUP_LOAD_WAIT_MS
 from support.groups.group_client import commit_request, committed
 from support.groups.group_logs import MemoryGroupLogs
 from support.groups.groups_world import GroupsWorld, closed, run, turns
@@ -51,6 +52,28 @@ def test_only_partitions_that_are_asked_for_are_loaded_unless_started() -> None:
         await world.groups.start()
         await turns()
         assert [log.reads for log in world.logs.logs] == [1] * 8
+
+    told(story)
+
+
+def code_of(response: Any) -> ErrorCode:
+    return ErrorCode(response.topics[0].partitions[0].error_code)
+
+
+def test_the_first_request_of_all_is_answered_while_the_offsets_topic_cannot_be_created() -> None:
+    """As while the metadata are locked, for half a minute: the client asks again, and has a connection to ask on."""
+
+    async def story(world: GroupsWorld) -> None:
+        world.logs.counting.clear()
+        for _ in range(3):
+            committing = await world.begin(commit_request(1), 8)
+            await world.pass_ms(GROUP_LOAD_WAIT_MS - 1)
+            assert not committing.done()
+            await world.pass_ms(1, steps=1)
+            assert code_of(committing.result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.logs.counting.set()
+        assert code_of(await world.ask(commit_request(1), 8)) == ErrorCode.NONE
+        assert world.logs.counted == 1
 
     told(story)
 

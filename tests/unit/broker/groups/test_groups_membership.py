@@ -1,5 +1,6 @@
 """Items 41 to 43 of docs/scenarios.md: assignments, heartbeats, joining again, and who may ask."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -242,3 +243,26 @@ def test_item_43_a_session_ends_without_heartbeats_and_only_then() -> None:
         assert await dead.beat() == ErrorCode.UNKNOWN_MEMBER_ID
 
     run(story)
+
+
+def test_rebalances_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(world: GroupsWorld) -> None:
+        (first,) = await stable_group(world, "first")
+        second = GroupClient(world, "second")
+        joining = await second.begin_join()
+        first.has_joined((await first.begin_join()).result())
+        second.has_joined(joining.result())
+        await all_sync(first, second)
+        assert await first.beat() == ErrorCode.NONE
+        await first.leave()
+        await second.leave()
+
+    run(story)
+    said = [each.message for each in caplog.records if each.message.startswith("group ")]
+    assert said == [
+        f"group {GROUP} was rebalanced: generation 1, 1 member",
+        f"group {GROUP} was rebalanced: generation 2, 2 members",
+        f"group {GROUP} is empty: its last member has left",
+    ]

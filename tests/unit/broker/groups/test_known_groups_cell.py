@@ -11,6 +11,7 @@ from siltstone.broker.groups.offsets_log.record import (
 )
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.states import GroupState
+from support.values.left_out import numbers_left_out
 
 METADATA = GroupMetadata("consumer", 1, None, None, 1)
 
@@ -48,3 +49,7 @@ def test_a_dead_group_is_nothing_and_one_that_waits_for_somebody_is_something() 
     assert not KnownGroup(Group("g", pending=frozenset({"m"}))).is_nothing
     assert not KnownGroup(Group("g", state=GroupState.PREPARING)).is_nothing
     assert not KnownGroup(Group("g"), metadata=METADATA).is_nothing
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(KnownGroup) == {"offsets_bytes": 0}

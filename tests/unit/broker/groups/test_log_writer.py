@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from siltstone.broker.groups.log_writer import LogWriter
+from siltstone.broker.groups.log_writer import RECORD_OVERHEAD_BYTES, LogWriter
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
-from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX
+from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
 from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_logs import MemoryGroupLog
 from support.groups.groups_world import turns
@@ -182,5 +182,53 @@ def test_after_a_failure_nobody_waits_for_records_that_are_never_appended() -> N
         await turns()
         assert world.writer.flushed().done()
         assert world.give("one", ErrorCode.COORDINATOR_NOT_AVAILABLE).done()
+
+    told(story)
+
+
+def test_a_backlog_ends_when_its_records_are_durable() -> None:
+    """Each record is counted with what it takes besides its bytes, and given back as it was counted."""
+    size_bytes = 1_000
+    most = GROUP_RECORDS_WAITING_BYTES_MAX // (size_bytes + RECORD_OVERHEAD_BYTES)
+
+    async def story(world: World) -> None:
+        world.writer.add([record(number, size_bytes) for number in range(most)], "one")
+        assert not world.writer.has_backlog
+        world.writer.add([(b"key", None)] * 5, "one")
+        assert world.writer.has_backlog
+        world.log.held = False
+        world.log.release()
+        for _ in range(50):
+            await turns()
+        assert len(world.log.records) == most + 5
+        assert not world.writer.has_backlog and world.writer._waiting_bytes == 0
+
+    told(story)
+
+
+def test_what_an_append_that_fails_had_to_write_is_let_go() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        await turns()
+        world.writer.add([record(2)], "two")
+        world.log.fail()
+        await turns()
+        assert not world.writer._batches and not world.writer._newest_of
+
+    told(story)
+
+
+def test_an_answer_waits_for_the_newest_records_of_its_group() -> None:
+    async def story(world: World) -> None:
+        world.writer.add([record(1)], "one")
+        await turns()
+        world.writer.add([record(2)], "one")
+        world.log.release()
+        await turns()
+        waiting = world.give("one", "done")
+        assert not waiting.done()
+        world.log.release()
+        await turns()
+        assert waiting.result() == "done"
 
     told(story)

@@ -5,15 +5,15 @@ import logging
 import pytest
 
 from siltstone.broker.partitions.damage import (
-    READ_FAILURE_LOG_INTERVAL_MS,
-    READ_FAILURES_REMEMBERED_MAX,
     DamageReport,
     DamageStatistics,
 )
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.log_limit import LOG_INTERVAL_MS, LOG_SUBJECTS_MAX
 from siltstone.stream_engine.errors import DamagedRange
+from support.values.left_out import numbers_left_out
 
 
 def damage_of(object_id: int = 17) -> DamagedRange:
@@ -50,7 +50,7 @@ def test_one_line_for_an_object_in_a_while(caplog: pytest.LogCaptureFixture) -> 
         report.refused("a-0", damage_of(2))
         report.opened_without("a-0", damage_of(2))
     assert [line.getMessage().split(":")[0] for line in caplog.records] == ["partition a-0"] * 3
-    clock.advance_ms(READ_FAILURE_LOG_INTERVAL_MS - 1)
+    clock.advance_ms(LOG_INTERVAL_MS - 1)
     report.skipping("a-0", damage_of(1))
     assert len(caplog.records) == 3
     clock.advance_ms(1)
@@ -70,10 +70,10 @@ def test_trouble_that_may_pass_is_a_warning_in_a_while(caplog: pytest.LogCapture
 
 def test_only_so_many_objects_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
     report = DamageReport(ManualClock())
-    for object_id in range(READ_FAILURES_REMEMBERED_MAX + 1):
+    for object_id in range(LOG_SUBJECTS_MAX + 1):
         report.refused("t-0", damage_of(object_id))
     caplog.clear()
-    report.refused("t-0", damage_of(READ_FAILURES_REMEMBERED_MAX))
+    report.refused("t-0", damage_of(LOG_SUBJECTS_MAX))
     assert caplog.records == []
     report.refused("t-0", damage_of(0))  # the oldest was forgotten
     assert len(caplog.records) == 1
@@ -84,3 +84,11 @@ def test_skipped_offsets_are_counted() -> None:
     report.continued(150)
     report.continued(10)
     assert report.statistics() == DamageStatistics(reads_refused=0, reads_continued=2, offsets_skipped=160)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(DamageStatistics) == {
+        "reads_refused": 0,
+        "reads_continued": 0,
+        "offsets_skipped": 0,
+    }

@@ -50,3 +50,10 @@ def test_a_partition_of_which_nothing_is_known_has_one_epoch():
 
 def test_an_offset_before_all_that_is_known_is_of_the_oldest_epoch():
     assert epoch_of(ranges((3, 15, 20), (6, 20, 20)), 6, 25, 3) == 3
+
+
+def test_the_current_epoch_begins_where_its_first_record_is():
+    """A node that opened the stream again under the same epoch has two ranges of it."""
+    known = ranges((3, 15, 20), (6, 20, 22), (6, 22, 25))
+    assert [epoch_of(known, 6, 30, offset) for offset in (19, 20, 22, 29)] == [3, 6, 6, 6]
+    assert epoch_end(known, 6, 30, 5) == EpochEnd(3, 20)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from siltstone.broker.cluster_view import epoch_to_open
 from siltstone.broker.partitions import opening
-from siltstone.broker.partitions.opening import epoch_to_open
 from siltstone.broker.partitions.partition import BatchKnowledge
 from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
@@ -15,7 +15,7 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.commands import OpenStream, RegisterNode
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.refusals import StreamFenced
+from siltstone.metadata.refusals import StreamNotClosed
 from siltstone.model.errors import Unavailable
 from siltstone.model.segments import ActiveSegment
 from siltstone.topic_configs.table import parse_topic_configs
@@ -192,6 +192,20 @@ def test_a_snapshot_that_cannot_be_used_costs_reading_all(payload, caplog):
     in_broker_world(scenario)
 
 
+def test_a_snapshot_of_before_there_were_segments_is_completed_from_the_objects():
+    async def scenario(world):
+        topic = await world.topic()
+        await in_three_objects(world, topic)
+        partition = await world.partition(topic)
+        old = PartitionSnapshot(15, SnapshotBody((), TimeIndexState()))
+        await world.parts.engine.append(partition.streams.meta, encode_snapshot(old), 1)
+        await world.crash()
+        partition, reads = await reopened(world, topic)
+        assert (reads, partition.segments.active.end_offset) == ([], 15)
+
+    in_broker_world(scenario)
+
+
 def test_what_was_trimmed_is_not_read_again():
     async def scenario(world):
         topic = await world.topic()
@@ -315,7 +329,7 @@ def test_item_13_a_partition_that_another_node_has_open_is_refused():
         other = await world.parts.metadata.execute(RegisterNode(8, "other", "wal"))
         data = topic.metadata.partitions[0].data_stream_id
         await world.parts.metadata.execute(OpenStream(8, other.node_epoch, data, 3))
-        with pytest.raises(StreamFenced):
+        with pytest.raises(StreamNotClosed):
             await world.partition(topic)
         streams = world.parts.metadata.image.streams
         assert streams[topic.metadata.partitions[0].meta_stream_id].state is StreamState.CLOSED

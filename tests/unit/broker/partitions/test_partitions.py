@@ -8,10 +8,12 @@ from siltstone.broker.partitions.partitions import (
     PartitionGone,
 )
 from siltstone.broker.settings import BrokerSettings
-from siltstone.metadata.commands import DeleteTopic, OpenStream, RegisterNode
+from siltstone.metadata.commands import DeleteTopic, FenceNode, RegisterNode
 from siltstone.metadata.entities import StreamState
-from siltstone.metadata.refusals import StreamNotClosed, TopicNotExist
+from siltstone.metadata.refusals import NodeSuspended, TopicNotExist
 from siltstone.model.errors import Unavailable
+from siltstone.stream_engine.components import Readiness
+from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning, OffsetBeyondEnds, StreamHandleClosed
 from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
 from support.engine.engine_world import HeldPuts, settled
@@ -154,10 +156,8 @@ def test_a_deletion_that_is_refused_changes_nothing():
     async def scenario(world):
         topic = await world.topic(partitions=2)
         partition = await world.partition(topic)
-        other = await world.parts.metadata.execute(RegisterNode(8, "other", "wal"))
-        data = topic.metadata.partitions[1].data_stream_id
-        await world.parts.metadata.execute(OpenStream(8, other.node_epoch, data, 0))
-        with pytest.raises(StreamNotClosed):
+        await world.parts.metadata.execute(FenceNode(7, world.parts.node_epoch))
+        with pytest.raises(NodeSuspended):
             await world.parts.partitions.delete_topic(topic)
         assert not partition.is_closed
         assert await world.partition(topic) is partition
@@ -177,12 +177,16 @@ def test_a_topic_deleted_twice_at_once_is_deleted_once():
     in_broker_world(scenario)
 
 
-def test_a_topic_whose_deletion_we_did_not_hear_of_is_closed_when_it_is_deleted_again():
+def test_n16_a_topic_that_another_node_deletes_is_closed_here():
     async def scenario(world):
         topic = await world.topic()
         partition = await world.partition(topic)
-        await world.parts.metadata.execute(DeleteTopic(7, world.parts.node_epoch, topic.id))
-        assert not partition.is_closed
+        waiting = asyncio.ensure_future(partition.wait_for(0))
+        other = await world.parts.metadata.execute(RegisterNode(8, "other", "wal"))
+        await world.parts.metadata.execute(DeleteTopic(8, other.node_epoch, topic.id))
+        assert partition.is_closed
+        with pytest.raises(StreamHandleClosed):
+            await waiting
         with pytest.raises(TopicNotExist):
             await world.parts.partitions.delete_topic(topic)
         assert partition.is_closed
@@ -325,6 +329,19 @@ def test_closing_does_not_wait_for_snapshots_that_have_no_room():
         assert (await world.partition(topic)).high_watermark == end
 
     in_broker_world(scenario, engine=SMALL_TAIL)
+
+
+def test_closing_does_not_try_snapshots_when_nothing_can_be_uploaded_and_appends_wait(monkeypatch):
+    async def scenario(world):
+        topic = await world.topic()
+        partition = await world.partition(topic)
+        await partition.append(batch_of(), topic.config, 13).durable
+        monkeypatch.setattr(StreamEngine, "readiness", (Readiness.FULL, "why"))
+        before = world.parts.engine.progress
+        await world.parts.partitions.close()
+        assert world.parts.engine.progress == before and partition.needs_snapshot
+
+    in_broker_world(scenario)
 
 
 def test_an_opening_that_fails_fails_for_all_and_is_tried_again_by_the_next():

@@ -6,7 +6,15 @@ from itertools import pairwise
 import pytest
 
 from siltstone.broker.partitions import partitions
-from siltstone.metadata.commands import RegisterNode, RollSegments, StartJob, TopicTrims, TrimStreams
+from siltstone.metadata.commands import (
+    FenceNode,
+    RegisterNode,
+    ResumeNode,
+    RollSegments,
+    StartJob,
+    TopicTrims,
+    TrimStreams,
+)
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import HOUR_MS, MIB, SEGMENT_CHECK_INTERVAL_MS, SEGMENT_REST_MS
 from siltstone.model.segments import ClosedSegment
@@ -104,6 +112,22 @@ def test_a_node_that_is_fenced_says_no_more():
         version = world.parts.metadata.image.version
         await check(world)
         assert world.parts.metadata.image.version == version
+
+    in_broker_world(scenario)
+
+
+def test_n11_a_node_that_was_fenced_tells_of_its_segments_when_it_has_resumed():
+    async def scenario(world):
+        topic = await world.topic(**BY_BATCHES)
+        partition = await world.partition(topic)
+        metadata, node_id, node_epoch = world.parts.metadata, world.parts.node_id, world.parts.node_epoch
+        await metadata.execute(FenceNode(node_id, node_epoch))
+        await fill(world, topic, 3)
+        assert closed_in_metadata(world, topic) == []
+        assert len(partition.segments.unwritten) == 1, "it is not given up"
+        await metadata.execute(ResumeNode(node_id, node_epoch, metadata.image.nodes[node_id].incarnation))
+        await check(world)
+        assert closed_in_metadata(world, topic) == [(0, 10, 2)]
 
     in_broker_world(scenario)
 

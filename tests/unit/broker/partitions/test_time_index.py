@@ -6,6 +6,7 @@ from siltstone.broker.partitions.time_index import (
     TimeIndex,
     TimeIndexState,
 )
+from support.values.left_out import numbers_left_out
 
 BATCH_BYTES = 10
 
@@ -99,3 +100,7 @@ def test_all_of_it_can_be_written_down():
     for each in (index, again):
         each.appended(11, 5, 6, BATCH_BYTES)
     assert again.state == index.state
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(TimeIndexState).items() >= {"bytes_since_entry": 0}.items()

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from siltstone.broker.settings import BrokerSettings
-from siltstone.broker.topics.creating import NewTopic, check_replicas
+from siltstone.broker.topics.creating import NewTopic, only_replica
 from siltstone.broker.topics.names import (
     OFFSETS_TOPIC,
     InvalidPartitionCount,
@@ -178,16 +178,17 @@ def test_item_17_ids_are_never_those_that_kafka_reserves_or_its_tools_cannot_tak
     in_topic_world(scenario)
 
 
-def test_the_only_replica_that_can_be_assigned_by_hand_is_this_broker():
-    check_replicas(7, [7])
+def test_one_replica_of_a_live_broker_can_be_assigned_by_hand():
+    assert only_replica({7, 9}, [9]) == 9
     for broker_ids, fault in (
         ([], "an empty replica list"),
         ([8], "broker 8, but no such broker"),
         ([7, 8], "broker 8, but no such broker"),
         ([7, 7], "broker 7 more than once"),
+        ([7, 9], "exactly one broker"),
     ):
         with pytest.raises(InvalidReplicaAssignment, match=fault):
-            check_replicas(7, broker_ids)
+            only_replica({7, 9}, broker_ids)
 
 
 def test_a_topic_that_is_deleted_at_once_was_created_all_the_same():

@@ -36,3 +36,9 @@ def test_illegal(name: str) -> None:
 def test_a_name_of_a_megabyte_does_not_come_back() -> None:
     why = why_illegal("x" * 1_000_000)
     assert why is not None and "longer than the max allowed length 249" in why and len(why) < 400
+
+
+def test_the_reason_is_the_length_only_where_the_name_is_too_long() -> None:
+    assert "contains one or more characters" in str(why_illegal(" " * 249))
+    assert "longer than the max allowed length 249" in str(why_illegal(" " * 250))
+    assert f"'{'x' * 249}…'" in str(why_illegal("x" * 250))

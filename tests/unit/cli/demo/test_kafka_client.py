@@ -1,5 +1,7 @@
 """The client's failures are one line each; against a broker: tests/integration."""
 
+import threading
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,9 +15,10 @@ from siltstone.cli.demo.kafka_client import (
     configure,
     create_topics,
     records_held,
+    refuse_without_client,
     told,
 )
-from siltstone.cli.failures import exit_status, failure_line
+from siltstone.cli.failures import ExtraMissing, exit_status, failure_line
 from siltstone.runtime.clock import ManualClock
 from support.kafka.flights import flight_line, flights
 
@@ -32,6 +35,13 @@ def test_a_failure_is_one_line_with_the_clients_reason() -> None:
     assert exit_status(told_of.value) == 1
     with pytest.raises(ClientFailed, match="to try: no answer for 3 s"), told("to try", 3):
         raise TimeoutError
+
+
+def test_ctrl_c_in_a_call_of_the_client_is_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), told("to try"):
+        raise SystemError("list_offsets returned a result with an exception set") from KeyboardInterrupt()
+    with pytest.raises(SystemError), told("to try"):
+        raise SystemError("another reason")
 
 
 def test_a_broker_that_is_not_there_is_told_of_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +85,7 @@ def test_a_record_is_counted_once_however_often_the_group_is_given_it() -> None:
 
 
 def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = ManualClock()
+    clock, polls = ManualClock(), []
 
     class Message:
         def error(self) -> KafkaError:
@@ -86,6 +96,7 @@ def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.Monkey
         def subscribe(self, _: object) -> None: ...
         def close(self) -> None: ...
         def consume(self, _: int, __: float) -> list[Message]:
+            polls.append(1)
             clock.block_ms(400)
             return [Message()]
 
@@ -95,6 +106,104 @@ def test_silence_ends_with_what_the_client_heard_last(monkeypatch: pytest.Monkey
         ClientFailed, match="0 of 7 records were consumed, then none for 1 s: the disk is full"
     ):
         GroupReading(NOWHERE, {"flights": 1}, clock, seconds_max=1).read(2, lambda *_: None)
+    assert len(polls) == 3, "after 1.2 s, and not before"
+
+
+class FakeMessage:
+    def __init__(self, partition: int, offset: int) -> None:
+        self._place = partition, offset
+
+    def error(self) -> None:
+        return None
+
+    def topic(self) -> str:
+        return "flights"
+
+    def partition(self) -> int:
+        return self._place[0]
+
+    def offset(self) -> int:
+        return self._place[1]
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_000 + self._place[1]
+
+    def key(self) -> bytes:
+        return b"N1"
+
+    def value(self) -> bytes:
+        return b"line"
+
+
+def consumer_of(partition: int, records: int) -> object:
+    """What a member of the group is given: the records of one partition, one at a time, then nothing."""
+
+    class OnePartition:
+        def __init__(self) -> None:
+            self.left = [FakeMessage(partition, offset) for offset in range(records)]
+            self.topics: list[str] = []
+            self.is_closed = False
+
+        def subscribe(self, topics: list[str]) -> None:
+            self.topics = topics
+
+        def consume(self, count: int, _: float) -> list[FakeMessage]:
+            assert count == kafka_client.POLL_EVERY
+            return [self.left.pop(0)] if self.left else []
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    return OnePartition()
+
+
+def test_the_members_of_a_group_consume_together_what_the_broker_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    members, configurations, progress = [consumer_of(0, 3), consumer_of(1, 2)], [], []
+    waiting = list(members)
+
+    def consumer(configuration: dict[str, object]) -> object:
+        configurations.append(configuration)
+        return waiting.pop()
+
+    monkeypatch.setattr(kafka_client, "Consumer", consumer)
+    monkeypatch.setattr(kafka_client, "records_held", lambda *_, **__: 5)
+    reading = GroupReading("somewhere:1", {"flights": 2}, ManualClock())
+    found = reading.read(2, lambda *now: progress.append(now))
+    assert {(each.topic, each.partition, each.offset, each.timestamp_ms) for each in found} == {
+        ("flights", partition, offset, 1_000 + offset)
+        for partition, count in ((0, 3), (1, 2))
+        for offset in range(count)
+    }
+    assert {(each.key, each.value) for each in found} == {(b"N1", b"line")} and len(found) == 5
+    assert max(progress) == (5, 5)
+    assert all(each.is_closed and each.topics == ["flights"] for each in members)
+    assert {each["bootstrap.servers"] for each in configurations} == {"somewhere:1"}
+    assert {each["auto.offset.reset"] for each in configurations} == {"earliest"}
+
+
+def test_ctrl_c_ends_the_members_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(threading.Thread):
+        def join(self, timeout: float | None = None) -> None:
+            if not reading._enough.is_set():
+                raise KeyboardInterrupt
+            super().join(timeout)
+
+    monkeypatch.setattr(kafka_client, "Consumer", lambda _: consumer_of(0, 0))
+    monkeypatch.setattr(kafka_client, "records_held", lambda *_, **__: 5)
+    monkeypatch.setattr(kafka_client.threading, "Thread", Interrupted)
+    reading = GroupReading(NOWHERE, {"flights": 1}, ManualClock())
+    with pytest.raises(KeyboardInterrupt):
+        reading.read(1, lambda *_: None)
+    assert reading._enough.is_set()
+
+
+def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_without_client()
+    monkeypatch.setattr(kafka_client, "Producer", None)
+    with pytest.raises(ExtraMissing, match=r"siltstone\[demo\]"):
+        refuse_without_client()
 
 
 class Recorder:

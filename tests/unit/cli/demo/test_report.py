@@ -77,15 +77,14 @@ def test_how_the_charts_look() -> None:
     assert [line.rstrip() for line in shown(steps_chart(steps))] == STEPS.splitlines()
 
 
-def test_of_an_empty_store_the_bars_are_empty() -> None:
-    nothing = Figures(0, 0, 0, 0, {}, {})
-    lines = [line.split() for line in shown(chart(nothing, nothing))]
-    assert lines == [
-        ["objects"],
-        ["before", "0"],
-        ["after", "0"],
-        ["index", "entries"],
-        ["before", "0"],
-        ["after", "0"],
+def test_what_did_not_become_smaller_has_no_bars() -> None:
+    lines = shown(chart(BEFORE, Figures(33, 0, 34_000_000, 2_600, BEFORE.holding, {BUSY: 80, QUIET: 65})))
+    assert [line for line in lines if not line.lstrip().startswith(("before", "after"))] == [
+        f"GETs to read {QUIET}"
     ]
+    said = "nothing became smaller: so few flights make too few objects"
+    assert [line.strip() for line in shown(chart(AFTER, BEFORE))] == [said]
+
+
+def test_of_an_empty_store_the_bars_are_empty() -> None:
     assert shown(steps_chart([Held("upload", 0, 0, 0)]))[1].split() == ["upload", "0", "B", "0", "0", "B"]

@@ -43,7 +43,7 @@ def test_in_a_hurry_there_are_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None
     thread = threading.Thread(target=trickle.run)
     thread.start()
     trickle.hurry()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive() and len(producer.days) == 3
 
 

@@ -43,3 +43,20 @@ def test_what_is_gone_is_said_to_be_gone() -> None:
 
     with pytest.raises(ObjectDamaged, match="missing from its bucket"):
         dissect(ObjectSource("here", 100, gone))
+
+
+def test_a_small_object_is_read_at_once_and_a_large_one_from_its_end() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def noted(raw: bytes) -> ObjectSource:
+        return ObjectSource(
+            "here", len(raw), lambda start, end: (asked.append((start, end)), raw[start:end])[1]
+        )
+
+    small = object_bytes(BATCHES)
+    dissect(noted(small))
+    assert asked == [(0, len(small))]
+    asked.clear()
+    large = object_bytes([batch(1, 0, 1, 100_000)])
+    dissect(noted(large))
+    assert asked == [(len(large) - 64 * 1024, len(large))]

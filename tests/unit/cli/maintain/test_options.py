@@ -1,7 +1,17 @@
+import click
 import pytest
+from click.testing import CliRunner
 
-from siltstone.cli.maintain.options import LimitRefused, scope_of, seconds_of, size_of
-from siltstone.maintenance.pipeline.kind import TopicNotThere
+from siltstone.cli.maintain.options import (
+    LimitRefused,
+    force_option,
+    kind_option,
+    scope_of,
+    seconds_of,
+    size_of,
+    topic_option,
+)
+from siltstone.maintenance.pipeline.kind import Scope, TopicNotThere
 from siltstone.metadata.image import MetadataImage
 
 
@@ -31,3 +41,36 @@ def test_topics_must_be_there() -> None:
     assert scope_of(MetadataImage(), ()).topics is None
     with pytest.raises(TopicNotThere, match="no topic flights"):
         scope_of(MetadataImage(), ("flights",))
+
+
+def test_a_scope_is_not_forced_unless_it_is_asked_for() -> None:
+    assert scope_of(MetadataImage(), ()) == Scope(topics=None, is_forced=False, up_to=None)
+    assert scope_of(MetadataImage(), (), force=True, up_to=7) == Scope(is_forced=True, up_to=7)
+
+
+def test_the_smallest_limits() -> None:
+    assert (size_of("--max-bytes", "1"), seconds_of("--max-seconds", "0.001")) == (1, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ([], {"kinds": (), "topics": (), "force": False}),
+        (
+            ["--kind", "sweep", "--topic", "a", "--force", "--topic", "b", "--kind", "retention"],
+            {"kinds": ("sweep", "retention"), "topics": ("a", "b"), "force": True},
+        ),
+    ],
+)
+def test_options_may_be_given_again_or_left_out(words: list[str], given: dict) -> None:
+    heard: dict = {}
+    command = click.command()(
+        force_option(topic_option(kind_option(lambda **options: heard.update(options))))
+    )
+    assert CliRunner().invoke(command, words).exit_code == 0
+    assert heard == given
+
+
+def test_a_kind_must_be_one() -> None:
+    refused = CliRunner().invoke(click.command()(kind_option(lambda kinds: None)), ["--kind", "tidy"])
+    assert refused.exit_code == 2 and "'retention'" in refused.stderr

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from siltstone.cli import runner_options
+from siltstone.cli import deadline, runner_options
 from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import StartJob
@@ -88,6 +88,8 @@ def test_what_fails_is_told_and_is_the_exit_status(store: StoreSettings, tidy: F
     assert "  bad: failed: object 3 is damaged\n  good: done: it was tidied" in outcome.out
     again = maintained(store)
     assert again.status == 0 and "1 postponed" in again.out
+    chosen = maintained(store, "--kind", "key-compaction")
+    assert "1 postponed" in chosen.out and "explain" not in chosen.err, "why is told already"
     assert maintained(store, "--force").status == 1
 
 
@@ -132,7 +134,11 @@ def test_stopped_by_a_signal_it_says_what_stands(store: StoreSettings, tidy: Fak
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_signal_ends_it_at_once(store: StoreSettings, tidy: FakeKind) -> None:
+def test_a_second_signal_ends_it_at_once(
+    store: StoreSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "ONE_SIGNAL_MS_MAX", 0)
+
     def impatient(_watch: Watch) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
@@ -140,6 +146,16 @@ def test_a_second_signal_ends_it_at_once(store: StoreSettings, tidy: FakeKind) -
     tidy.units = {"one": impatient}
     outcome = maintained(store)
     assert outcome.status == 130 and outcome.out == "" and "interrupted" in outcome.err
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one(store: StoreSettings, tidy: FakeKind) -> None:
+    def stopped_by_timeout(_watch: Watch) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    tidy.units = {"one": stopped_by_timeout, "two": nothing}
+    outcome = maintained(store)
+    assert outcome.status == 130 and "  one: done" in outcome.out
 
 
 def test_another_driver_at_work_is_told_with_a_way_out(store: StoreSettings) -> None:
@@ -209,3 +225,21 @@ def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkey
 )
 def test_wrong_options(store: StoreSettings, arguments, parts) -> None:
     assert_one_line(maintained(store, *arguments), 2, *parts)
+
+
+def test_a_store_that_lost_objects_has_not_nothing_to_do(store: StoreSettings) -> None:
+    lost = object_files(store.folder)
+    for path in lost:
+        path.unlink()
+    outcome = maintained(store)
+    assert outcome.status == 1
+    assert f"sso-compaction: nothing was done; {len(lost)} cannot be read" in outcome.out.splitlines()
+    assert f"and {len(lost) - 1} more objects cannot be read" in outcome.err
+    assert "siltstone check" in outcome.err
+    document = maintained(store, "--json")
+    assert document.status == 1
+    assert {each["kind"]: len(each["unusable"]) for each in document.json}["major-gc"] == len(lost)
+    shown = run("maintain", "plan", "--store", store.folder)
+    assert "cannot be read" in shown.out and "Nothing to do" not in shown.out
+    explained = run("maintain", "explain", "--kind", "major-gc", "--json", "--store", store.folder)
+    assert {each["now"] for each in explained.json} == {"left out"}

@@ -1,25 +1,17 @@
 """``siltstone maintain serve`` in this process; stopped by signals in tests/integration."""
 
-import logging
-from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
 
 import pytest
 
+from siltstone.cli.maintain import serve as serve_module
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.server.settings.store import StoreSettings
+from support.engine.small_store import object_files
 from support.processes.cli import assert_one_line, run
 
 ONCE = ("maintain", "serve", "--once", "--runner", "in-process")
-
-
-@pytest.fixture(autouse=True)
-def logs_as_they_were() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger("siltstone")
-    handlers, levels = list(root.handlers), (root.level, ours.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
 
 
 def test_once_it_does_everything_and_reports(store: StoreSettings) -> None:
@@ -38,6 +30,14 @@ def test_as_json(store: StoreSettings) -> None:
     assert "Maintenance is running" in outcome.err
 
 
+def test_once_what_cannot_be_read_is_the_exit_status(store: StoreSettings) -> None:
+    for path in object_files(store.folder):
+        path.unlink()
+    outcome = run(*ONCE, "--store", store.folder)
+    assert outcome.status == 1
+    assert "cannot be read, last success never" in outcome.out
+
+
 def test_once_what_fails_is_the_exit_status(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamSetObjectCompaction, "plan", None)
     outcome = run(*ONCE, "--store", store.folder)
@@ -54,3 +54,44 @@ def test_settings_that_cannot_be(store: StoreSettings) -> None:
 def test_a_store_that_is_none(tmp_path) -> None:
     outcome = run(*ONCE, "--store", tmp_path / "none")
     assert outcome.status == 2 and "there is no store at" in outcome.err
+
+
+class Service:
+    """As MaintenanceService: runs until it is stopped, or raises."""
+
+    def __init__(self, failure: BaseException | None = None) -> None:
+        self.ran: list[str] = []
+        self.stopped = Event()
+        self._failure = failure
+
+    def run_once(self) -> None:
+        self.ran.append("once")
+        if self._failure is not None:
+            raise self._failure
+
+    def run(self) -> None:
+        self.ran.append("on")
+        assert self.stopped.wait(60)
+
+    def stop(self, reason: str) -> None:
+        self.ran.append(reason)
+        self.stopped.set()
+
+
+def test_what_the_service_raises_is_raised() -> None:
+    with pytest.raises(ValueError, match="why"):
+        serve_module._run(Service(ValueError("why")), is_once=True, has_parent=False, announce=list)
+    assert serve_module._run(Service(), is_once=True, has_parent=False, announce=list) is False
+
+
+def test_a_signal_stops_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def signalled(stop, *, is_silent):
+        assert is_silent, "the broker has said it"
+        stop("a signal")
+        yield
+
+    monkeypatch.setattr(serve_module, "cancelled_by_signals", signalled)
+    service = Service()
+    assert serve_module._run(service, is_once=False, has_parent=True, announce=list) is True
+    assert sorted(service.ran) == ["a signal", "on"]

@@ -3,10 +3,11 @@ import pytest
 from siltstone.cli.json_records import LineRefused
 from siltstone.cli.produce.lines import JSON, LineRules, NoHeader, line_reader, parse_headers, parse_separator
 from siltstone.kafka_client.producing.delivery import OutgoingRecord
+from support.values.left_out import numbers_left_out
 
 
 def read(line: bytes, **rules: object) -> OutgoingRecord:
-    return line_reader(LineRules(**rules))(line, 4)
+    return line_reader(LineRules(**rules)).read(line, 4)
 
 
 def test_a_line_is_a_value() -> None:
@@ -54,3 +55,7 @@ def test_headers() -> None:
     assert parse_headers(["a=1", "a=2=3", "b="]) == (("a", b"1"), ("a", b"2=3"), ("b", b""))
     with pytest.raises(NoHeader, match="--header 'a'"):
         parse_headers(["a"])
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(LineRules) == {"empty_is_null": False, "missing_key_is_null": False}

@@ -1,8 +1,19 @@
+import click
 import pytest
 
-from siltstone.cli.tail.formats import JSON, RAW, TEXT, Columns, moment_words, record_writer
+from siltstone.cli.tail.formats import (
+    FORMATS,
+    JSON,
+    RAW,
+    TEXT,
+    Columns,
+    FormatChoice,
+    moment_words,
+    record_writer,
+)
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_protocol.records.reading import Record
+from support.values.left_out import numbers_left_out
 
 WHERE = TopicPartition("t", 3)
 RECORD = Record(
@@ -50,3 +61,42 @@ def test_json_has_everything() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-1, 0, 999, 1_700_000_000_062, 2**63 - 1])
 def test_a_moment_is_always_as_wide(timestamp_ms: int) -> None:
     assert len(moment_words(timestamp_ms)) == 23
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Columns) == {
+        "timestamps": False,
+        "offsets": False,
+        "key": False,
+        "headers": False,
+    }
+
+
+def test_the_first_moment_is_one() -> None:
+    assert moment_words(0) == "1970-01-01 00:00:00.000"
+    assert moment_words(-1) == f"{'-':23}"
+    assert moment_words(10**17) == f"{10**17:23}"
+    assert {len(moment_words(at)) for at in (-1, 0, 1_372_680_000_007, 10**17)} == {23}
+
+
+def test_what_is_empty_has_no_colour() -> None:
+    bare = Record(offset=1, timestamp_ms=0, key=b"", value=b"")
+    painted = line(bare, columns=Columns(key=True, headers=True), in_colour=True)
+    assert painted == b"\t\t\n"
+    nothing = line(Record(), columns=Columns(key=True), in_colour=True)
+    assert nothing == b"\x1b[2m<null>\x1b[0m\t\x1b[2m<null>\x1b[0m\n"
+
+
+def test_a_format_is_a_name_or_a_template() -> None:
+    assert line(RECORD, "%p:%o") == b"3:12"
+    choice = FormatChoice()
+    for value in (*FORMATS, "%k %s\n"):
+        assert choice.convert(value, None, None) == value
+    with pytest.raises(click.UsageError, match=r"'yaml' is not one of text, .*nor a template such as '%k %s"):
+        choice.convert("yaml", None, None)
+
+
+def test_the_shell_completes_the_names_of_formats() -> None:
+    option, context = click.Option(["--format"]), click.Context(click.Command("tail"))
+    completed = [item.value for item in FormatChoice().shell_complete(context, option, "j")]
+    assert completed == [name for name in FORMATS if name.startswith("j")] != []

@@ -11,6 +11,7 @@ from siltstone.kafka_client.producing.producer import (
 from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
 from siltstone.kafka_protocol.records.reading import iterate_records
 from support.kafka.fake_cluster import FakeCluster
+from support.values.left_out import numbers_left_out
 
 
 def headers(cluster: FakeCluster) -> list[tuple[int, object]]:
@@ -109,3 +110,51 @@ def test_open_batches_of_many_partitions_are_bounded_together() -> None:
     sizes = [sum(len(data.records) for data in request.topics[0].partitions) for request in cluster.requests]
     assert max(sizes) <= REQUEST_BYTES + BATCH_BYTES
     assert producer.records == 200
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(PartitionDelivery) == {"records": 0, "first_offset": -1, "last_offset": -1}
+
+
+def test_what_went_over_the_wire_is_counted() -> None:
+    cluster = FakeCluster(2)
+    producer = Producer(cluster, "t", 2)
+    assert (producer.batches, producer.wire_bytes, producer.records) == (0, 0, 0)
+    for line in (1, 2):
+        producer.add(OutgoingRecord(line=line, value=b"x" * line, partition=line - 1))
+    producer.flush()
+    sent = [len(data.records) for topic in cluster.requests[0].topics for data in topic.partitions]
+    assert (producer.batches, producer.wire_bytes) == (2, sum(sent))
+
+
+def test_records_without_an_answer_are_counted_until_there_is_one() -> None:
+    producer = Producer(FakeCluster(), "t", 1)
+    assert producer.records_unacknowledged == 0
+    producer.add(OutgoingRecord(line=1, value=b"a"))
+    producer._send_open()
+    assert (producer.records_unacknowledged, producer.records) == (1, 0)
+    producer.flush()
+    assert (producer.records_unacknowledged, producer.records) == (0, 1)
+
+
+def test_a_batch_is_full_when_the_next_record_does_not_fit() -> None:
+    """61 bytes of header, and for each record its value and at most 32 bytes more."""
+    for limit, counts in ((61 + 2 * 132, [2, 1]), (61 + 2 * 132 - 1, [1, 1, 1])):
+        cluster = FakeCluster()
+        producer = Producer(cluster, "t", 1, batch_bytes_max=limit)
+        for line in range(1, 4):
+            producer.add(OutgoingRecord(line=line, value=b"x" * 100))
+        producer.flush()
+        assert [header.record_count for _, header in headers(cluster)] == counts
+
+
+def test_headers_and_keys_take_room_too() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster, "t", 1, batch_bytes_max=400)
+    for line in range(1, 4):
+        producer.add(
+            OutgoingRecord(line=line, key=b"k" * 60, value=b"v" * 60, headers=(("h" * 30, b"x" * 60),))
+        )
+    producer.flush()
+    assert [header.record_count for _, header in headers(cluster)] == [1, 1, 1]
+    assert all(header.size_bytes <= 400 for _, header in headers(cluster))

@@ -5,6 +5,10 @@ import pytest
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.compiling.encoder_source import encoder_source
 from siltstone.kafka_protocol.compiling.layout import layout_of
+from siltstone.kafka_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+)
 from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_offsets import ListOffsetsRequest
@@ -79,3 +83,16 @@ def test_a_uuid_of_another_size_is_refused() -> None:
     topic = MetadataResponseTopic(name="t", topic_id=bytes(15))
     with pytest.raises(ValueError, match="a uuid has 16 bytes, not 15"):
         constants["encode"](MetadataResponse(topics=[topic]))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "written"),
+    [(None, b"\xff"), (Cursor(topic_name="t", partition_index=5), b"\x01\x02t\0\0\0\x05\0")],
+)
+def test_a_structure_that_may_be_null_stands_behind_the_fields_before_it(
+    cursor: Cursor | None, written: bytes
+) -> None:
+    text, constants = encoder_source(layout_of(DescribeTopicPartitionsRequest, 0, flexible=True))
+    exec(compile(text, "<test>", "exec"), constants)
+    request = DescribeTopicPartitionsRequest(topics=[], response_partition_limit=7, cursor=cursor)
+    assert b"".join(constants["encode"](request)) == b"\x01" + b"\0\0\0\x07" + written + b"\0"

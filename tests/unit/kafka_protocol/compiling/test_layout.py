@@ -37,6 +37,7 @@ from siltstone.kafka_protocol.notation import (
     Uuid,
     Versions,
 )
+from support.values.left_out import numbers_left_out
 
 
 class Inner(Structure, frozen=True, kw_only=True):
@@ -178,3 +179,7 @@ def test_what_is_no_type_of_the_notation() -> None:
 
     with pytest.raises(AssertionError, match="no type of the notation"):
         layout_of(Wrong, 0, flexible=False)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Blob) == {"gathered": False}

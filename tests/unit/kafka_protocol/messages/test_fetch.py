@@ -18,10 +18,28 @@ from siltstone.kafka_protocol.messages.fetch import (
     NodeEndpoint,
     SnapshotId,
 )
+from siltstone.kafka_protocol.notation import Message
+from support.kafka.message_oracles import kio_reads, numbers_left_out, plain
 from support.kafka.message_strategies import full_message
 
 VERSIONS = range(4, 19)
 TOPIC_ID = bytes(range(16))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("message", [FetchRequest, FetchResponse])
+def test_another_library_reads_and_writes_the_same(message: type[Message], version: int) -> None:
+    full = full_message(message, version)
+    body = encode(full, version)
+    assert kio_reads(message, version, body) == (plain(full, version), body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("message", [FetchRequest, FetchResponse])
+def test_numbers_that_are_left_out_are_those_of_kafkas_schema(message: type[Message], version: int) -> None:
+    ours, theirs = numbers_left_out(message, version)
+    ours_only = {"FetchedPartition.high_watermark": -1} if message is FetchResponse else {}
+    assert ours == theirs | ours_only and len(ours) > 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)

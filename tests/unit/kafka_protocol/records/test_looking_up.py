@@ -102,3 +102,14 @@ def test_flipped_bits_are_read_or_named():
             assert record_with_max_timestamp(flipped) is not None
         except SiltstoneError as error:
             assert str(error)
+
+
+def test_from_the_beginning_unless_it_is_said(batch):
+    """Offset 0, too, and those that a producer has yet to be given."""
+    first = build_batch([Record(timestamp_ms=7, value=b"v"), Record(timestamp_ms=5, value=b"v")])
+    assert record_with_max_timestamp(first) == (0, 7)
+    assert first_record_at_or_after(first, 6) == (0, 7)
+    assert first_record_at_or_after(batch, 10) == (100, 10)
+    before = build_batch([Record(timestamp_ms=7, value=b"v")], base_offset=-1)
+    assert record_with_max_timestamp(before) is None
+    assert first_record_at_or_after(before, 1) is None

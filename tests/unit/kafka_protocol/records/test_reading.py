@@ -28,6 +28,7 @@ from support.kafka.kafka_batches import (
     with_body,
     with_header,
 )
+from support.values.left_out import numbers_left_out
 
 
 def records_of(batch):
@@ -227,3 +228,7 @@ def test_records_before_a_damaged_one_are_yielded():
     assert [next(read).offset, next(read).offset] == [0, 1]
     with pytest.raises(MalformedRecords):
         next(read)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Record).items() >= {"offset": 0}.items()

@@ -375,7 +375,7 @@ def test_so_many_objects_are_read_side_by_side_and_no_more() -> None:
     world = small_world()
     for _ in range(3 * THREADS_MAX - 4):
         world.append(0)
-    together = Barrier(THREADS_MAX, timeout=30)
+    together = Barrier(THREADS_MAX, timeout=60)
     lock, under_way, most = Lock(), [0], [0]
 
     def begin(name: str, key: str) -> None:

@@ -1,13 +1,20 @@
 import pytest
 
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind, Severity
+from support.values.left_out import numbers_left_out
 
 NOTES = {
     FindingKind.OBJECT_PREPARED,
     FindingKind.OBJECT_AWAITS_DELETION,
     FindingKind.UPLOAD_UNDER_WAY,
+    FindingKind.TABLE_NOT_CHECKED,
 }
-WARNINGS = {FindingKind.ORPHAN_OBJECT, FindingKind.FOREIGN_KEY, FindingKind.ORPHAN_UPLOAD}
+WARNINGS = {
+    FindingKind.ORPHAN_OBJECT,
+    FindingKind.FOREIGN_KEY,
+    FindingKind.ORPHAN_UPLOAD,
+    FindingKind.WAL_LITTER,
+}
 
 
 @pytest.mark.parametrize("kind", FindingKind)
@@ -26,3 +33,12 @@ def test_nothing_found_is_clean() -> None:
 
 def test_no_two_kinds_are_the_same() -> None:
     assert [*FindingKind] == [*range(1, len(FindingKind.__members__) + 1)]
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Finding) == {"size_bytes": 0, "modified_ms": 0}
+
+
+@pytest.mark.parametrize(("severity", "number"), [("NOTE", 1), ("WARNING", 2), ("ERROR", 3)])
+def test_severities_grow(severity: str, number: int) -> None:
+    assert Severity[severity] == number

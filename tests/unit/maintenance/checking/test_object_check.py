@@ -16,6 +16,7 @@ from siltstone.runtime.clock import ManualClock
 from support.engine.batches import batch, build_object, frames
 from support.engine.objects import index_of
 from support.maintenance.maintained_store import WatchedStore
+from support.values.left_out import numbers_left_out
 
 DAMAGED, CONTRADICTS = FindingKind.OBJECT_DAMAGED, FindingKind.INDEX_CONTRADICTS_IMAGE
 ID = 7
@@ -368,3 +369,7 @@ def test_a_large_object_is_read_in_requests_of_16_mib() -> None:
     assert check_object(store, metadata, read_blocks=True).findings == ()
     sizes = [end - start for start, end in block_reads(store)]
     assert len(sizes) == 3 and max(sizes) <= 16 * mib and sum(sizes) == 13 * (3 * mib + 72)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(ObjectCheck) == {"blocks_checked": 0, "bytes_read": 0}

@@ -8,11 +8,13 @@ from siltstone.maintenance.checking.repair_plan import (
     NAMED_ELSEWHERE,
     SOMETHING_IS_WRONG,
     Action,
+    Repair,
     RepairPlan,
     plan_repair,
 )
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, HOUR_MS
 from siltstone.model.objects import object_key
+from support.values.left_out import numbers_left_out
 
 K = FindingKind
 NOW_MS = 1_700_000_000_000
@@ -115,3 +117,7 @@ def test_the_oldest_first_and_no_more_than_one_run_may() -> None:
 def test_notes_pass_by_themselves() -> None:
     note = Finding(K.OBJECT_AWAITS_DELETION, "waits", None, 1, object_key(1), 5, 0, OLD_MS)
     assert plan(note, orphan(2)) == plan(orphan(2))
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Repair) == {"size_bytes": 0, "modified_ms": 0}

@@ -189,7 +189,7 @@ def test_trouble_with_a_bucket_is_told_and_with_the_metadata_raised() -> None:
     def unavailable() -> int:
         raise LogUnavailable("gone")
 
-    world.log.head_version = unavailable  # type: ignore[method-assign]
+    world.log.head = unavailable  # type: ignore[method-assign]
     world.log.read_after = lambda *_: unavailable()  # type: ignore[method-assign]
     with pytest.raises(LogUnavailable):
         repair(context, plan)

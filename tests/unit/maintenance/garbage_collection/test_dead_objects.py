@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from siltstone.maintenance import committing
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import run
@@ -17,7 +18,8 @@ from siltstone.metadata.commands import (
     PrepareObjects,
     StartJob,
 )
-from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
+from siltstone.metadata.refusals import CoverageNotMatched
+from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
 from support.maintenance.collecting_world import all_dead_destroyed
 from support.maintenance.compaction_world import CompactionWorld
@@ -134,6 +136,22 @@ def test_what_others_destroyed_meanwhile_is_left_out(world: CompactionWorld) -> 
     assert [each.outcome for each in some] == [Outcome.NOT_NEEDED]
 
 
+def test_a_batch_that_is_refused_each_time_fails_with_the_reason(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CoverageNotMatched("stream 0: no new object holds the live range [0, 10); plan again")
+
+    world.upload({0: [(0, 10, 100)]})
+    world.trim(0, 10)
+    monkeypatch.setattr(committing, "check_coverage", refuse)
+    (report,) = act_between(world, lambda: None)
+    assert (report.outcome, report.text) == (
+        Outcome.FAILED,
+        "stream 0: no new object holds the live range [0, 10); plan again",
+    )
+
+
 def test_one_that_others_destroyed_does_not_keep_the_batch_from_being(world: CompactionWorld) -> None:
     world.upload({0: [(0, 10, 100)]})
     world.make_streams(1)
@@ -163,3 +181,29 @@ def test_nothing_new_is_begun_when_the_time_is_over(world: CompactionWorld) -> N
     report = run(world.context, kind, no_runner, Scope(), Budget(seconds_max=0.001), watch)  # type: ignore[arg-type]
     assert [unit.name for unit in report.units] == ["objects 0 to 999"]
     assert report.postponed == ("object 1000",)
+
+
+def test_a_plan_says_how_many_objects_and_how_many_bytes(world: CompactionWorld) -> None:
+    world.make_streams(1)
+    many_stream_objects(world, 0, 3)
+    world.trim(0, 2)
+    kind = DeadObjects()
+    (unit,) = kind.plan(world.context, Scope(), Watch(kind.name, world.clock)).units
+    assert (unit.name, unit.objects_before, unit.objects_after) == ("objects 0 to 1", 2, 0)
+    assert unit.reason == "2 objects with nothing live: 200 B"
+    (report,) = all_dead_destroyed(world.context).units
+    assert (report.text, report.bytes_freed) == ("2 objects destroyed, 200 B", 200)
+    assert kind.lease_ms == JOB_LEASE_MS and DeadObjects(7).lease_ms == 7
+
+
+def test_who_looks_on_hears_how_far_it_is(world: CompactionWorld) -> None:
+    world.make_streams(1)
+    many_stream_objects(world, 0, 1001)
+    world.trim(0, 1001)
+    told: list[tuple[str, int, int]] = []
+    kind = DeadObjects()
+    watch = Watch(
+        kind.name, world.clock, on_told=lambda each: told.append((each.step, each.done, each.total))
+    )
+    run(world.context, kind, no_runner, Scope(), Budget(), watch)  # type: ignore[arg-type]
+    assert told == [("destroy", 0, 2), ("destroy", 1, 2)]

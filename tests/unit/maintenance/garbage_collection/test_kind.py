@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from siltstone.maintenance import committing
 from siltstone.maintenance.garbage_collection.kind import NO_PARTNER, NO_ROOM
 from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
@@ -14,7 +15,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.maintenance.tasks.throttle import SLICE_MS
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStream, StartJob
-from siltstone.metadata.refusals import JobNotRunning
+from siltstone.metadata.refusals import CoverageNotMatched, JobNotRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, MIB, SET_ASIDE_MS_MAX
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.runtime.tasks import OnProgress
@@ -54,7 +55,9 @@ class Interrupting(InProcessRunner):
         self._happens = happens
         self.runs = 0
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         self.runs += 1
         results = super().run(task, inputs)
         self._happens()
@@ -334,6 +337,19 @@ def test_gc8_of_two_drivers_one_commits(world: CompactionWorld) -> None:
     assert world.records() == before
     assert len(world.bucket_keys()) == len(keys) + 1, "the outputs of the one that was refused are gone"
     world.assert_sound()
+
+
+def test_a_round_whose_coverage_is_refused_fails_with_the_reason(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CoverageNotMatched("stream 0: no new object holds the live range [0, 10); plan again")
+
+    world.upload(two_streams(0))
+    world.trim(0, 10)
+    monkeypatch.setattr(committing, "check_coverage", refuse)
+    (report,) = collected(world.context).units
+    assert report.outcome is Outcome.FAILED and "no new object holds the live range" in report.text
 
 
 def test_sources_that_went_between_plan_and_work_are_left_out(world: CompactionWorld) -> None:

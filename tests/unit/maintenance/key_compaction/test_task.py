@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.task import compact_keys, run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import StoreTransient
+from siltstone.record_columns.kernels import plain
 from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys, offsets
 
 

@@ -8,9 +8,9 @@ from siltstone.kafka_protocol.batch_header import Codec, checksum_of, patch_log_
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from siltstone.maintenance.key_compaction.kernels import compiled, plain
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES
+from siltstone.record_columns.kernels import compiled, plain
+from siltstone.record_columns.kernels.port import Kernels
 from siltstone.stream_engine.reading.read_plan import blocks_wanted
 from support.engine.objects import index_of
 from support.kafka.kafka_batches import with_offset_deltas

@@ -1,12 +1,14 @@
 """One kind carried out: its job, its budget, what fails, what stops it."""
 
+from random import Random
 from threading import Event
 from typing import Any
 
+import msgspec
 import pytest
 
 from siltstone.maintenance import jobs
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope, UnitReport
+from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.running import RunReport, run, waiting
 from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.maintenance.pipeline.watch import Watch
@@ -15,9 +17,12 @@ from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, StartJob
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobNotRunning, JobRunning
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import SET_ASIDE_MS_MIN
+from support.engine.faulty_store import Fault
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind, nothing
+from support.values.left_out import numbers_left_out
 
 
 def ran(
@@ -76,6 +81,37 @@ def test_one_that_fails_costs_the_others_nothing_and_waits(world: CompactionWorl
     assert ran(world, kind).postponed == ("bad",)
     assert ran(world, kind, scope=Scope(is_forced=True)).is_well
     assert not list(all_set_aside(world.metadata.image))
+
+
+def test_units_that_are_set_aside_are_said_when_nothing_else_is_done(world: CompactionWorld) -> None:
+    kind = FakeKind(units={"bad": lambda _: "it is damaged"})
+    ran(world, kind)
+    report = ran(world, kind)
+    assert report.set_aside == ("bad",)
+    assert report.in_one_line == "nothing was done; 1 postponed; 1 of them set aside after failures"
+
+
+def test_what_cannot_be_read_is_said_and_the_run_is_not_well(world: CompactionWorld) -> None:
+    lost = Unplanned("object 3", "its index cannot be read", True)
+    kind = FakeKind(units={}, unplanned=[Unplanned("object 2", "it is small"), lost])
+    report = ran(world, kind)
+    assert report.unusable == (lost,) and not report.is_well
+    assert report.in_one_line == "nothing was done; 1 cannot be read"
+    assert last_runs(world.metadata.image)["tidy"].report == report.in_one_line
+
+
+def test_a_unit_that_fails_while_the_bucket_is_out_of_reach_is_not_set_aside(world: CompactionWorld) -> None:
+    world.metadata.execute(put_store_id(Random(1)))
+
+    def cut_off(_: object) -> str:
+        world.store.fail_next(Fault.REFUSED)
+        return "put failed 10 times"
+
+    kind = FakeKind(units={"one": nothing, "two": cut_off, "three": nothing})
+    report = ran(world, kind)
+    assert report.trouble and not report.is_well
+    assert ([each.name for each in report.units], report.postponed) == (["one"], ("two", "three"))
+    assert not list(all_set_aside(world.metadata.refresh()))
 
 
 def test_what_waits_can_be_asked_for(world: CompactionWorld) -> None:
@@ -230,3 +266,71 @@ def test_a_run_in_one_line_has_what_it_moved(read: int, written: int, freed: int
     facts = ["1 of 2 done", "1 failed", "1 postponed", told, "cancelled", "the bucket is away", "1.0 s"]
     assert report.in_one_line == "; ".join(filter(None, facts))
     assert not report.is_well
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(RunReport) == {"is_busy": False, "has_no_runner": False}
+
+
+REPORT = RunReport(
+    kind="tidy", job_id=1, units=(), postponed=(), has_remaining=False, is_cancelled=False, trouble="",
+    seconds=1.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "is_well"),
+    [
+        ({}, "nothing to do", True),
+        ({"postponed": ("one", "two")}, "nothing was done; 2 postponed", True),
+        (
+            {"postponed": ("one", "two"), "set_aside": ("two",)},
+            "nothing was done; 2 postponed; 1 of them set aside after failures",
+            True,
+        ),
+        ({"unusable": (Unplanned("object 3", "lost", True),)}, "nothing was done; 1 cannot be read", False),
+        ({"is_cancelled": True}, "0 of 0 done; cancelled; 1.0 s", False),
+        ({"trouble": "the bucket is away"}, "0 of 0 done; the bucket is away; 1.0 s", False),
+    ],
+)
+def test_a_run_without_a_unit_in_one_line(changes: dict, line: str, is_well: bool) -> None:
+    report = msgspec.structs.replace(REPORT, **changes)
+    assert (report.in_one_line, report.is_well) == (line, is_well)
+
+
+def test_a_cancelled_run_is_no_success_though_some_of_it_was_done(world: CompactionWorld) -> None:
+    watch = Watch("tidy", world.clock)
+
+    def cancelled(_watch: Watch) -> None:
+        watch.cancel("")
+        watch.check()
+
+    report = ran(world, FakeKind(units={"one": nothing, "two": cancelled}), watch=watch)
+    assert report.is_cancelled and [each.name for each in report.done] == ["one"]
+    assert only_job(world)[0] is JobState.FAILED
+
+
+def test_a_run_with_trouble_is_not_noted(world: CompactionWorld) -> None:
+    def lost(_watch: Watch) -> None:
+        raise CommitUnknown("the metadata log does not answer")
+
+    ran(world, FakeKind(units={"one": nothing}))
+    noted = last_runs(world.metadata.image)["tidy"]
+    world.clock.advance_ms(60_000)
+    assert ran(world, FakeKind(units={"one": lost})).trouble
+    assert last_runs(world.metadata.image)["tidy"] == noted
+
+
+def test_a_run_tells_how_long_it_took_and_what_it_would_read(world: CompactionWorld) -> None:
+    def slow(_watch: Watch) -> None:
+        world.clock.advance_ms(1_500)
+
+    assert ran(world, FakeKind(units={"one": slow, "two": slow})).seconds == 3.0
+
+
+def test_the_budget_takes_what_fits_exactly(world: CompactionWorld) -> None:
+    kind = FakeKind(units=dict.fromkeys(["one", "two", "three"], nothing))
+    (unit, *_) = kind.plan(world.context, Scope(), Watch("tidy", world.clock)).units
+    cost = unit.bytes_read + unit.bytes_written
+    assert ran(world, kind, bytes_max=2 * cost).postponed == ("three",)
+    assert ran(world, kind, bytes_max=2 * cost - 1).postponed == ("two", "three")

@@ -2,6 +2,7 @@ import msgspec
 
 from siltstone.maintenance.pipeline.kind import PlannedUnit
 from siltstone.maintenance.pipeline.set_aside import (
+    SetAside,
     all_set_aside,
     forget_gone,
     last_runs,
@@ -13,6 +14,7 @@ from siltstone.maintenance.pipeline.set_aside import (
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic
 from siltstone.model.limits import LAST_RUN_NOTED_MS, SET_ASIDE_MS_MAX, SET_ASIDE_MS_MIN
 from support.maintenance.compaction_world import CompactionWorld
+from support.values.left_out import numbers_left_out
 
 UNIT = PlannedUnit(name="flights-0", reason="", topic="flights")
 TOPIC_ID = "a" * 32
@@ -149,3 +151,7 @@ def test_a_run_that_did_work_is_noted_at_once(world: CompactionWorld) -> None:
     world.clock.advance_ms(1)
     note_run(world.context, "tidy", "nothing to do", was_idle=True)
     assert noted(world) == ("2 of 2 done", world.clock.now_ms() - 1)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(SetAside) == {"configured": 0}

@@ -66,3 +66,10 @@ def test_a_segment_is_cut_with_the_object_that_fills_it():
     found = past(segmented((), [(60, 9), (39, 8), (1, 7), (99, 6), (1, 5)]))
     assert [(one.end_offset, one.size_bytes) for one in found.closed] == [(30, 100), (50, 100)]
     assert found.active == ActiveSegment(50, 50)
+
+
+def test_an_object_that_begins_at_the_end_is_not_of_the_past():
+    stream, objects = segmented((), [(60, 9), (60, 8)])
+    assert bytes_within(stream, 0, 10) == 60
+    assert past((stream, objects), end=10).active == ActiveSegment(0, 10, 60, 1, NOW_MS - 9, NOW_MS - 9)
+    assert past((stream, objects), end=0) == past(segmented((), [], end=0), end=0)

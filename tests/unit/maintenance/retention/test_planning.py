@@ -99,3 +99,22 @@ def test_what_a_topic_does_not_say_its_broker_says(store):
 def test_a_policy_of_both_is_retained_too(store):
     store.fill(store.topic("t", cleanup_policy="compact,delete", retention_ms="0"), [5])
     assert [unit.name for unit in planned(store).units] == ["t"]
+
+
+@pytest.mark.parametrize("limit", [{"retention_ms": "0"}, {"retention_ms": "-1", "retention_bytes": "0"}])
+def test_a_limit_of_nothing_is_a_limit(store, limit):
+    store.fill(store.topic("t", **limit), [1_000])
+    (unit,) = planned(store).units
+    assert unit.name == "t"
+
+
+def test_what_is_not_planned_is_in_the_order_of_the_names(store):
+    for name in ("c", "a", "b"):
+        store.topic(name, retention_ms="-1" if name != "b" else "5")
+    assert [each.name for each in planned(store).unplanned] == ["a", "b", "c"]
+
+
+def test_the_topic_that_frees_most_comes_first(store):
+    for name, size_bytes in (("a", 10), ("c", 30), ("b", 30)):
+        store.fill(store.topic(name, retention_ms="0"), [5], size_bytes=size_bytes)
+    assert [unit.name for unit in planned(store).units] == ["b", "c", "a"]

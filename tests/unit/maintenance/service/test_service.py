@@ -15,7 +15,7 @@ from siltstone.runtime.clock import SystemClock
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind
 
-SECONDS = 30
+SECONDS = 60
 """Nobody waits for so long but a test that fails."""
 
 

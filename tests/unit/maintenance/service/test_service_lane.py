@@ -7,7 +7,7 @@ import pytest
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.service.service import TROUBLE_MS, Lane
 from siltstone.maintenance.service.statistics import Counters, KindStatistics
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.maintenance.tasks.runner import InProcessRunner, WorkersUnfit
 from siltstone.metadata.commands import StartJob
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SET_ASIDE_MS_MIN
@@ -75,6 +75,28 @@ def test_a_bad_unit_is_set_aside_and_ends_nothing(world: CompactionWorld) -> Non
     at.lane.turn(is_everything_due=True)
     assert at.statistics("tidy").units_set_aside == 0
     assert at.statistics("tidy").last_success_ms == world.clock.now_ms()
+
+
+@pytest.mark.parametrize("is_everything_due", [False, True])
+def test_without_a_runner_one_kind_says_so_and_the_others_wait_as_long(
+    world: CompactionWorld, caplog: pytest.LogCaptureFixture, is_everything_due: bool
+) -> None:
+    def unfit(_: object) -> None:
+        raise WorkersUnfit("the workers lack siltstone: install it")
+
+    tidy, other = FakeKind(units={"one": unfit}), FakeKind("other")
+    at = LaneWorld(world, tidy, other)
+    wait_ms = at.lane.turn(is_everything_due=is_everything_due)
+    assert (tidy.planned, other.planned) == (1, 0)
+    assert wait_ms == MINUTE
+    assert [each.message for each in caplog.records if "lack siltstone" in each.message] == [
+        "tidy: 0 of 0 done; 1 postponed; the workers lack siltstone: install it; 0 ms"
+    ]
+    assert at.statistics("tidy").units_set_aside == 0 and at.statistics("tidy").troubles == 1
+    tidy.units["one"] = nothing
+    at.pass_minutes(1)
+    at.lane.turn()
+    assert (tidy.planned, other.planned) == (2, 1)
 
 
 def test_a_bug_in_one_kind_ends_nothing_either(

@@ -1,10 +1,13 @@
+import msgspec
+
 from siltstone.maintenance.pipeline.driver import nothing_done
-from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
+from siltstone.maintenance.pipeline.kind import Outcome, UnitReport, Unplanned
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.service.statistics import Counters
+from siltstone.maintenance.service.statistics import Counters, KindStatistics, ServiceStatistics
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import ManualClock
+from support.values.left_out import numbers_left_out
 
 
 def report(*outcomes: Outcome, trouble: str = "", is_cancelled: bool = False) -> RunReport:
@@ -59,6 +62,17 @@ def test_trouble_is_counted_cancelling_is_not() -> None:
     assert "1 trouble, last success never" in counters.statistics().lines[0]
 
 
+def test_a_run_that_could_not_read_everything_is_no_success() -> None:
+    counters = Counters(["tidy"], ManualClock())
+    lost = (Unplanned("object 1", "lost", True), Unplanned("object 2", "lost", True))
+    counters.ended(msgspec.structs.replace(report(), unusable=lost), set_aside=0)
+    (tidy,) = counters.statistics().kinds
+    assert (tidy.unusable, tidy.last_success_ms) == (2, 0)
+    assert counters.statistics().lines == ["tidy: 0 runs, 0 units done, 2 cannot be read, last success never"]
+    counters.ended(report(), set_aside=0)
+    assert counters.statistics().kinds[0].unusable == 0
+
+
 def test_what_runs_now_is_told() -> None:
     clock = ManualClock()
     counters = Counters(["tidy"], clock)
@@ -84,3 +98,20 @@ def test_metadata_are_lost_as_long_as_one_lane_misses_them() -> None:
     assert counters.statistics().metadata_lost_ms == first_ms + 10
     counters.metadata_found("copying")
     assert counters.statistics().metadata_lost_ms == 0
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(KindStatistics) == {
+        "runs": 0,
+        "units_done": 0,
+        "units_failed": 0,
+        "units_set_aside": 0,
+        "unusable": 0,
+        "troubles": 0,
+        "bytes_read": 0,
+        "bytes_written": 0,
+        "bytes_freed": 0,
+        "last_success_ms": 0,
+        "running_since_ms": 0,
+    }
+    assert numbers_left_out(ServiceStatistics) == {"metadata_lost_ms": 0}

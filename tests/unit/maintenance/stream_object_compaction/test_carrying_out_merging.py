@@ -153,7 +153,9 @@ def test_only_small_ones_are_put_in_one_request(world: CompactionWorld) -> None:
 
 def test_same_plan_same_bytes_whoever_runs_it(world: CompactionWorld) -> None:
     class Twice:
-        def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+        def run(
+            self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
+        ) -> list[bytes]:
             runner = InProcessRunner(4)
             first = [decode(each) for each in runner.run(task, [*inputs, *inputs])]
             again = runner.run(task, inputs)
@@ -183,7 +185,9 @@ def test_many_parts_are_shared_out_among_tasks(world: CompactionWorld) -> None:
     seen: list[int] = []
 
     class Counting(InProcessRunner):
-        def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+        def run(
+            self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
+        ) -> list[bytes]:
             seen.extend(len(given.copied) + len(given.read) for given in map(CODEC.decode_input, inputs))
             return super().run(task, inputs)
 

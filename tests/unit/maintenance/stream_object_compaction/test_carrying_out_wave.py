@@ -46,7 +46,9 @@ class Interrupting:
     def __init__(self, happens: Callable[[], object]) -> None:
         self._happens = happens
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
+    ) -> list[bytes]:
         results = InProcessRunner().run(task, inputs)
         self._happens()
         return results
@@ -255,7 +257,9 @@ class Poisoned:
     def __init__(self) -> None:
         self.runs = 0
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
+    ) -> list[bytes]:
         self.runs += 1
         results = InProcessRunner().run(task, inputs)
         if any(0 in CODEC.decode_input(given).source_ids for given in inputs):

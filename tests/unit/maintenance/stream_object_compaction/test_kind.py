@@ -164,7 +164,9 @@ def test_a_wave_holds_no_more_than_the_largest_group_may(
     runs: list[int] = []
 
     class Counting(InProcessRunner):
-        def run(self, task: Task, inputs: Sequence[bytes], on_progress: object = None) -> list[bytes]:
+        def run(
+            self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
+        ) -> list[bytes]:
             runs.append(len(inputs))
             return super().run(task, inputs)
 

@@ -52,7 +52,9 @@ class Interrupting(InProcessRunner):
         super().__init__()
         self._happens = happens
 
-    def run(self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None) -> list[bytes]:
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
         results = super().run(task, inputs)
         self._happens()
         return results

@@ -3,6 +3,7 @@
 
 import pytest
 
+from siltstone.maintenance import committing
 from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import RunReport, carry_out, run
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
@@ -10,6 +11,7 @@ from siltstone.maintenance.pipeline.watch import Told, Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.kind import NOT_BY_TOPIC, StreamSetObjectCompaction
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
+from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import ObjectKind, object_key
@@ -138,6 +140,21 @@ def test_a_plan_that_others_have_overtaken_is_not_needed(filled: CompactionWorld
     report = carry_out(filled.context, KIND, plan, InProcessRunner, Budget(), watch, Scope())
     assert [each.outcome for each in report.units] == [Outcome.NOT_NEEDED]
     assert not list(all_set_aside(filled.metadata.image))
+
+
+def test_a_commit_whose_coverage_is_refused_is_set_aside(
+    filled: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next plan would be the same, and be rewritten and refused again, for ever."""
+
+    def refuse(*_: object) -> None:
+        raise CoverageNotMatched("stream 0: no new object holds the live range [0, 10); plan again")
+
+    monkeypatch.setattr(committing, "check_coverage", refuse)
+    assert [each.text for each in ran(filled).failed] == [
+        "stream 0: no new object holds the live range [0, 10); plan again"
+    ]
+    assert ran(filled).postponed == ("objects",)
 
 
 def test_cancelled_between_tasks_nothing_is_committed(filled: CompactionWorld) -> None:

@@ -41,3 +41,10 @@ def test_compacted_whatever_the_retention(policy: str) -> None:
 def test_the_default_is_days() -> None:
     assert retention_class(parse_topic_configs({})) is K.DAYS
     assert [each.label for each in (K.FOR_EVER, K.DAYS)] == ["for ever", "days"]
+
+
+def test_classes_and_their_names_stay_as_plans_show_them() -> None:
+    assert {each.label: int(each) for each in K} == {
+        "none": 0, "compacted": 1, "for ever": 2, "by size": 3, "minutes": 4, "hours": 5, "days": 6, "weeks": 7,
+        "months": 8, "years": 9,
+    }  # fmt: skip

@@ -3,8 +3,9 @@ from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.kind import Sweep
 from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.metadata.commands import PinScan
 from siltstone.model.errors import Unavailable
-from siltstone.model.limits import SET_ASIDE_MS_MIN
+from siltstone.model.limits import HOUR_MS, SCAN_PIN_OVERDUE_MS, SET_ASIDE_MS_MIN
 from siltstone.model.objects import object_key
 from support.maintenance.maintained_store import MaintainedStore
 
@@ -57,6 +58,36 @@ def test_it_is_not_done_by_topic() -> None:
     at.destroyed(1)
     plan = planned(at, Scope(topics=frozenset({"flights"})))
     assert not plan.units and plan.unplanned[0].reason == "the sweep covers all topics: leave out --topic"
+
+
+def test_sr8_pins_are_explained_and_ended_in_time() -> None:
+    at = MaintainedStore()
+    at.metadata.execute(PinScan("q", GRACE_MS, "a query"))
+    at.destroyed(2)
+    assert ran(at).is_well, "given up"
+    at.clock.advance_ms(GRACE_MS)
+    plan = planned(at)
+    assert plan.units == []
+    (pin,) = plan.unplanned
+    assert pin.name == "pin q" and pin.reason.startswith("a query holds 2 destroyed objects, ")
+    at.clock.advance_ms(SCAN_PIN_OVERDUE_MS)
+    (unit,) = planned(at).units
+    assert unit.reason == (
+        "delete 2 objects, 0 B: the grace period is over; end 1 scan pin: the lease is over"
+    )
+    assert planned(at).unplanned == []
+    assert ran(at).units[0].text == "2 objects deleted, 0 B; 1 scan pin ended"
+    assert at.keys() == set() and not at.image.pins
+
+
+def test_an_overdue_pin_that_holds_nothing_is_ended_too() -> None:
+    at = MaintainedStore()
+    at.metadata.execute(PinScan("q", 1))
+    at.metadata.execute(PinScan("r", HOUR_MS))
+    assert planned(at).units == []
+    at.clock.advance_ms(1 + SCAN_PIN_OVERDUE_MS)
+    assert ran(at).units[0].text == "0 objects deleted, 0 B; 1 scan pin ended"
+    assert set(at.image.pins) == {"r"}
 
 
 def test_a_bucket_out_of_reach_is_told_and_set_aside() -> None:

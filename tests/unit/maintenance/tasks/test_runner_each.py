@@ -59,7 +59,7 @@ def test_a_slow_task_does_not_hold_up_the_result_of_a_fast_one() -> None:
 
     def task(given: bytes) -> bytes:
         if given == b"slow":
-            assert gate.wait(20)
+            assert gate.wait(60)
         return given
 
     ends = InProcessRunner(2).run_each(task, [b"slow", b"fast"])

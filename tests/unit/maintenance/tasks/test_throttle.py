@@ -42,7 +42,7 @@ def test_without_a_limit_all_inputs_are_given_at_once() -> None:
     class Counting(InProcessRunner):
         calls = 0
 
-        def run(self, task, inputs, on_progress=None):
+        def run(self, task, inputs, on_progress=None, label=""):
             Counting.calls += 1
             return super().run(task, inputs, on_progress)
 

@@ -11,7 +11,6 @@ from siltstone.metadata.commands import (
     FinishJob,
     OpenStream,
     PrepareObjects,
-    RegisterNode,
     TrimStream,
 )
 from siltstone.metadata.decisions.fences import existing_stream, running_job
@@ -51,7 +50,7 @@ def test_rule_7_only_the_newest_node_epoch_writes(world, name) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_rule_7_a_node_that_is_failed_over_writes_nothing(world, name) -> None:
-    world.do(RegisterNode(0, "replayer", "elsewhere", failover=True))
+    world.fail_over(0)
     assert world.outcome(COMMANDS[name](2)) == ("NODE_FENCED", 0)
 
 

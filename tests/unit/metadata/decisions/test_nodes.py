@@ -1,6 +1,12 @@
 import pytest
 
-from siltstone.metadata.commands import CloseStream, CreateStream, OpenStream, RegisterNode
+from siltstone.metadata.commands import (
+    ClaimFailover,
+    CloseStream,
+    CreateStream,
+    OpenStream,
+    RegisterNode,
+)
 from support.metadata.metadata_world import MetadataWorld
 
 
@@ -35,10 +41,10 @@ def test_it_tells_the_streams_left_open(world) -> None:
 
 def test_failover_fences_the_node_and_keeps_its_wal_location(world) -> None:
     world.register(0)
-    replayer = world.do(RegisterNode(0, "replayer", "elsewhere", failover=True))
-    assert (replayer.node_epoch, world.image.nodes[0].wal_location) == (2, "wal-of-0")
+    assert (world.fail_over(0), world.image.nodes[0].wal_location) == (2, "wal-of-0")
     assert world.outcome(CreateStream(0, 1)) == ("NODE_FENCED", 0)
     assert world.outcome(CreateStream(0, 2)) == ("OK", 1)
+    world.do(ClaimFailover(99, 1, 0, gives_back=True))
     assert world.do(RegisterNode(0, "restarted", "wal-of-0")).node_epoch == 3
     assert world.outcome(CreateStream(0, 2)) == ("NODE_EPOCH_EXPIRED", 0), "the replayer is fenced in turn"
 

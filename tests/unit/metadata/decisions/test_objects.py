@@ -1,6 +1,13 @@
 import pytest
 
-from siltstone.metadata.commands import ExpireObjects, FinishJob, ForgetObjects, PrepareObjects
+from siltstone.metadata.commands import (
+    ExpireObjects,
+    FinishJob,
+    ForgetObjects,
+    PinScan,
+    PrepareObjects,
+    UnpinScan,
+)
 from siltstone.metadata.lookup import deletable_objects
 from siltstone.model.objects import ObjectState
 from support.metadata.metadata_world import HOUR_MS, MetadataWorld
@@ -86,6 +93,60 @@ def test_rule_6_nothing_in_use_is_forgotten(world) -> None:
     world.prepare()
     for object_id in (0, 1):
         assert world.outcome(ForgetObjects((object_id,), 0)) == ("OBJECT_NOT_DESTROYED", 0)
+
+
+def destroyed_at(world: MetadataWorld) -> int:
+    """A new object that is destroyed and past its grace period; the version of the log entry that destroyed it."""
+    world.do(PrepareObjects(1, 1, node_id=0, node_epoch=1))
+    world.now_ms += 1
+    (object_id,) = world.do(ExpireObjects(1))
+    world.now_ms += GRACE_MS
+    version = world.image.objects[object_id].destroyed_version
+    assert version == world.image.version
+    return version
+
+
+def test_sr8_a_pin_holds_what_is_destroyed_after_it_and_nothing_before(world) -> None:
+    destroyed_at(world)
+    world.do(PinScan("q", HOUR_MS))
+    destroyed_at(world)
+    assert due(world) == [0]
+    assert world.outcome(ForgetObjects((0, 1), GRACE_MS)) == ("OBJECT_PINNED", 0)
+    assert world.outcome(ForgetObjects((0,), GRACE_MS)) == ("OK", 1)
+    world.now_ms += 100 * HOUR_MS
+    assert due(world) == [], "its lease is long over, and still it stands"
+    world.do(UnpinScan("q"))
+    assert due(world) == [1]
+    assert world.outcome(ForgetObjects((1,), GRACE_MS)) == ("OK", 1)
+
+
+def test_sr27_what_is_destroyed_in_the_entry_right_after_the_pin_is_held(world) -> None:
+    world.prepare()
+    world.now_ms += HOUR_MS
+    world.do(PinScan("q", HOUR_MS))
+    world.do(ExpireObjects(1))
+    world.now_ms += GRACE_MS
+    assert world.image.objects[0].destroyed_version == world.image.pins["q"].version + 1
+    assert due(world) == []
+
+
+def test_of_several_pins_the_oldest_decides(world) -> None:
+    world.do(PinScan("old", HOUR_MS))
+    destroyed_at(world)
+    world.do(PinScan("new", HOUR_MS))
+    destroyed_at(world)
+    assert due(world) == []
+    world.do(PinScan("old", 2 * HOUR_MS, renews=True))
+    assert due(world) == [], "a renewal makes a pin no younger"
+    world.do(UnpinScan("old"))
+    assert due(world) == [0]
+
+
+def test_what_was_selected_before_a_pin_was_put_is_forgotten_after_it(world) -> None:
+    """Else a sweep would have deleted the bytes, and the metadata would name them for as long as the pin stands."""
+    destroyed_at(world)
+    world.do(PinScan("q", HOUR_MS))
+    assert world.outcome(ForgetObjects((0,), GRACE_MS)) == ("OK", 1)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_t24_continuity_after_trim(world) -> None:
 
 def test_t24_recovery_starts_at_the_trim(world) -> None:
     world.do(TrimStream(0, 1, 0, 0, 100))
-    epoch = world.do(RegisterNode(0, "replayer", "", failover=True)).node_epoch
+    epoch = world.fail_over(0)
     assert world.outcome(world.upload((0, 100, 120), node_epoch=epoch))[0] == "OK"
     assert world.ends(0) == (120,)
 
@@ -134,7 +134,7 @@ def test_rule_7_a_lower_node_epoch_is_refused(world) -> None:
 
 def test_rule_7_a_node_that_is_failed_over_is_fenced(world) -> None:
     command = world.upload((0, 0, 10))
-    world.do(RegisterNode(0, "replayer", "", failover=True))
+    world.fail_over(0)
     assert world.outcome(command) == ("NODE_FENCED", 0)
 
 
@@ -193,3 +193,10 @@ def test_malformed_commits(world) -> None:
     assert world.outcome(CommitUpload(0, 1, one, (one,))) == ("INVALID_REQUEST", 0)
     two_streams = new_object(1, (0, 0, 10), (1, 0, 10))
     assert world.outcome(CommitUpload(0, 1, None, (two_streams,))) == ("INVALID_REQUEST", 0)
+
+
+def test_the_first_range_across_a_trim_may_begin_at_the_very_beginning(world) -> None:
+    """Nothing is held yet."""
+    world.do(TrimStream(0, 1, 0, 0, 100))
+    world.do(world.upload((0, 0, 120)))
+    assert (world.ends(0), world.held(0)) == ((120,), [(0, 0, 120)])

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.port import (
     AppendUncertain,
     LogDamaged,
@@ -14,6 +15,9 @@ from siltstone.metadata.store.port import (
     NotMetadataLog,
 )
 from siltstone.metadata.store.sqlite import SqliteLog
+from support.metadata.log_entries import append_values, entry_after
+
+ENTRY = entry_after(LogPosition(), b"a")
 
 
 @pytest.fixture
@@ -75,9 +79,9 @@ def test_a_closed_log_is_unavailable(path) -> None:
     log = SqliteLog(path)
     log.close()
     with pytest.raises(LogUnavailable):
-        log.head_version()
+        log.head()
     with pytest.raises(LogUnavailable):
-        log.append(b"a", 0)
+        log.append(ENTRY, LogPosition())
 
 
 class FailingConnection:
@@ -115,21 +119,20 @@ def test_rule_5_only_a_failing_commit_is_uncertain(path, statement, after, raise
     sound = log._connection
     log._connection = FailingConnection(sound, statement, after=after)
     with pytest.raises(raised):
-        log.append(b"a", 0)
+        log.append(ENTRY, LogPosition())
     log._connection = sound
-    assert log.head_version() == written
-    assert log.append(b"b", written) == written + 1
+    assert log.head().version == written
+    assert append_values(log, b"b").version == written + 1
     log.close()
 
 
 def test_a_snapshot_replaced_while_it_is_read_is_stale(path) -> None:
     log = SqliteLog(path)
-    for version in range(3):
-        log.append(b"entry", version)
-    log.save_snapshot(1, [b"a", b"b"])
+    positions = [append_values(log, b"entry") for _ in range(3)]
+    log.save_snapshot(positions[0], [b"a", b"b"])
     chunks = log.load_snapshot().chunks
     assert next(chunks) == b"a"
-    log.save_snapshot(2, [b"c"])
+    log.save_snapshot(positions[1], [b"c"])
     with pytest.raises(LogTruncated):
         next(chunks)
     log.close()
@@ -137,15 +140,14 @@ def test_a_snapshot_replaced_while_it_is_read_is_stale(path) -> None:
 
 def test_a_snapshot_overtaken_while_it_is_written_is_given_up(path) -> None:
     log = SqliteLog(path)
-    for version in range(3):
-        log.append(b"entry", version)
+    positions = [append_values(log, b"entry") for _ in range(3)]
 
     def overtaken():
         yield b"old"
-        log.save_snapshot(3, [b"new"])
+        log.save_snapshot(positions[2], [b"new"])
         yield b"old"
 
-    log.save_snapshot(2, overtaken())
+    log.save_snapshot(positions[1], overtaken())
     snapshot = log.load_snapshot()
     assert (snapshot.version, list(snapshot.chunks)) == (3, [b"new"])
     assert log._connection.execute("SELECT count(*) FROM chunks").fetchone() == (1,)
@@ -156,20 +158,19 @@ def test_a_snapshot_overtaken_while_it_is_written_is_given_up(path) -> None:
 def test_a_file_that_was_deleted_or_replaced_takes_no_appends(path, successor) -> None:
     """SQLite would write on into the file that has no name any more, and every commit would be lost."""
     log = SqliteLog(path)
-    log.append(b"a", 0)
+    head = append_values(log, b"a")
     for file in list(path.parent.iterdir()):
         file.unlink()
     if successor:
         SqliteLog(path).close()
     with pytest.raises(LogReplaced, match="restore it"):
-        log.append(b"b", 1)
+        log.append(entry_after(head, b"b"), head)
     log.close()
 
 
 def test_rule_8_a_damaged_file_is_not_one_to_be_tried_again(path) -> None:
     log = SqliteLog(path)
-    for version in range(100):
-        log.append(bytes(1000), version)
+    head = append_values(log, *[bytes(1000)] * 100)
     log.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:8192] + bytes(len(whole) - 8192))
@@ -177,5 +178,17 @@ def test_rule_8_a_damaged_file_is_not_one_to_be_tried_again(path) -> None:
     with pytest.raises(LogDamaged, match="restore it from a backup"):
         damaged.read_after(0, 1000)
     with pytest.raises(LogDamaged):
-        damaged.append(b"b", 100)
+        damaged.append(entry_after(head, b"b"), head)
     damaged.close()
+
+
+def test_of_several_snapshots_the_newest_is_all_that_is_kept(path) -> None:
+    """Else the database of a broker that runs for years has a row for each."""
+    log = SqliteLog(path)
+    for position in [append_values(log, b"entry") for _ in range(3)]:
+        log.save_snapshot(position, [b"a", b"b"])
+    tables = [
+        log._connection.execute(f"SELECT version FROM {name}").fetchall() for name in ("snapshots", "chunks")
+    ]
+    assert tables == [[(3,)], [(3,), (3,)]]
+    log.close()

@@ -240,3 +240,16 @@ def test_the_size_of_an_empty_object(store: FolderStore) -> None:
     store.put(KEY, [])
 
     assert store.head(KEY).size_bytes == 0
+
+
+def test_a_deletion_syncs_each_folder_that_lost_a_name_once(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the objects could be back after the machine has lost its power."""
+    keys = ["a5/objects/1", "a5/objects/2", "b6/objects/3", "c7/objects/never-there"]
+    for key in keys[:3]:
+        store.put(key, [b"x"])
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+    store.delete(keys)
+    assert sorted(recorder.calls) == ["fsync a5/objects", "fsync b6/objects"]
+    assert list(store.list()) == []

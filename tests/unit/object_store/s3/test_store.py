@@ -3,11 +3,21 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
-from siltstone.object_store.port import ObjectTruncated, StoreDenied, StoreTransient
+from siltstone.object_store.port import (
+    MultipartUpload,
+    ObjectNotFound,
+    ObjectSummary,
+    ObjectTruncated,
+    StoreDenied,
+    StoreTransient,
+    UploadedPart,
+)
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.store import S3Store
 from support.engine.s3_server import free_ports
@@ -24,10 +34,11 @@ class Answers(BaseHTTPRequestHandler):
     def answer(self) -> None:
         self.server.requests.append((self.command, self.path, dict(self.headers)))
         self.server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        if self.server.reply is None:
+        reply = self.server.by_path.get(self.path, self.server.reply)
+        if reply is None:
             self.close_connection = True
             return
-        status, length, body = self.server.reply
+        status, length, body = reply
         self.send_response(status)
         self.send_header("Content-Length", str(length))
         self.send_header("Connection", "close")
@@ -46,6 +57,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
+        self.by_path: dict[str, tuple[int, int, bytes] | None] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.bodies: list[bytes] = []
 
@@ -121,11 +133,40 @@ def test_a_whole_answer_shorter_than_asked_is_a_truncated_object(server: Server,
         store.get_range(KEY, 3, 13)
 
 
+def test_a_range_from_the_middle_of_an_object_is_whole(server: Server, store: S3Store) -> None:
+    server.reply = (206, 5, b"34567")
+
+    assert store.get_range(KEY, 3, 8) == b"34567"
+
+
 def test_a_server_that_ignores_ranges_is_not_believed(server: Server, store: S3Store) -> None:
     server.reply = (200, 10, b"0123456789")
 
     with pytest.raises(StoreDenied, match="ignores ranges"):
         store.get_range(KEY, 2, 4)
+
+
+def test_a_head_that_finds_nothing_says_if_it_is_the_bucket_that_is_missing(
+    server: Server, store: S3Store
+) -> None:
+    server.reply = (404, 0, b"")
+    with pytest.raises(
+        StoreDenied, match=r"^there is no bucket bucket \(s3://.*\): create the bucket bucket, which"
+    ):
+        store.head(KEY)
+
+
+@pytest.mark.parametrize("bucket_answer", [(200, 0, b""), (403, 0, b""), None])
+def test_a_head_that_finds_nothing_in_a_bucket_asks_for_the_bucket_once(
+    server: Server, store: S3Store, bucket_answer: tuple[int, int, bytes] | None
+) -> None:
+    server.reply = (404, 0, b"")
+    server.by_path["/bucket"] = bucket_answer
+    for _ in range(3):
+        with pytest.raises(ObjectNotFound):
+            store.head(KEY)
+    of_bucket = [path for _, path, _ in server.requests if path == "/bucket"]
+    assert len(of_bucket) == (3 if bucket_answer is None else 1), "it may answer the next time"
 
 
 def test_deleting_reports_keys_that_were_not_deleted(server: Server, store: S3Store) -> None:
@@ -155,3 +196,108 @@ def test_what_is_sent(server: Server, store: S3Store) -> None:
     assert headers["Content-Length"] == "7"
     assert not [name for name in headers if "checksum" in name.lower()]
     assert server.bodies == [b"0123456"]
+
+
+# -- what is asked of botocore, and what is made of its answers ------------------------------------------------
+
+MODIFIED = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+MODIFIED_MS = 1_767_323_045_678
+
+
+class Bucket:
+    """A client of botocore with objects of ten bytes, whose lists have two entries a page."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = sorted(keys)
+        self.asked: list[dict[str, Any]] = []
+
+    def head_object(self, **at: str) -> dict[str, Any]:
+        assert at == {"Bucket": "bucket", "Key": "prefix/a"}
+        return {"ContentLength": 10, "LastModified": MODIFIED}
+
+    def list_objects_v2(self, **request: Any) -> dict[str, Any]:
+        self.asked.append(dict(request))
+        after = request.get("ContinuationToken", request.get("StartAfter", ""))
+        found = [key for key in self.keys if key.startswith(request["Prefix"]) and key > after]
+        page: dict[str, Any] = {"IsTruncated": len(found) > 2}
+        if found:
+            page["Contents"] = [{"Key": key, "Size": 10, "LastModified": MODIFIED} for key in found[:2]]
+        return page | ({"NextContinuationToken": found[1]} if len(found) > 2 else {})
+
+
+def with_client(store: S3Store, client: object) -> S3Store:
+    store._client.close()
+    store._client = client
+    client.close = lambda: None  # type: ignore[attr-defined]
+    return store
+
+
+def test_an_object_is_described_with_its_size_and_its_time_in_milliseconds(store: S3Store) -> None:
+    assert with_client(store, Bucket()).head("a") == ObjectSummary("a", 10, MODIFIED_MS)
+
+
+def test_an_empty_range_is_asked_of_nobody_but_its_place_is_looked_at(store: S3Store) -> None:
+    """HTTP has no empty range."""
+    with_client(store, Bucket())
+    assert [store.get_range("a", at, at) for at in (0, 5, 10)] == [b""] * 3
+    with pytest.raises(ObjectTruncated, match="object a has 10 bytes, but bytes up to 11 were requested"):
+        store.get_range("a", 11, 11)
+    for start, end in ((3, 2), (-1, 4)):
+        with pytest.raises(AssertionError):
+            store.get_range("a", start, end)
+
+
+def test_a_list_has_all_pages_without_the_prefix_of_the_location(store: S3Store) -> None:
+    bucket = Bucket(*(f"prefix/k/{number}" for number in range(5)), "prefix/other", "elsewhere")
+    with_client(store, bucket)
+    assert list(store.list("k/")) == [ObjectSummary(f"k/{number}", 10, MODIFIED_MS) for number in range(5)]
+    assert bucket.asked == [
+        {"Bucket": "bucket", "Prefix": "prefix/k/"},
+        {"Bucket": "bucket", "Prefix": "prefix/k/", "ContinuationToken": "prefix/k/1"},
+        {"Bucket": "bucket", "Prefix": "prefix/k/", "ContinuationToken": "prefix/k/3"},
+    ]
+    assert [each.key for each in store.list("", after="k/3")] == ["k/4", "other"]
+    assert bucket.asked[-1] == {"Bucket": "bucket", "Prefix": "prefix/", "StartAfter": "prefix/k/3"}
+    assert list(store.list("nothing")) == []
+
+
+def test_a_list_is_read_page_by_page(store: S3Store) -> None:
+    bucket = Bucket(*(f"prefix/{number}" for number in range(9)))
+    pages = with_client(store, bucket).list()
+    assert not bucket.asked, "nothing is asked before somebody reads"
+    next(pages), next(pages)
+    assert len(bucket.asked) == 1
+
+
+def test_an_upload_in_parts_is_checked_before_it_is_sent(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is right, the bucket of parts is asked; tests/contracts has that against a real server."""
+    calls: list[tuple[Any, ...]] = []
+
+    class Uploads:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *given: calls.append((name, *given)) or name
+
+    monkeypatch.setattr(store, "_uploads", Uploads())
+    upload = MultipartUpload("a", "u1")
+    assert store.start_multipart("a") == "start"
+    assert store.upload_part(upload, 1, 7, [b"x"]) == "send_part"
+    assert store.copy_part(upload, 2, 8, "b", 0, 1) == "copy_part"
+    assert store.list_multipart() == "list"
+    store.abort_multipart(upload)
+    store.complete_multipart(upload, [UploadedPart(1, 0, 5), UploadedPart(2, 5, 6)])
+    assert calls == [
+        ("start", "a"), ("send_part", upload, 1, 7, [b"x"]), ("copy_part", upload, 2, 8, "b", 0, 1), ("list",),
+        ("abort", upload), ("complete", upload, [UploadedPart(1, 0, 5), UploadedPart(2, 5, 6)], 11),
+    ]  # fmt: skip
+    for start, end in ((1, 1), (2, 1), (-1, 1)):
+        with pytest.raises(AssertionError, match="no range to copy"):
+            store.copy_part(upload, 1, 0, "b", start, end)
+    for number in (0, -1):
+        with pytest.raises(Exception, match=str(number)):
+            store.upload_part(upload, number, 0, [b"x"])
+
+
+def test_nothing_to_delete_asks_for_nothing(store: S3Store) -> None:
+    with_client(store, Bucket()).delete([])

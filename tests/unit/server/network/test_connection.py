@@ -30,6 +30,7 @@ def test_answers_that_are_ready_leave_in_one_call() -> None:
         client.feed(framed(b"a", b"bb", b"ccc"))
         assert client.writes == [framed(b"a", b"bb", b"ccc")]
         assert world.statistics().bytes_out == len(client.writes[0])
+        assert world.statistics().bytes_in == len(framed(b"a", b"bb", b"ccc"))
 
     asyncio.run(run())
 

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import resource
 
 import pytest
 
@@ -56,6 +57,42 @@ def test_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
         assert world.statistics().closed[CloseReason.TOO_MANY_OF_HOST] == 2
 
     asyncio.run(run())
+
+
+def test_no_connection_takes_the_files_that_the_node_keeps_for_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = iter([(100, 4_096)] * 3 + [(200, 4_096)] * 2)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: next(limits))
+
+    async def run() -> None:
+        world = NetworkWorld()
+        last, first_refused = (world.connect(file_number=number) for number in (67, 68))
+        assert (last.is_closing, first_refused.is_closing) == (False, True)
+        assert world.statistics().closed == {CloseReason.TOO_FEW_FILES: 1}
+        world.pass_ms(1_000)
+        assert not world.connect(file_number=68).is_closing, "the limit was raised while the process runs"
+
+    asyncio.run(run())
+    assert [record.getMessage() for record in caplog.records] == [
+        "refused 1 connections: too-few-files: this process may have 100 files open, and it keeps the rest for the log "
+        "and the objects; raise the limit (ulimit -n, LimitNOFILE); 1 are open"
+    ]
+
+
+def test_refusals_are_logged_at_once_and_then_every_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        world = NetworkWorld(max_connections=1)
+        world.connect()
+        for _ in range(60):
+            world.connect()
+            world.pass_ms(1_000)
+
+    asyncio.run(run())
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "refused 1 connections",
+        "refused 30 connections",
+    ]
 
 
 def test_hosts_that_are_gone_are_forgotten() -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from struct import unpack
 from typing import Any
 
@@ -149,6 +150,25 @@ def test_many_connections_at_a_time(run: Run) -> None:
             assert server.listeners.statistics().connections == 300
 
     run(scenario())
+
+
+def test_a_connection_that_arrives_while_the_listeners_close_is_closed(run: Run) -> None:
+    """It is accepted, and its task is cancelled before it begins."""
+
+    async def body() -> None:
+        async with Server() as server:
+            listeners = server.listeners
+            ((listener, bound),) = listeners._bound
+            with socket.create_connection(bound.getsockname()[:2], 5) as client:
+                listeners._accept(listener, bound)
+                (accepted,) = listeners._arriving
+                await listeners.close()
+                assert accepted.fileno() == -1 and not listeners._arriving
+                client.settimeout(5)
+                with suppress(ConnectionError):
+                    assert client.recv(1) == b""
+
+    run(body())
 
 
 def test_one_too_many_is_closed_and_the_others_go_on(run: Run) -> None:

@@ -324,3 +324,28 @@ def test_what_is_dropped_is_charged_no_more() -> None:
         assert scripted.pipeline.held_bytes == 0 and scripted.begun == ["slow"]
 
     asyncio.run(run())
+
+
+def test_silence_behind_what_is_under_way_waits_for_its_turn() -> None:
+    """A Produce with acks=0 is held, and counted, until what came before it has been answered."""
+
+    async def run() -> None:
+        first = future()
+        scripted = Scripted(first=first, silent=None)
+        scripted.receive("first", "silent", "b")
+        assert (scripted.pipeline.unanswered_count, scripted.answered) == (3, [])
+        assert scripted.pipeline.held_bytes == len("firstsilentb") + 3 * REQUEST_OVERHEAD_BYTES
+        first.set_result([b"first"])
+        await turns()
+        assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
+        assert scripted.answered == ["first", "b"]
+
+    asyncio.run(run())
+
+
+def test_a_ready_answer_is_not_held() -> None:
+    scripted = Scripted(silent=None)
+    scripted.receive("a")
+    assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
+    scripted.receive("silent")
+    assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)

@@ -26,3 +26,14 @@ def test_what_looks_like_tls_must_stay_too_large() -> None:
 def test_all_together_must_hold_the_largest_request() -> None:
     with pytest.raises(InvalidNetworkSetting, match="must hold the largest request"):
         NetworkSettings(socket_request_max_bytes=101, queued_max_request_bytes=100)
+
+
+@pytest.mark.parametrize("name", NetworkSettings.__struct_fields__)
+def test_everything_may_be_one(name: str) -> None:
+    others = {"socket_request_max_bytes": 1} if name == "queued_max_request_bytes" else {}
+    assert getattr(NetworkSettings(**{name: 1}, **others), name) == 1
+
+
+def test_one_request_may_take_all_the_memory_there_is() -> None:
+    settings = NetworkSettings(socket_request_max_bytes=100, queued_max_request_bytes=100)
+    assert settings.queued_max_request_bytes == 100

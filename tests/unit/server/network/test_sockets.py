@@ -1,8 +1,10 @@
 import asyncio
+import errno
 import socket
 
 import pytest
 
+from siltstone.server.network import sockets as sockets_module
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.network.sockets import CannotListen, bind_sockets, refuse_taken
 
@@ -95,3 +97,54 @@ def test_a_free_port_stays_free() -> None:
         port = other.getsockname()[1]
     asyncio.run(refuse_taken([ListenerAddress("NAME", "127.0.0.1", port, "advertised", 0)]))
     close(bound("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [
+        (OSError(errno.EADDRINUSE, "in use"), "another process listens there"),
+        (PermissionError(errno.EACCES, "denied"), "only root may listen on this port: choose one above 1023"),
+        (OSError(errno.ENOBUFS, "No buffer space"), "No buffer space"),
+        (OSError("no number"), "no number"),
+    ],
+)
+def test_why_a_socket_cannot_be_bound(monkeypatch: pytest.MonkeyPatch, failure: OSError, says: str) -> None:
+    def refuse(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(sockets_module, "_bind", refuse)
+    with pytest.raises(CannotListen, match=f"cannot be opened: {says}"):
+        bound("127.0.0.1")
+
+
+def test_a_port_is_used_again_while_its_old_connections_end() -> None:
+    (listening,) = bound("127.0.0.1")
+    assert listening.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) != 0
+    close([listening])
+
+
+@pytest.mark.parametrize(("host", "only_v6"), [("", 0), ("::1", 1)])
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_ipv6_takes_ipv4_only_where_no_host_is_named(host: str, only_v6: int) -> None:
+    (listening,) = bound(host)
+    assert listening.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == only_v6
+    close([listening])
+
+
+def test_a_socket_that_cannot_be_bound_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that were bound before it."""
+    made: list[socket.socket] = []
+    real = sockets_module._bind
+
+    def bind(family: int, host: str, port: int) -> socket.socket:
+        if made:
+            raise OSError(errno.EADDRINUSE, "in use")
+        made.append(real(family, host, port))
+        return made[-1]
+
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(sockets_module, "_bind", bind)
+    with pytest.raises(CannotListen):
+        bound("two-homes.example")
+    assert made[0].fileno() == -1

@@ -2,7 +2,7 @@ import resource
 
 import pytest
 
-from siltstone.server.network.sockets import OTHER_FILES, allow_connections
+from siltstone.server.network.sockets import OTHER_FILES, allow_connections, leaves_too_few_files
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -34,3 +34,14 @@ def test_the_limit_is_raised_as_far_as_it_may_be(
 
     assert made == ([] if asked is None else [asked])
     assert ("ulimit -n 10512" in caplog.text) is warned
+
+
+@pytest.mark.parametrize(
+    ("soft", "last_taken"), [(1_024, 1_024 - 33), (64, 31), (20, 9), (UNLIMITED, 1 << 30)]
+)
+def test_the_last_files_are_kept_for_the_node_itself(
+    soft: int, last_taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, UNLIMITED))
+    assert not leaves_too_few_files(last_taken)
+    assert leaves_too_few_files(last_taken + 1) is (soft != UNLIMITED)

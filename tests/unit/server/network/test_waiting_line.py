@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from siltstone.server.network.waiting_line import WaitingLine
 from support.kafka.network_world import turns
 
@@ -159,3 +161,27 @@ def test_told_twice_in_one_turn_it_lets_through_no_more() -> None:
         return list(gone)
 
     assert asyncio.run(run()) == ["a"], "it has not had its turn to take the place"
+
+
+def test_without_a_place_nobody_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every change would cost a turn of the event loop while somebody waits."""
+    called: list[object] = []
+
+    async def run() -> None:
+        room = Room(0)
+        loop = asyncio.get_running_loop()
+        real = loop.call_soon
+
+        def noted(callback, *given, **rest):
+            called.append(callback)
+            return real(callback, *given, **rest)
+
+        monkeypatch.setattr(loop, "call_soon", noted)
+        room.more(0)
+        Guest("waits", room).go_on()
+        room.more(0)
+        assert called == []
+        room.more(1)
+        assert called == [room.line._let_through]
+
+    asyncio.run(run())

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings.layers import NOT_SETTINGS, environment_layer, file_layer, flags_layer
+from siltstone.server.settings.layers import NOT_SETTINGS, Layer, environment_layer, file_layer, flags_layer
 from siltstone.server.settings.values import SettingRefused
+from support.values.left_out import numbers_left_out
 
 KEYS = {"engine.node_id": None, "metadata": None}
 
@@ -41,3 +42,7 @@ def test_a_variable_that_names_nothing_is_refused() -> None:
 def test_flags_are_texts() -> None:
     layer = flags_layer({"engine.node_id": "2"}, "command line")
     assert (layer.origin, layer.values, layer.is_text) == ("command line", {"engine.node_id": "2"}, True)
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Layer) == {"is_text": True}

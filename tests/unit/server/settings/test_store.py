@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from siltstone.model import limits
@@ -212,3 +213,17 @@ def test_a_refusal_says_where_the_setting_was_given(tmp_path: Path) -> None:
         settings(tmp_path, flags={"engine.nod_id": "1"})
     with pytest.raises(SettingRefused, match=r"^here: engine\.node_id: \"x\" is not allowed"):
         settings(tmp_path, flags={"engine.node_id": "x"}, origin="here")
+
+
+def test_the_password_of_the_metadata_is_never_printed(tmp_path) -> None:
+    url = "postgresql://me:s3cret@h/db?schema=flights"
+    found = load_settings(tmp_path, environment={"SILTSTONE_METADATA": url})
+    assert found.metadata == url
+    assert "metadata = postgresql://me:****@h/db?schema=flights" in str(found)
+    assert "s3cret" not in f"{found} {found!r}"
+
+
+def test_each_part_of_the_system_finds_its_settings(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    for part in msgspec.structs.fields(type(found.tuning)):
+        assert getattr(found, part.name) is getattr(found.tuning, part.name)

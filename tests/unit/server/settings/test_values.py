@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.model.serving_limits import Price
 from siltstone.server.settings.values import (
     Setting,
     SettingRefused,
@@ -170,3 +171,19 @@ def test_what_is_no_share_is_refused(raw: object) -> None:
 def test_a_topic_configuration_may_be_written_with_its_unit(name: str, text: str, written: str) -> None:
     """What is no quantity is left to the broker to refuse."""
     assert topic_config_text(name, text) == written
+
+
+PRICE = Setting("maintenance.price_per_request", Price, Price(0.4))
+
+
+@pytest.mark.parametrize(("raw", "value"), [("0", 0.0), ("0.4", 0.4), (5, 5.0), ("17.5", 17.5)])
+def test_a_price_reads(raw: object, value: float) -> None:
+    read = parsed(PRICE, raw)
+    assert read == value and isinstance(read, Price)
+    assert parsed(PRICE, format_setting(PRICE, read)) == value
+
+
+@pytest.mark.parametrize("raw", ["-0.01", "inf", "nan", "cheap", True, None])
+def test_what_is_no_price_is_refused(raw: object) -> None:
+    with pytest.raises(SettingRefused, match=r"use a price of 0 or more, such as 0\.4"):
+        parsed(PRICE, raw)

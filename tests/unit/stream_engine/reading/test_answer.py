@@ -117,3 +117,23 @@ def test_batches_before_a_damaged_frame_are_taken_and_counted():
         answer.take(block)
     assert answer.batches == BATCHES[:2]
     assert (answer.next_offset, answer.bytes_left, answer.is_full) == (20, 10_000 - 150, False)
+
+
+def test_a_read_at_the_remembered_place_begins_there():
+    """Not before: the frames before it would be decoded again for every small read."""
+    block = block_of(BATCHES)
+    Answer(10, 99, 100).take(block)
+    assert (block.resume_offset, block.resume_position) == (15, 172)
+    block.resume_position = len(frames(BATCHES[:2]))  # a place that shows where the next read begins
+    answer = Answer(15, 99, 10_000)
+    answer.take(block)
+    assert answer.batches == [BATCHES[2]]
+
+
+def test_without_room_the_first_batch_is_taken_all_the_same():
+    """Of several blocks, too: an answer without a batch is not full because its bytes are used up."""
+    answer = Answer(12, 30, 0)
+    assert answer.take(block_of([batch(1, 5, 5, 10)]))
+    assert not answer.is_full
+    answer.take(block_of(BATCHES))
+    assert answer.batches == [BATCHES[0]] and answer.is_full

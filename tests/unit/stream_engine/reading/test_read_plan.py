@@ -192,3 +192,10 @@ def test_memory_counts_the_answer_and_the_blocks_cut_from_it():
     assert (one.size_bytes, one.memory_bytes) == (10, 10)
     assert (two.size_bytes, two.memory_bytes) == (30, 60)
     assert two.keys == [(1, 0), (1, 10)]
+
+
+@pytest.mark.parametrize(("bytes_wanted", "count"), [(50, 1), (51, 2), (150, 2), (151, 3)])
+def test_of_a_range_that_is_begun_in_its_middle_a_share_counts(bytes_wanted: int, count: int) -> None:
+    """In proportion to the offsets of the range, wherever in the stream it lies."""
+    ranges = [held(1_000, 1_100), held(1_100, 1_200), held(1_200, 1_300)]
+    assert ranges_wanted(ranges, 1_050, bytes_wanted) == ranges[:count]

@@ -122,3 +122,84 @@ def test_the_life_of_a_block():
         block.seal()
     block.commit()
     assert block.state is CacheBlockState.COMMITTED
+
+
+def test_readers_are_given_what_the_tail_of_their_stream_has():
+    cache = TailCache(10_000)
+    for offset in range(3):
+        put(cache, cached(1, offset))
+    assert [one.base_offset for one in cache.window(1, 1, 3, 10_000)] == [1, 2]
+    assert [one.base_offset for one in cache.window(1, 0, 3, 100)] == [0]
+    assert cache.bytes_from(1, 1) == 200
+    assert (cache.window(2, 0, 1, 100), cache.bytes_from(2, 0), cache.suffix(2, 0, 1)) == (None, None, ())
+
+
+def test_a_stream_has_uncommitted_batches_until_all_its_blocks_are_committed():
+    cache = TailCache(10_000)
+    assert not cache.has_uncommitted(1)
+    put(cache, cached(1, 0))
+    assert cache.has_uncommitted(1) and not cache.has_uncommitted(2)
+    first = cache.seal()
+    put(cache, cached(2, 0))
+    second = cache.seal()
+    assert cache.has_uncommitted(1) and cache.has_uncommitted(2)
+    cache.commit(second)
+    assert cache.has_uncommitted(1) and not cache.has_uncommitted(2)
+    cache.commit(first)
+    assert not cache.has_uncommitted(1)
+
+
+def test_a_committed_block_behind_one_that_is_not_stays():
+    """Blocks are evicted in the order of their records, or a reader would find a hole."""
+    cache = TailCache(2 * charge_of(100))
+    put(cache, cached(1, 0))
+    cache.seal()
+    put(cache, cached(1, 1))
+    cache.commit(cache.seal())
+    cache.reserve(1)
+    assert [one.base_offset for one in cache.suffix(1, 0, 2)] == [0, 1]
+
+
+def test_no_more_is_evicted_than_the_room_that_is_needed():
+    cache = TailCache(3 * charge_of(100))
+    for offset in range(3):
+        put(cache, cached(1, offset))
+        cache.commit(cache.seal())
+    cache.reserve(0)
+    assert cache.statistics().blocks == 4
+    cache.reserve(1)
+    assert cache.statistics().blocks == 3
+    cache.reserve(charge_of(100) - 1)
+    assert cache.statistics().blocks == 3
+
+
+def test_what_an_earlier_start_left_is_carried_into_the_active_block():
+    block = CacheBlock()
+    for one in (cached(1, 0), cached(1, 1), cached(2, 0)):
+        block.put(one, 7)
+    cache = TailCache(10_000)
+    cache.carry(block)
+    assert (cache.active.end_position, cache.statistics().bytes_uncommitted) == (7, 3 * charge_of(100))
+    assert cache.has_room_for(10_000 - 3 * charge_of(100))
+    assert len(cache.suffix(1, 0, 2)) == 2 and len(cache.suffix(2, 0, 1)) == 1
+
+
+def test_a_stream_is_forgotten_with_its_last_batch():
+    cache = TailCache(2 * charge_of(100))
+    put(cache, cached(1, 0))
+    put(cache, cached(2, 0))
+    cache.commit(cache.seal())
+    put(cache, cached(2, 1))
+    assert cache.statistics().streams == 1
+    assert cache.statistics().bytes_used == charge_of(100)
+
+
+def test_an_empty_cache():
+    statistics = TailCache(10).statistics()
+    assert (statistics.bytes_used, statistics.bytes_uncommitted, statistics.blocks, statistics.streams) == (
+        0,
+        0,
+        1,
+        0,
+    )
+    assert TailCache(10).has_room_for(10) and not TailCache(10).has_room_for(11)

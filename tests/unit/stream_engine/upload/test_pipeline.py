@@ -11,9 +11,11 @@ from siltstone.metadata.commands import (
     CommitUpload,
     CreateStream,
     ExpireObjects,
+    FenceNode,
     OpenStream,
     PrepareObjects,
     RegisterNode,
+    ResumeNode,
 )
 from siltstone.metadata.refusals import NodeEpochExpired
 from siltstone.metadata.service import ServiceClosed
@@ -123,7 +125,7 @@ class Pipeline:
 
 def run(scenario) -> None:
     async def main() -> None:
-        await asyncio.wait_for(scenario(), 20)
+        await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(main())
 
@@ -197,7 +199,7 @@ def test_t15_upload_pipeline_order_when_a_prepare_is_refused():
         assert isinstance(at.failures[0], NodeEpochExpired)
         assert len(at.failures) == 1
         await at.gate.release("put 1")
-        await asyncio.wait_for(at.pipeline.drain(), 1)
+        await asyncio.wait_for(at.pipeline.drain(), 60)
         assert at.end_of() == 1, "what was before the refused block still goes its way"
         assert "prepare 3" not in at.events, "what was after it does not"
         assert at.pipeline.statistics().blocks_in_flight == 0
@@ -213,7 +215,7 @@ def test_a_refused_commit_ends_those_after_it_and_deletes_nothing():
         at.pipeline.submit(at.block(1, 200))
         await settled()
         await at.gate.refuse("commit 1", NodeEpochExpired("stop"))
-        await asyncio.wait_for(at.pipeline.drain(), 1)
+        await asyncio.wait_for(at.pipeline.drain(), 60)
         assert at.end_of() == 0
         assert "commit 2" not in at.events and "trim 100" not in at.events
         assert len(list(at.store.list())) == 2, "orphans wait for their time limit"
@@ -230,7 +232,7 @@ def test_an_upload_that_is_damaged_ends_the_pipeline():
         at.pipeline.submit(at.block(1, 200))
         await settled()
         await at.gate.refuse("put 1", ObjectTruncated("no"))
-        await asyncio.wait_for(at.pipeline.drain(), 1)
+        await asyncio.wait_for(at.pipeline.drain(), 60)
         assert isinstance(at.failures[0], ObjectTruncated)
         assert at.end_of() == 0
 
@@ -259,6 +261,29 @@ def test_what_is_unavailable_is_asked_again_later(name, error):
         assert at.end_of() == 1
         assert not at.failures
         assert len(list(at.store.list())) == 1
+
+    run(scenario)
+
+
+def test_n11_a_fenced_node_commits_the_same_ids_once_it_has_resumed():
+    async def scenario():
+        at = Pipeline()
+        at.gate.hold("commit 1")
+        at.pipeline.submit(at.block(0, 100))
+        await settled()
+        at.client.execute(FenceNode(NODE, at.epoch))
+        await at.gate.release("commit 1")
+        at.clock.advance_ms(10 * RETRY_INTERVAL_MS_MAX)
+        await settled()
+        assert at.end_of() == 0 and "trim 100" not in at.events
+        assert "resumes by itself" in at.pipeline.statistics().outage.remedy
+        at.client.execute(ResumeNode(NODE, at.epoch, "a"))
+        at.clock.advance_ms(RETRY_INTERVAL_MS_MAX)
+        await at.pipeline.drain()
+        assert at.end_of() == 1 and not at.failures
+        assert [event for event in at.events if event.startswith(("prepare", "put"))] == [
+            "prepare 1", "prepare 1 done", "put 1",
+        ]  # fmt: skip
 
     run(scenario)
 
@@ -362,6 +387,29 @@ def test_objects_that_a_maintainer_gave_up_are_prepared_anew_and_uploaded_once_m
         assert not at.failures
         assert at.end_of() == 2
         assert sorted(held.object_id for held in at.client.image.streams[at.streams[0]].ranges) == [2, 3]
+
+    run(scenario)
+
+
+def test_sweeps_of_a_clock_that_is_ahead_cost_uploads_and_lose_nothing():
+    """However far ahead: the upload is committed by the first try that no sweep meets."""
+
+    async def scenario():
+        at = Pipeline()
+        ahead = ManualClock(at.clock.now_ms() + 300 * DAY_MS)
+        maintainer = MetadataClient(at.log, ahead, Random(2))
+        tries = 5
+        for number in range(1, tries + 1):
+            at.gate.hold(f"commit {number}")
+        at.pipeline.submit(at.block(0, 100))
+        for number in range(1, tries + 1):
+            await settled()
+            assert maintainer.execute(ExpireObjects(count_max=10)) == (number - 1,)
+            await at.gate.release(f"commit {number}")
+        await at.pipeline.drain()
+        assert not at.failures
+        assert [held.object_id for held in at.client.image.streams[at.streams[0]].ranges] == [tries]
+        assert at.end_of() == 1
 
     run(scenario)
 

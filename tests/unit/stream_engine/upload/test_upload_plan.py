@@ -56,3 +56,15 @@ def test_streams_are_in_order_of_their_ids_whatever_the_order_of_appends():
     plan = plan_upload(block.streams, 1000)
     assert plan.set_streams == (5, 9)
     assert plan.object_streams == (1, 3)
+
+
+def test_a_stream_with_as_much_as_the_split_size_is_large():
+    block = block_of((1, 0, 1, 1000), (2, 0, 1, 999))
+    assert plan_upload(block.streams, 1000).object_streams == (1,)
+
+
+def test_two_small_streams_share_one_object():
+    plan = plan_upload(block_of((1, 0, 1, 10), (2, 0, 1, 10)).streams, 1000)
+    assert (plan.set_streams, plan.object_streams, plan.objects) == ((1, 2), (), 1)
+    alone = plan_upload(block_of((1, 0, 1, 10)).streams, 1000)
+    assert (alone.set_streams, alone.object_streams, alone.objects) == ((), (1,), 1)

@@ -9,15 +9,25 @@ from msgspec.structs import replace
 
 from siltstone.metadata import applying
 from siltstone.metadata import streams as stream_steps
+from siltstone.metadata.client import ClockTooFarOff, MetadataClient
 from siltstone.metadata.entities import StreamState
+from siltstone.metadata.log_entry import LogForked, LogPosition, decode_entry, encode_entry
+from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store_id import STORE_ID_KEY
-from siltstone.object_formats.identity import DamagedIdentity, LogIdentity, decode_log_identity
+from siltstone.object_formats.identity import (
+    DamagedIdentity,
+    LogIdentity,
+    decode_log_identity,
+    encode_log_identity,
+)
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import WalLost, WalOfAnotherStore
 from siltstone.stream_engine.wal.port import WalOfAnotherNode
 from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, World, payloads_of
+from support.metadata.faulty_log import FaultyLog
+from support.metadata.log_entries import append_values
 
 GIVEN_UP_1 = replace(SMALL, wal=replace(SMALL_WAL, lost_epoch=1))
 
@@ -57,12 +67,14 @@ def test_a_log_says_whose_it_is_from_the_first_append_on(tmp_path):
         for epoch in (1, 2):
             async with world.node() as node:
                 store_id = node.metadata.image.keys[STORE_ID_KEY].decode()
-                version = node.metadata.image.version
-                assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch, version)
+                begun = node.metadata.image.position
+                assert identity(world.wal_folder) == LogIdentity(
+                    store_id, 0, epoch, begun.version, begun.append_id
+                )
                 await node.new_stream()
-            version_at_end = world.log.head_version()
-            assert version < version_at_end
-            assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch, version_at_end)
+            end = world.log.head()
+            assert begun.version < end.version
+            assert identity(world.wal_folder) == LogIdentity(store_id, 0, epoch, end.version, end.append_id)
 
     run(scenario)
 
@@ -264,6 +276,90 @@ def test_metadata_from_before_there_were_identities_takes_the_log_it_finds(tmp_p
     def opened_as_it_was(draft, record):
         stream = draft.streams[record.stream_id]
         draft.streams[record.stream_id] = stream_steps.opened(stream, record.epoch, record.node_id)
+
+    run(scenario)
+
+
+def forked(log: MemoryLog, *more: bytes) -> MemoryLog:
+    """A log that lost its newest entry and went on with another one, and with more."""
+    entries = [encoded for _, encoded in log.read_after(0, 1_000)]
+    lost = decode_entry(entries.pop())
+    other = MemoryLog()
+    for entry in [*entries, encode_entry(replace(lost, append_id="ab" * 16))]:
+        other.append(entry, other.head())
+    append_values(other, *more)
+    return other
+
+
+@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that went on"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["after a clean stop", "killed"])
+def test_p10_metadata_with_another_history_is_refused_at_the_start(tmp_path, more, is_clean):
+    """The node is down when a standby without the newest entry is promoted: no entry that it reads contradicts any."""
+
+    async def scenario():
+        world = World(tmp_path)
+        node = await world.open()
+        if is_clean:
+            await node.new_stream()
+            await node.close()
+        else:
+            world.crash(node.calls)
+        known = identity(world.wal_folder)
+        right, world.log = world.log, forked(world.log, *more)
+        for _ in range(2):
+            with pytest.raises(
+                LogForked, match=f"entry {known.metadata_version} has append id {known.append_id}"
+            ):
+                await world.open()
+        assert identity(world.wal_folder) == known
+        world.log = right
+        async with world.node() as node:
+            assert node.engine.statistics().state == "RUNNING"
+
+    run(scenario)
+
+
+def test_p10_a_write_ahead_log_from_before_the_chain_is_taken(tmp_path):
+    async def scenario():
+        world = World(tmp_path)
+        async with world.node():
+            pass
+        known = identity(world.wal_folder)
+        older = replace(known, append_id=LogPosition().append_id)
+        (world.wal_folder / IDENTITY_FILE).write_bytes(encode_log_identity(older))
+        async with world.node():
+            assert identity(world.wal_folder).append_id == world.log.head().append_id
+
+    run(scenario)
+
+
+def test_p10_metadata_that_dropped_the_entry_cannot_tell_and_is_taken(tmp_path):
+    async def scenario():
+        world = World(tmp_path)
+        async with world.node():
+            pass
+        known = identity(world.wal_folder)
+        append_values(world.log, *[b"x"] * 5)
+        world.log._entries_kept = 1
+        client = MetadataClient(world.log, world.clock, world.rng, snapshot_interval_records=1)
+        client.save_snapshot_if_due()
+        assert client.append_id_at(known.metadata_version) is None
+        async with world.node() as node:
+            assert node.engine.statistics().state == "RUNNING"
+
+    run(scenario)
+
+
+def test_p16_a_node_whose_clock_is_far_off_is_not_registered(tmp_path):
+    async def scenario():
+        world = World(tmp_path, log=FaultyLog(MemoryLog()))
+        world.log.clock_is_ahead_ms = 40_000
+        with pytest.raises(ClockTooFarOff, match="40000 ms behind"):
+            await world.open()
+        assert not (world.wal_folder / IDENTITY_FILE).exists()
+        world.log.clock_is_ahead_ms = 5_000
+        async with world.node() as node:
+            assert node.metadata.image.nodes[0].node_epoch == 1
 
     run(scenario)
 

@@ -1,4 +1,5 @@
-"""FindCoordinator: this node coordinates every group. Transactions and share groups are not served.
+"""FindCoordinator: a group is coordinated by the leader of its partition of ``__consumer_offsets``. Transactions and
+share groups are not served.
 
 A producer with a transactional id sends this request first, and must fail at once with a clear text. Versions up to 3
 come from librdkafka and others, which fail only for TRANSACTIONAL_ID_AUTHORIZATION_FAILED (and show its text) and
@@ -6,7 +7,9 @@ otherwise retry for ever. Version 4 and later come from Java's client and simila
 is not retriable, and show the text only of an error that they do not know.
 """
 
-from siltstone.broker.request import RequestContext
+from siltstone.broker.cluster_view import BrokerEndpoint, ClusterView
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.request import Listener, RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,
@@ -23,15 +26,20 @@ NO_TRANSACTIONS = (
 NO_SUCH_KIND = "Only consumer groups have coordinators here."
 
 
+NO_COORDINATOR = "The coordinator of the group is not available now; try again."
+
+
 async def handle_find_coordinator(
-    node_id: int, context: RequestContext, request: FindCoordinatorRequest
+    groups: Groups, cluster: ClusterView, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
+    if request.key_type == GROUP_KEY:
+        await groups.prepare_to_find()
     if context.api_version >= SEVERAL_SINCE:
         found = await in_turns(
-            lambda key: _found(node_id, context, request.key_type, key), request.coordinator_keys
+            lambda key: _found(groups, cluster, context, request.key_type, key), request.coordinator_keys
         )
         return FindCoordinatorResponse(coordinators=found)
-    coordinator = _found(node_id, context, request.key_type, request.key)
+    coordinator = _found(groups, cluster, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
         error_message=coordinator.error_message,
@@ -41,17 +49,27 @@ async def handle_find_coordinator(
     )
 
 
-def _found(node_id: int, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _found(
+    groups: Groups, cluster: ClusterView, context: RequestContext, key_type: int, key: str
+) -> Coordinator:
     if key_type == GROUP_KEY:
-        listener = context.connection.listener
-        return Coordinator(
-            key=key, node_id=node_id, host=listener.advertised_host, port=listener.advertised_port
-        )
+        at = _coordinator(groups, cluster, context.connection.listener, key)
+        if at is None:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR)
+        return Coordinator(key=key, node_id=at.node_id, host=at.host, port=at.port)
     if key_type == TRANSACTION_KEY:
         is_old = context.api_version < SEVERAL_SINCE
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_old else ErrorCode.UNSUPPORTED_VERSION
         return _refused(key, code, NO_TRANSACTIONS)
     return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)
+
+
+def _coordinator(
+    groups: Groups, cluster: ClusterView, listener: Listener, group_id: str
+) -> BrokerEndpoint | None:
+    """The broker that coordinates the group; None if there is none now."""
+    node_id = groups.coordinator_of(group_id)
+    return None if node_id is None else cluster.endpoint_of(node_id, listener)
 
 
 def _refused(key: str, refusal: ErrorCode, message: str) -> Coordinator:

@@ -19,15 +19,15 @@ import msgspec
 import numpy as np
 
 from siltstone.kafka_protocol.records.control import read_control_batch
-from siltstone.maintenance.key_compaction.kernels import columns
-from siltstone.maintenance.key_compaction.kernels.columns import Flags
-from siltstone.maintenance.key_compaction.passes.batches import BAD_BATCH, Batches
-from siltstone.maintenance.key_compaction.passes.chunking import chunks, unreadable
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
 from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
 from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.record_columns.batches import BAD_BATCH, Batches
+from siltstone.record_columns.chunking import chunks, unreadable
+from siltstone.record_columns.kernels import columns
+from siltstone.record_columns.kernels.columns import Flags
 
 
 class _Last(msgspec.Struct):
@@ -89,7 +89,7 @@ class Learned(msgspec.Struct, frozen=True):
 
 
 def learn(given: KeyCompactionInput, scanner: Scanner, limit: TimeLimit) -> Learned:
-    """Does the first scan. Raises DamagedBlock, DamagedFrame, StreamNotCompactable, RanLate, and what the stores
+    """Does the first scan. Raises DamagedBlock, DamagedFrame, UnreadableBatch, RanLate, and what the stores
     raise."""
     return _FirstScan(given, scanner, limit).run()
 

@@ -17,11 +17,11 @@ from enum import IntEnum
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.key_compaction.kernels.columns import Flags, Integers
-from siltstone.maintenance.key_compaction.passes.batches import Batches
-from siltstone.maintenance.key_compaction.passes.chunking import Records
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.transactions import TransactionsSeen
+from siltstone.record_columns.batches import Batches
+from siltstone.record_columns.chunking import Records
+from siltstone.record_columns.kernels.columns import Flags, Integers
 
 
 class Action(IntEnum):

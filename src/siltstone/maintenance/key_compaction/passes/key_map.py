@@ -9,8 +9,8 @@ The array begins small and is doubled as needed, so a small map uses little memo
 
 import numpy as np
 
-from siltstone.maintenance.key_compaction.kernels.columns import Flags, Integers, Slots
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.record_columns.kernels.columns import Flags, Integers, Slots
+from siltstone.record_columns.kernels.port import Kernels
 
 SLOT_BYTES = 24
 LOAD_MAX = 0.9

@@ -8,14 +8,14 @@ between were removed. So a reader that asks for a removed offset finds the next 
 import numpy as np
 
 from siltstone.foundation.crc32c import crc32c
-from siltstone.maintenance.key_compaction.kernels import columns
-from siltstone.maintenance.key_compaction.passes.batches import Batches
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, WrittenStreamObject
 from siltstone.model.buffers import Buffer
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import NO_TIMESTAMP, BlockEntry
 from siltstone.object_formats.object_layout import ranges_of_entries, trailer_bytes
 from siltstone.object_store.port import ObjectStore
+from siltstone.record_columns.batches import Batches
+from siltstone.record_columns.kernels import columns
 
 
 class Output:

@@ -28,19 +28,19 @@ from siltstone.kafka_protocol.batch_header import (
     Codec,
 )
 from siltstone.kafka_protocol.records.compression import compress
-from siltstone.maintenance.key_compaction.kernels import columns
-from siltstone.maintenance.key_compaction.kernels.columns import (
+from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+from siltstone.record_columns.batches import Batches
+from siltstone.record_columns.chunking import Records
+from siltstone.record_columns.kernels import columns
+from siltstone.record_columns.kernels.columns import (
     FRAME_AND_HEADER_BYTES,
     Bytes,
     Flags,
     Integers,
     read_only,
 )
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
-from siltstone.maintenance.key_compaction.passes.batches import Batches
-from siltstone.maintenance.key_compaction.passes.chunking import Records
-from siltstone.model.record_batch import NO_TIMESTAMP
-from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+from siltstone.record_columns.kernels.port import Kernels
 
 HEADERS = np.dtype(
     [

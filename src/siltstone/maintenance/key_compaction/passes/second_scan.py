@@ -9,9 +9,6 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.key_compaction.kernels.columns import Flags, Integers
-from siltstone.maintenance.key_compaction.passes.batches import Batches
-from siltstone.maintenance.key_compaction.passes.chunking import Chunk, Records, chunks
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.judging import Action, Judge, KeptRecords, Verdict
 from siltstone.maintenance.key_compaction.passes.output import Output
@@ -19,6 +16,9 @@ from siltstone.maintenance.key_compaction.passes.rebuilding import Rebuilding, r
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
 from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
+from siltstone.record_columns.batches import Batches
+from siltstone.record_columns.chunking import Chunk, Records, chunks
+from siltstone.record_columns.kernels.columns import Flags, Integers
 
 
 class Tally(msgspec.Struct):

@@ -9,16 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from siltstone.maintenance.key_compaction.kernels import columns
-from siltstone.maintenance.key_compaction.kernels.columns import Slots, read_only
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
-from siltstone.maintenance.key_compaction.passes.batches import (
-    BAD_BATCH,
-    Batches,
-    BlockPlace,
-    StreamNotCompactable,
-)
-from siltstone.maintenance.key_compaction.passes.chunking import Records
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
 from siltstone.maintenance.tasks.source_bytes import read_source
 from siltstone.model.errors import CorruptData
@@ -27,6 +17,19 @@ from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, verify_block
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.record_columns.batches import Batches, BlockPlace, batches_of_block
+from siltstone.record_columns.chunking import Records
+from siltstone.record_columns.kernels import columns
+from siltstone.record_columns.kernels.columns import Slots, read_only
+from siltstone.record_columns.kernels.port import Kernels
+
+
+class StreamNotCompactable(CorruptData):
+    """An object of the stream has an index that cannot be read, or lacks a block. ``object_id`` names the object."""
+
+    def __init__(self, object_id: int, what_is_wrong: str) -> None:
+        super().__init__(what_is_wrong)
+        self.object_id = object_id
 
 
 class SourceBlock(msgspec.Struct, frozen=True):
@@ -144,19 +147,14 @@ class Scanner(msgspec.Struct, frozen=True):
     kernels: Kernels
 
     def scan(self, from_offset: int = 0) -> Iterator[Batches]:
-        """The batches of every block that ends after ``from_offset``. Raises DamagedBlock, StreamNotCompactable, and
+        """The batches of every block that ends after ``from_offset``. Raises DamagedBlock, UnreadableBatch, and
         what the store raises."""
         for block in self.blocks.read(from_offset):
             yield self._batches_of(block)
 
     def _batches_of(self, block: SourceBlock) -> Batches:
         where = BlockPlace(block.object_id, block.entry.position)
-        data = read_only(block.data)
-        try:
-            return Batches(data, self.kernels.scan_batches(data, self.stream_id), where)
-        except BAD_BATCH as cause:
-            reason = f"{where} holds bytes that are not record batches: {cause}"
-            raise StreamNotCompactable(block.object_id, reason) from cause
+        return batches_of_block(read_only(block.data), self.stream_id, where, self.kernels)
 
     def hashes(self, records: Records) -> Slots:
         found = records.columns

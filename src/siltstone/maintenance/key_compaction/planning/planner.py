@@ -27,9 +27,11 @@ from siltstone.maintenance.key_compaction.planning.stream_plan import (
 )
 from siltstone.maintenance.key_compaction.task_input import SourceObject
 from siltstone.maintenance.pipeline.kind import Scope, Unplanned
+from siltstone.maintenance.tables.progress import bound_of as exported_bound
 from siltstone.maintenance.topic_streams import Role, TopicStream, topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.streams import first_holding
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.topic_configs.table import TopicConfig
 
@@ -81,6 +83,13 @@ def _share(held: ObjectRange, start_offset: int, end_offset: int) -> int:
     return held.size_bytes * max(0, inside) // (held.end_offset - held.start_offset)
 
 
+def uncleaned_bytes(stream: StreamMetadata) -> Iterator[int]:
+    """The bytes of each range from the clean offset on, those included that may not be compacted yet."""
+    dirty_offset = clean_offset(stream)
+    for held in stream.ranges[first_holding(stream.ranges, dirty_offset) :]:
+        yield _share(held, dirty_offset, held.end_offset)
+
+
 class Bound(msgspec.Struct, frozen=True):
     """The offset up to which a stream may be compacted. ``limit`` says in a sentence why it is not higher."""
 
@@ -122,6 +131,12 @@ def _of_objects(prefix: Prefix) -> Bound:
 def _of_active_segment(stream: StreamMetadata) -> Bound:
     active = stream.active_offset
     return Bound(active, f"the active segment begins at offset {count_words(active)}")
+
+
+def _of_table(view: ImageView, of_topic: TopicStream) -> Bound | None:
+    """The records that are not in the topic's table yet are left alone where siltstone.table.retention says so."""
+    found = exported_bound(view)(of_topic)
+    return None if found is None else Bound(*found)
 
 
 def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound | None:
@@ -194,7 +209,7 @@ def _planned(
     if not prefix.objects:
         return Unplanned(of_topic.name, _why_no_objects(prefix))
     if scope.up_to is None:
-        bound = bound_of(stream, of_topic.config, prefix, now_ms)
+        bound = _least([bound_of(stream, of_topic.config, prefix, now_ms), _of_table(view, of_topic)])
     else:
         bound = bound_up_to(scope.up_to, prefix)
     extent = _extent(stream, prefix, bound, scope)

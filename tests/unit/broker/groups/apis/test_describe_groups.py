@@ -75,3 +75,23 @@ def test_a_simple_group_is_empty_and_of_no_type() -> None:
         assert (group.group_state, group.protocol_type, group.members) == ("Empty", "", [])
 
     run(story)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_that_is_not_there_is_dead_and_since_version_6_an_error(version: int) -> None:
+    async def story(world: GroupsWorld) -> None:
+        (group,) = (await world.ask(DescribeGroupsRequest(groups=["nobody"]), version)).groups
+        assert (group.group_id, group.group_state, group.members) == ("nobody", "Dead", [])
+        assert group.error_code == (69 if version == 6 else 0)
+        assert group.error_message == ("Group nobody not found." if version == 6 else None)
+
+    run(story)
+
+
+def test_groups_are_described_once_in_the_order_in_which_they_are_asked_for() -> None:
+    async def story(world: GroupsWorld) -> None:
+        names = ["b", "a", "b", "c"]
+        groups = (await world.ask(DescribeGroupsRequest(groups=names), 5)).groups
+        assert [group.group_id for group in groups] == ["b", "a", "c"]
+
+    run(story)

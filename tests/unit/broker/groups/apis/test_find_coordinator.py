@@ -1,15 +1,30 @@
 """FindCoordinator: this node for groups, a clear end for transactions."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from siltstone.broker.cluster_view import BrokerEndpoint
 from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
+from siltstone.broker.request import Listener
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from support.groups.groups_world import context
+
+
+def groups_at_node_7() -> tuple[Any, Any]:
+    async def prepared() -> None:
+        return None
+
+    groups = SimpleNamespace(prepare_to_find=prepared, coordinator_of=lambda _: 7)
+    return groups, SimpleNamespace(endpoint_of=_endpoint)
+
+
+def _endpoint(node_id: int, listener: Listener) -> BrokerEndpoint:
+    return BrokerEndpoint(node_id, listener.advertised_host, listener.advertised_port)
 
 
 def find(version: int, key_type: int, *keys: str) -> list[Any]:
@@ -19,7 +34,7 @@ def find(version: int, key_type: int, *keys: str) -> list[Any]:
         else FindCoordinatorRequest(key_type=key_type, key=keys[0])
     )
     sent = decode(FindCoordinatorRequest, version, encode(request, version))
-    response = asyncio.run(handle_find_coordinator(7, context(version), sent))
+    response = asyncio.run(handle_find_coordinator(*groups_at_node_7(), context(version), sent))
     received = decode(FindCoordinatorResponse, version, encode(response, version))
     return list(received.coordinators) if version >= 4 else [received]
 

@@ -38,9 +38,9 @@ async def offsets(world: GroupsWorld) -> None:
 def test_of_an_empty_group_anything_goes() -> None:
     async def story(world: GroupsWorld) -> None:
         await offsets(world)
-        answer = await delete(world, GROUP, flights=[0, 3, 9], planes=[1], nowhere=[0])
+        answer = await delete(world, GROUP, flights=[0, 3, 9, -1], planes=[1], nowhere=[0])
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert answer == (0, {"flights": [0, 0, unknown], "planes": [0], "nowhere": [unknown]})
+        assert answer == (0, {"flights": [0, 0, unknown, unknown], "planes": [0], "nowhere": [unknown]})
         assert await committed(world) == {("flights", 1): 1, ("planes", 0): 1}
         world.restart()
         assert await committed(world) == {("flights", 1): 1, ("planes", 0): 1}

@@ -483,3 +483,24 @@ def test_the_last_offset_that_expires_takes_the_group_along() -> None:
     world.tell(ExpireOffsets({("flights", 0): old}))
     assert world.group.state is GroupState.DEAD
     assert world.records == [OffsetRecord(OffsetKey("readers", "flights", 0), None)]
+
+
+def test_the_session_of_a_member_that_waited_for_its_assignment_begins_with_the_answer() -> None:
+    """It could not send heartbeats meanwhile."""
+    world = GroupWorld()
+    world.all_join("L", "F")
+    waiting = world.ask(world.sync("F"))
+    world.now_ms += SESSION_MS - 1
+    world.ask(world.sync("L", {"L": b"l", "F": b"f"}))
+    assert world.answers[waiting] == Assigned("consumer", "range", b"f")
+    assert world.timers[session("F")] == world.now_ms + SESSION_MS
+
+
+def test_the_leader_stays_while_others_join() -> None:
+    world = GroupWorld()
+    world.all_join("L")
+    assert world.group.leader_id == "L"
+    world.ask(join(new="F"))
+    assert world.group.leader_id == "L"
+    world.rejoin("L")
+    assert (world.group.leader_id, world.group.generation) == ("L", 2)

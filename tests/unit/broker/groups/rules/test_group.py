@@ -7,6 +7,7 @@ from siltstone.broker.groups.rules.group import (
     MEMBER_OVERHEAD_BYTES,
     PENDING_MEMBER_BYTES,
     Group,
+    InitialDelay,
     Member,
     Protocol,
     can_work_with,
@@ -17,6 +18,7 @@ from siltstone.broker.groups.rules.group import (
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.groups.consumer_bytes import subscription
+from support.values.left_out import numbers_left_out
 
 
 def member(name: str, *protocols: str, topics: tuple[str, ...] = ()) -> Member:
@@ -157,3 +159,12 @@ def test_the_metadata_is_that_of_the_protocol_and_empty_for_another() -> None:
     both = Member("m", None, "c", "/h", 1, 1, (Protocol("a", b"1"), Protocol("b", b"2")))
     assert [both.metadata_of(name) for name in ("a", "b", "c", None)] == [b"1", b"2", b"", b""]
     assert both.supports("b") and not both.supports("c")
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Member).items() >= {"is_new": False, "must_sync": False}.items()
+    assert numbers_left_out(InitialDelay) == {"newcomers": False}
+    assert (
+        numbers_left_out(Group).items()
+        >= {"generation": 0, "members_bytes": 0, "state_since_ms": -1, "is_saved": False}.items()
+    )

@@ -3,16 +3,16 @@
 import pytest
 
 from siltstone.kafka_protocol.records.control import Outcome
-from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
+from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock
 from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys
 
 
-def learned(stream: CompactedStream) -> Learned:
-    unit = stream.unit()
+def learned(stream: CompactedStream, **changes: int) -> Learned:
+    unit = stream.unit(**changes)
     blocks = SourceBlocks(unit, lambda _: stream.store)
     return learn(unit, Scanner(unit.stream_id, unit.hash_key, blocks, plain), TimeLimit(ManualClock(), 0))
 
@@ -44,3 +44,17 @@ def test_of_each_producer_the_last_batch_of_a_transaction_or_of_none_stays() -> 
     found = learned(stream)
     assert found.batches_that_stay == {last_of_1, last_of_2, open_since}
     assert (found.mapped_bound, found.map_was_full) == (open_since, False)
+
+
+@pytest.mark.parametrize(
+    ("dirty_offset", "bound", "newest"),
+    [(0, 4, [0, 1, 2, 3]), (0, 3, [0, 1, 2]), (0, 2, [0, 1]), (1, 3, [1, 2]), (2, 3, [2]), (3, 4, [3])],
+)
+def test_the_keys_from_the_dirty_offset_to_the_bound_are_mapped_also_within_a_batch(
+    dirty_offset: int, bound: int, newest: list[int]
+) -> None:
+    stream = CompactedStream()
+    stream.add(("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
+    found = learned(stream, dirty_offset=dirty_offset, bound=bound)
+    flags = found.newest.newest_in(0, 4)
+    assert [offset for offset in range(4) if flags is not None and flags[offset]] == newest

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from siltstone.kafka_protocol.records.control import Outcome
-from siltstone.maintenance.key_compaction.kernels import columns, plain
-from siltstone.maintenance.key_compaction.passes.batches import Batches, BlockPlace
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.judging import Action, Judge, Verdict
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
 from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
+from siltstone.record_columns.batches import Batches, BlockPlace
+from siltstone.record_columns.kernels import columns, plain
 from support.maintenance.compacted_stream import DAY_MS, CompactedStream
 
 RECORDS = 3

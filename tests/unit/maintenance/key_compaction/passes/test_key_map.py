@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes import key_map
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES, KeyMap
+from siltstone.record_columns.kernels import plain
 
 
 def filled(keys: list[int], bytes_max: int = 1 << 20, expected: int = 100) -> tuple[KeyMap, int | None]:

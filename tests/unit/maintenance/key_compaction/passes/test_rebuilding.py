@@ -5,8 +5,8 @@ import pytest
 from siltstone.kafka_protocol.batch_header import Codec, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.maintenance.key_compaction.kernels import compiled, plain
-from siltstone.maintenance.key_compaction.kernels.port import Kernels
+from siltstone.record_columns.kernels import compiled, plain
+from siltstone.record_columns.kernels.port import Kernels
 from support.kafka.record_oracles import READERS, read_by
 from support.maintenance.compacted_stream import CompactedStream
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.maintenance.key_compaction.kernels import compiled
+from siltstone.maintenance.key_compaction.passes.second_scan import Tally
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionResult
 from siltstone.model.limits import KIB, MIB
+from siltstone.record_columns.kernels import compiled
 from support.maintenance.compacted_stream import CompactedStream
+from support.values.left_out import numbers_left_out
 
 REQUEST_BYTES = OBJECT_BYTES = 256 * KIB
 
@@ -39,3 +41,17 @@ def test_memory_does_not_grow_with_the_stream(tmp_path: Path, map_bytes_max: int
     assert result.map_was_full == (map_bytes_max == 16 * KIB)
     assert peak < map_bytes_max + 3 * REQUEST_BYTES + 2 * OBJECT_BYTES + 2 * MIB
     assert result.objects
+
+
+def test_what_is_left_out() -> None:
+    assert numbers_left_out(Tally) == {
+        "records_read": 0,
+        "records_kept": 0,
+        "tombstones_kept": 0,
+        "null_keys": 0,
+        "batches_read": 0,
+        "batches_kept": 0,
+        "batches_copied": 0,
+        "batches_emptied": 0,
+        "batches_grown": 0,
+    }

@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.key_compaction.passes.batches import StreamNotCompactable
-from siltstone.maintenance.key_compaction.passes.source_blocks import SourceBlocks
+from siltstone.maintenance.key_compaction.passes.source_blocks import SourceBlocks, StreamNotCompactable
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
@@ -101,3 +100,26 @@ def test_how_many_records_there_may_be() -> None:
     assert blocks.records_between(0, 60) == 60
     assert blocks.records_between(60, 60) == 0
     assert 30 <= blocks.records_between(30, 60) <= 36
+
+
+def test_reading_begins_at_the_first_record_unless_it_is_said() -> None:
+    """A block that ends at the offset is before it, also where it is the only one of its request."""
+    stream = of_two_objects()
+    blocks, _ = blocks_of(stream, read_request_bytes_max=1)
+    spans = [(block.entry.start_offset, block.entry.end_offset) for block in blocks.read()]
+    assert spans[0][0] == 0
+    read_before = blocks.bytes_read
+    assert [block.entry.start_offset for block in blocks.read(spans[0][1])] == [
+        start for start, _ in spans[1:]
+    ]
+    assert blocks.bytes_read - read_before < read_before
+    together, _ = blocks_of(stream)
+    assert next(iter(together.read(spans[0][1]))).entry.start_offset == spans[1][0]
+
+
+def test_the_first_of_several_offsets_of_a_block_is_enough() -> None:
+    one = CompactedStream()
+    one.add(("a", "1"))
+    blocks, _ = blocks_of(one)
+    assert [block.entry.end_offset for block in blocks.read()] == [1]
+    assert [*blocks.read(1)] == []

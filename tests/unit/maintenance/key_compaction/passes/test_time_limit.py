@@ -1,8 +1,8 @@
 import pytest
 
-from siltstone.maintenance.key_compaction.kernels import plain
 from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
 from siltstone.maintenance.key_compaction.task import compact_keys
+from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock
 from support.maintenance.compacted_stream import CompactedStream, in_batches, numbered_keys
 

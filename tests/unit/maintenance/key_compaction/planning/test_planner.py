@@ -206,3 +206,9 @@ def test_up_to_what_is_clean_already(world) -> None:
     world.filled(stream, 100)
     world.cleaned(stream, 100)
     assert world.why_not(up_to=50) == "already compacted up to offset 100; offset 50 was requested"
+
+
+def test_a_topic_without_a_policy_is_told_too(world) -> None:
+    world.topic("t", cleanup_policy="")
+    (told,) = world.planned(topics=frozenset({"t"})).unplanned
+    assert (told.name, told.reason) == ("t", "cleanup.policy is empty, without compact")

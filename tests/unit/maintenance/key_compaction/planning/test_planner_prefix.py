@@ -1,4 +1,9 @@
-from siltstone.maintenance.key_compaction.planning.planner import Prefix, bytes_between, prefix_of
+from siltstone.maintenance.key_compaction.planning.planner import (
+    Prefix,
+    bytes_between,
+    prefix_of,
+    uncleaned_bytes,
+)
 from support.maintenance.keyed_metadata import KeyedMetadata
 
 
@@ -72,3 +77,14 @@ def test_objects_below_an_offset(world) -> None:
     world.objects(stream, 100, 200)
     found = prefix(world, stream)
     assert [len(found.below(offset)) for offset in (0, 1, 100, 101, 999)] == [0, 1, 1, 2, 2]
+
+
+def test_what_is_uncleaned_is_all_beyond_the_clean_offset_whatever_may_be_compacted(world) -> None:
+    stream = world.topic()
+    world.filled(stream, 100, 200)
+    world.objects(stream, 300, in_set=True)
+    assert list(uncleaned_bytes(world.stream(stream))) == [1_000, 1_000, 1_000]
+    world.cleaned(stream, 150)
+    assert list(uncleaned_bytes(world.stream(stream))) == [500, 1_000]
+    world.trim(stream, 300)
+    assert list(uncleaned_bytes(world.stream(stream))) == []

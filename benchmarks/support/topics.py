@@ -1,0 +1,61 @@
+"""A topic of records of 116 bytes in lz4, produced by confluent-kafka into a broker that is a process of its own, and
+uploaded: the broker is stopped well and started again, so that nothing is in a cache of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.brokers.contenders import Siltstone
+from oracles.broker_process import HOST
+
+TOPIC = "flights"
+PARTITIONS = 4
+VALUE_BYTES = 80
+_FLUSH_SECONDS = 600
+
+
+class FilledTopic(msgspec.Struct, frozen=True):
+    """``address`` of the broker, ``pid`` of its process, ``store`` its folder."""
+
+    address: str
+    pid: int
+    store: Path
+    records: int
+
+
+@contextmanager
+def filled_topic(place: Path, records: int) -> Iterator[FilledTopic]:
+    """Records with 12 bytes of key and 80 of value."""
+    prepared = Siltstone().prepared(place)
+    address = f"{HOST}:{prepared.port}"
+    with prepared.started():
+        produce(address, records)
+    with prepared.started() as broker:
+        yield FilledTopic(address, broker.pid, place / "store", records)
+
+
+def produce(address: str, records: int) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(60)
+    producer = Producer(
+        {
+            "bootstrap.servers": address, "compression.type": "lz4", "linger.ms": 50, "batch.size": 131_072,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )  # fmt: skip
+    for number in range(records):
+        value = b"%d %d" % (number, number * 7919)
+        while True:
+            try:
+                producer.produce(
+                    TOPIC, value.ljust(VALUE_BYTES, b"."), b"%012d" % (number % 100_000),
+                    partition=number % PARTITIONS,
+                )  # fmt: skip
+                break
+            except BufferError:
+                producer.poll(1)
+    assert producer.flush(_FLUSH_SECONDS) == 0

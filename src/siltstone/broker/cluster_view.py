@@ -1,0 +1,234 @@
+"""The cluster as this node's clients see it: which brokers there are, and which of them leads a partition.
+
+Everything follows from the metadata image, so each node answers alike, but for the time that the image of one is
+behind. A node therefore reads the log once before it refuses a request (``refreshed``).
+
+A node answers for partitions only while it *serves*: its lease is held, and the metadata do not say that it is fenced.
+Without another node nobody could lead in its place, so a node that knows of no other one always serves.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from siltstone.broker.request import Listener
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.metadata.entities import NO_NODE, NodeMetadata, PartitionMetadata, StreamMetadata, StreamState
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import NotLeader
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Unavailable
+from siltstone.runtime.clock import Clock
+
+REFRESH_INTERVAL_MS = 20
+"""At most fifty reads of the metadata log a second for the sake of refusals, however many clients are at the wrong
+node."""
+
+
+class BrokerEndpoint(msgspec.Struct, frozen=True):
+    """A broker at the listener of the client that asks."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+
+class LeaderState(msgspec.Struct, frozen=True):
+    """``leader_id`` is NO_NODE when the partition has no leader that the client can reach; ``error`` says why.
+    ``replica_id`` is the node that leads it as the metadata have it."""
+
+    leader_id: int
+    error: ErrorCode
+    replica_id: int
+
+
+class LeaderHint(msgspec.Struct, frozen=True):
+    """The leader that a refused client should ask instead (KIP-951)."""
+
+    leader_epoch: int
+    endpoint: BrokerEndpoint
+
+
+def epoch_to_open(stream: StreamMetadata) -> int:
+    """The epoch under which to open a stream: one higher than its last. A stream that is open keeps its epoch: an
+    earlier request of its leader opened it, or another node has it."""
+    return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1
+
+
+class ClusterView:
+    """``is_lease_held`` says whether the others cannot have fenced this node yet (``cluster.suspicion.OwnLease``)."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        clock: Clock,
+        node_id: int,
+        is_lease_held: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._is_lease_held = is_lease_held
+        self.node_id = node_id
+        self._image: MetadataImage | None = None
+        self._has_others = False
+        self._is_fenced = False
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshed_ms = float("-inf")
+        self.nodes_version = 0
+        """Changes whenever a node is registered, fenced or forgotten."""
+
+    @property
+    def image(self) -> MetadataImage:
+        image = self._metadata.image
+        if image is not self._image:
+            self._follow(image)
+        return image
+
+    def _follow(self, image: MetadataImage) -> None:
+        before, self._image = self._image, image
+        if before is not None and image.nodes.is_unchanged_from(before.nodes):
+            return
+        self.nodes_version += 1
+        self._has_others = any(
+            node.listeners for node_id, node in image.nodes.items() if node_id != self.node_id
+        )
+        own = image.nodes.get(self.node_id)
+        self._is_fenced = own is not None and own.is_fenced
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the metadata know another node that clients can find."""
+        if self._metadata.image is not self._image:
+            self._follow(self._metadata.image)
+        return self._has_others
+
+    @property
+    def has_takers(self) -> bool:
+        """Whether another live node could take this node's partitions."""
+        return any(
+            node.is_live and not node.is_draining and node.listeners and node.node_id != self.node_id
+            for node in self.image.nodes.values()
+        )
+
+    @property
+    def serves(self) -> bool:
+        """Whether this node may answer for its partitions and groups now."""
+        return not self.has_others or (not self._is_fenced and self._is_lease_held())
+
+    def check_serves(self) -> None:
+        """Raises NotLeader."""
+        if not self.serves:
+            raise NotLeader(
+                f"node {self.node_id} has not beaten for a session, so another node may lead in its place: ask again"
+            )
+
+    async def refreshed(self) -> MetadataImage:
+        """Reads the metadata log once, together with others that ask at the same time, and not again within
+        REFRESH_INTERVAL_MS. Returns the image, an older one if the log cannot be read now."""
+        if self._refreshing is None:
+            if self._clock.monotonic_ms() - self._refreshed_ms < REFRESH_INTERVAL_MS:
+                return self.image
+            self._refreshing = asyncio.ensure_future(self._refresh())
+        await asyncio.shield(self._refreshing)
+        return self.image
+
+    async def _refresh(self) -> None:
+        try:
+            with suppress(Unavailable):
+                await self._metadata.refresh()
+        finally:
+            self._refreshed_ms = self._clock.monotonic_ms()
+            self._refreshing = None
+
+    # -- brokers -----------------------------------------------------------------------------------------
+
+    def brokers(self, listener: Listener, *, with_fenced: bool = False) -> list[BrokerEndpoint]:
+        """The brokers that have the client's listener, ordered by id: live ones, those that are drained included, and
+        this node itself; fenced ones only if asked for."""
+        found = {
+            node.node_id: endpoint
+            for node in self.image.nodes.values()
+            if (node.is_live or with_fenced) and (endpoint := _endpoint(node, listener.name)) is not None
+        }
+        found[self.node_id] = self._itself(listener)
+        return [found[node_id] for node_id in sorted(found)]
+
+    def _itself(self, listener: Listener) -> BrokerEndpoint:
+        own = self.image.nodes.get(self.node_id)
+        rack = None if own is None else own.rack
+        return BrokerEndpoint(self.node_id, listener.advertised_host, listener.advertised_port, rack)
+
+    @property
+    def controller_id(self) -> int:
+        """The live node with the lowest id. It controls nothing: any node takes any request."""
+        live = (node.node_id for node in self.image.nodes.values() if node.is_live and node.listeners)
+        return min(live, default=self.node_id)
+
+    @property
+    def live_ids(self) -> frozenset[int]:
+        """The live nodes that clients can find, and this one."""
+        others = (node.node_id for node in self.image.nodes.values() if node.is_live and node.listeners)
+        return frozenset((self.node_id, *others))
+
+    def endpoint_of(self, node_id: int, listener: Listener) -> BrokerEndpoint | None:
+        """The live node at the client's listener; None if it has none, or is not live."""
+        if node_id == self.node_id:
+            return self._itself(listener)
+        node = self.image.nodes.get(node_id)
+        return None if node is None or not node.is_live else _endpoint(node, listener.name)
+
+    # -- partitions --------------------------------------------------------------------------------------
+
+    def partition(self, topic_id: str, index: int) -> PartitionMetadata | None:
+        topic = self.image.topics.get(topic_id)
+        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def leads(self, partition: PartitionMetadata) -> bool:
+        """Whether this node may open the partition. One whose leader no client can find is led by the node that opens
+        it first (``decisions.leaders``)."""
+        if partition.leader == self.node_id:
+            return True
+        leader = self.image.nodes.get(partition.leader)
+        return leader is None or not leader.listeners
+
+    def is_led(self, partition: PartitionMetadata) -> bool:
+        """Whether the leader of the partition lives, at whatever listener."""
+        leader = self.image.nodes.get(partition.leader)
+        return self.leads(partition) or (leader is not None and leader.is_live)
+
+    def leader_state(self, partition: PartitionMetadata, listener_name: str) -> LeaderState:
+        """As Metadata tells it [Kafka: KRaftMetadataCache]."""
+        if self.leads(partition):
+            if self.serves:
+                return LeaderState(self.node_id, ErrorCode.NONE, self.node_id)
+            return LeaderState(NO_NODE, ErrorCode.LEADER_NOT_AVAILABLE, self.node_id)
+        leader = self.image.nodes[partition.leader]
+        if not leader.is_live:
+            return LeaderState(NO_NODE, ErrorCode.LEADER_NOT_AVAILABLE, leader.node_id)
+        if _endpoint(leader, listener_name) is None:
+            return LeaderState(NO_NODE, ErrorCode.LISTENER_NOT_FOUND, leader.node_id)
+        return LeaderState(leader.node_id, ErrorCode.NONE, leader.node_id)
+
+    def leader_epoch(self, partition: PartitionMetadata) -> int:
+        """The epoch under which the partition is open, or would be opened next."""
+        stream = self.image.streams.get(partition.data_stream_id)
+        return 0 if stream is None else epoch_to_open(stream)
+
+    def hint(self, topic_id: str, index: int, listener: Listener) -> LeaderHint | None:
+        """None when this node leads the partition itself, or the leader cannot be reached at this listener."""
+        partition = self.partition(topic_id, index)
+        if partition is None or self.leads(partition):
+            return None
+        endpoint = self.endpoint_of(partition.leader, listener)
+        return None if endpoint is None else LeaderHint(self.leader_epoch(partition), endpoint)
+
+
+def _endpoint(node: NodeMetadata, listener_name: str) -> BrokerEndpoint | None:
+    for listener in node.listeners:
+        if listener.name == listener_name:
+            return BrokerEndpoint(node.node_id, listener.host, listener.port, node.rack, not node.is_live)
+    return None

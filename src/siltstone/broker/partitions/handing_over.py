@@ -1,0 +1,280 @@
+"""Hands partitions over to the nodes that the metadata name as their targets.
+
+====  =========================================================================  ==================================
+step  what happens                                                               appends to the partition
+====  =========================================================================  ==================================
+1     this node reads that a partition that it leads has a target                are answered
+2     what it holds is uploaded, once for all partitions that leave              are answered
+3     its streams are held                                                       wait, at most HAND_OVER_MS_MAX
+4     appends under way end; a last snapshot; the rest is uploaded               wait
+5     one GiveUpPartitions closes the streams and makes the target the leader    wait
+6     the partition is forgotten here, whoever waits is told the new leader      are refused, none was appended
+====  =========================================================================  ==================================
+
+Until step 5 every failure ends in serving on, and in another attempt later. Step 5 is different: while its outcome is
+unknown nothing may be appended, because the entry may still land, and would close the streams behind acknowledged
+records that recovery would then pass over. So the command is repeated until it has an answer, and the partitions are
+held until then. Any answer settles the matter. It comes from an image that is at the head of the log; if that image had
+the version of the unknown entry still free, the command would be decided as before, and not be answered without an
+entry of its own at that version.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from siltstone.broker.cluster_view import ClusterView
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.partitions import PartitionKey, Partitions
+from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.topics.registry import Topics
+from siltstone.metadata.client import CommitUnknown
+from siltstone.metadata.commands import GiveUpPartitions, PartitionEnds
+from siltstone.metadata.entities import NO_NODE, GivenUpPartition, StreamMetadata, StreamState
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService, ServiceClosed
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.model.limits import MINUTE_MS, PARTITIONS_PER_COMMAND_MAX, SECOND_MS
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup, ends_in_time
+from siltstone.stream_engine.engine import StreamEngine
+
+PREPARING_MS_MAX = 10 * SECOND_MS
+"""How long steps 2, and 3 and 4, may take each. Uploads that take longer will not end soon: the bucket is out."""
+
+AGAIN_MS_MIN = 1 * SECOND_MS
+AGAIN_MS_MAX = MINUTE_MS
+"""The pause before another attempt; it doubles from the one to the other."""
+
+REPEAT_MS = 200
+"""The pause before GiveUpPartitions is repeated because its outcome is unknown."""
+
+LOOK_MS = 50
+"""How often a node that ends looks whether all its partitions have left."""
+
+log = logging.getLogger(__name__)
+
+
+class HandOverLate(Unavailable):
+    """The partitions could not be made ready in time; they are served on."""
+
+
+class HandingOver:
+    """The moves of one node: all partitions that leave at the same time share two uploads and one command."""
+
+    def __init__(
+        self,
+        engine: StreamEngine,
+        metadata: MetadataService,
+        cluster: ClusterView,
+        topics: Topics,
+        partitions: Partitions,
+        groups: Groups,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._metadata = metadata
+        self._cluster = cluster
+        self._topics = topics
+        self._partitions = partitions
+        self._groups = groups
+        self._clock = clock
+        self._image = metadata.image
+        self._wanted: set[PartitionKey] = set()
+        self._news = asyncio.Event()
+        self._tasks = TaskGroup("handing-over", lambda _: None)
+        self._stop_following = metadata.add_listener(self._follow)
+        self.partitions_given_up = 0
+
+    def start(self) -> None:
+        self._find(self._image.topics)
+        self._tasks.start("rounds", self._rounds())
+
+    async def close(self) -> None:
+        """A command whose outcome is unknown is left to the engine, which closes the streams next."""
+        self._stop_following()
+        await self._tasks.cancel()
+
+    # -- what leaves -------------------------------------------------------------------------------------
+
+    def _follow(self, image: MetadataImage) -> None:
+        before, self._image = self._image, image
+        if not image.topics.is_unchanged_from(before.topics):
+            self._find(dict(image.topics.changed_from(before.topics)))
+        if not image.nodes.is_unchanged_from(before.nodes) and self._wanted:
+            self._news.set()  # a target may be live again
+
+    def _find(self, topic_ids: Iterable[str]) -> None:
+        """Notes the partitions of these topics that this node is to hand over."""
+        for topic_id in topic_ids:
+            topic = self._image.topics.get(topic_id)
+            for index, partition in enumerate(() if topic is None else topic.partitions):
+                if partition.target != NO_NODE and partition.leader == self._engine.node_id:
+                    self._wanted.add((topic_id, index))
+                    self._news.set()
+
+    def _due(self) -> list[PartitionKey]:
+        """The partitions that are still to be handed over, and whose targets are live; at most one command's worth."""
+        image, due = self._metadata.image, []
+        for key in list(self._wanted):
+            partition = self._cluster.partition(*key)
+            if partition is None or partition.target == NO_NODE or partition.leader != self._engine.node_id:
+                self._wanted.discard(key)
+                continue
+            target = image.nodes.get(partition.target)
+            if target is not None and target.is_live:
+                due.append(key)
+        return due[:PARTITIONS_PER_COMMAND_MAX]
+
+    async def _rounds(self) -> None:
+        pause_ms = AGAIN_MS_MIN
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while due := self._due():
+                try:
+                    await self._hand_over(due)
+                    pause_ms = AGAIN_MS_MIN
+                except ServiceClosed:
+                    return  # the node is ending
+                except SiltstoneError as trouble:
+                    log.warning("%d partitions are not handed over yet, and served on: %s", len(due), trouble)
+                    await self._clock.sleep_ms(pause_ms)
+                    pause_ms = min(2 * pause_ms, AGAIN_MS_MAX)
+
+    # -- one hand-over -----------------------------------------------------------------------------------
+
+    async def _hand_over(self, keys: Sequence[PartitionKey]) -> None:
+        """Raises what prevents it; then the partitions are served on."""
+        await self._in_time(self._open_what_has_records(keys))
+        await self._in_time(self._engine.flush())
+        coordinated = [index for topic_id, index in keys if self._is_offsets_topic(topic_id)]
+        held: list[Partition] = []
+        is_settled = True
+        try:
+            ends = await self._held_and_committed(keys, coordinated, held)
+            is_settled = False
+            answers = await self._give_up(ends)
+            is_settled = True
+            self._forget(answers)
+        except ServiceClosed:
+            raise
+        except SiltstoneError:
+            is_settled = True
+            raise
+        finally:
+            if is_settled:  # else this task was cancelled, and the entry may still land
+                for partition in held:
+                    partition.release()
+                self._partitions.allow_to_open(keys)
+                for index in coordinated:
+                    self._groups.take_back(index)
+
+    def _is_offsets_topic(self, topic_id: str) -> bool:
+        topic = self._topics.by_name(OFFSETS_TOPIC)
+        return topic is not None and topic.id == topic_id
+
+    async def _open_what_has_records(self, keys: Sequence[PartitionKey]) -> None:
+        """Opens the partitions whose streams are open in the metadata since an earlier start, which could not upload
+        its log: their ends are known to the engine only."""
+        await asyncio.gather(*(self._open(key) for key in keys if self._is_open_in_metadata(key)))
+
+    def _is_open_in_metadata(self, key: PartitionKey) -> bool:
+        return any(stream.state is StreamState.OPENED for stream in self._streams(key))
+
+    def _streams(self, key: PartitionKey) -> tuple[StreamMetadata, ...]:
+        """The data stream and the meta stream as the metadata have them; none if the topic was deleted."""
+        partition = self._cluster.partition(*key)
+        if partition is None:
+            return ()
+        streams = self._metadata.image.streams
+        found = (streams.get(partition.data_stream_id), streams.get(partition.meta_stream_id))
+        return tuple(stream for stream in found if stream is not None)
+
+    async def _open(self, key: PartitionKey) -> None:
+        topic = self._topics.by_id(bytes.fromhex(key[0]))
+        if topic is not None:
+            await self._partitions.open(topic, key[1])
+
+    async def _held_and_committed(
+        self, keys: Sequence[PartitionKey], coordinated: Sequence[int], held: list[Partition]
+    ) -> list[PartitionEnds]:
+        """Steps 3 and 4. The ends of the partitions, which do not move any more."""
+        begun_ms = self._clock.monotonic_ms()
+        await asyncio.gather(*(self._groups.give_up(index) for index in coordinated))
+        await self._in_time(self._partitions.refuse_to_open(keys))
+        opened = {key: partition for key in keys if (partition := self._partitions.opened(*key)) is not None}
+        for partition in opened.values():
+            held.append(partition)
+            partition.hold()
+        left_ms = PREPARING_MS_MAX - (self._clock.monotonic_ms() - begun_ms)
+        await self._in_time(self._committed(held), left_ms)
+        return [ends for key in keys if (ends := self._ends(key, opened.get(key))) is not None]
+
+    async def _committed(self, held: Sequence[Partition]) -> None:
+        await asyncio.gather(*(partition.wait_until_durable() for partition in held))
+        await asyncio.gather(*(partition.write_snapshot() for partition in held if partition.needs_snapshot))
+        for partition in held:
+            partition.hold_snapshots()
+        await self._engine.flush()
+
+    def _ends(self, key: PartitionKey, partition: Partition | None) -> PartitionEnds | None:
+        """None for a partition whose topic was deleted. Raises HandOverLate for one that was opened meanwhile."""
+        streams = self._streams(key)
+        if len(streams) < 2:
+            return None
+        data, meta = streams
+        if partition is None:
+            if self._is_open_in_metadata(key):
+                raise HandOverLate(
+                    f"partition {key[1]} of topic {key[0]} was opened while it was to be handed over"
+                )
+            return PartitionEnds(*key, data.epoch, data.end_offset, meta.end_offset)
+        ends = partition.streams
+        return PartitionEnds(*key, ends.data.epoch, ends.data.next_offset, ends.meta.next_offset)
+
+    async def _give_up(self, ends: Sequence[PartitionEnds]) -> tuple[GivenUpPartition, ...]:
+        """Step 5. Returns, or raises a Refusal, only when the outcome is certain. Raises Unavailable only when the
+        command was certainly not executed."""
+        command = GiveUpPartitions(self._engine.node_id, self._engine.node_epoch, tuple(ends))
+        is_unknown = False
+        while True:
+            try:
+                return await self._metadata.execute(command)
+            except (Refusal, ServiceClosed):
+                raise
+            except CommitUnknown as unknown:
+                is_unknown = True
+                log.error(
+                    "it is not known whether %d partitions were handed over; they take no appends until it is: %s",
+                    len(ends),
+                    unknown,
+                )
+            except Unavailable:
+                if not is_unknown:
+                    raise
+            await self._clock.sleep_ms(REPEAT_MS)
+
+    def _forget(self, answers: Iterable[GivenUpPartition]) -> None:
+        given_up = [answer for answer in answers if answer.leader != self._engine.node_id]
+        for answer in given_up:
+            self._partitions.given_up((answer.topic_id, answer.index))
+            self._wanted.discard((answer.topic_id, answer.index))
+        self.partitions_given_up += len(given_up)
+        log.info("%d partitions were handed over", len(given_up))
+
+    async def _in_time(self, work: object, limit_ms: float = PREPARING_MS_MAX) -> None:
+        """Raises HandOverLate, and what the work raises."""
+        if not await ends_in_time(work, self._clock, max(0.0, limit_ms)):  # type: ignore[arg-type]
+            raise HandOverLate(
+                f"no progress in {PREPARING_MS_MAX} ms: the bucket or the metadata do not answer; tried again later"
+            )
+
+    # -- before the node ends ----------------------------------------------------------------------------
+
+    async def wait_until_all_left(self) -> None:
+        """Returns when this node leads no partition any more, or no other node is there to take one."""
+        while self._metadata.image.leader_counts.get(self._engine.node_id, 0) and self._cluster.has_takers:
+            await self._clock.sleep_ms(LOOK_MS)

@@ -1,0 +1,75 @@
+"""``siltstone consume TOPIC --group NAME``: prints records as a member of a consumer group."""
+
+import click
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_groups, complete_topics
+from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
+from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.failures import INTERRUPTED, Failure
+from siltstone.cli.output import remarks
+from siltstone.cli.tail.formats import Writer
+from siltstone.cli.tail.record_options import record_options
+from siltstone.cli.tail.sink import ReaderGone
+from siltstone.kafka_client.topics import find_topic
+
+
+@click.command()
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
+@click.option(
+    "-g",
+    "--group",
+    "group_id",
+    metavar="NAME",
+    required=True,
+    shell_complete=complete_groups,
+    help="The consumer group, whose members share the partitions; made if it does not exist.",
+)
+@click.option(
+    "--from-beginning",
+    is_flag=True,
+    help="Begin a partition for which the group has committed no offset at its beginning instead of at its end.",
+)
+@click.option(
+    "-n", "--limit", "--max-messages", "limit", type=click.IntRange(min=1), metavar="N",
+    help="Stop after N records.",
+)  # fmt: skip
+@click.option(
+    "-e",
+    "--until-end",
+    is_flag=True,
+    help="Stop at the end that the topic had when this member got its partitions.",
+)
+@record_options
+@cluster_options
+def consume(
+    choice: ClusterChoice,
+    topic: str,
+    group_id: str,
+    from_beginning: bool,
+    limit: int | None,
+    until_end: bool,
+    write: Writer,
+) -> None:
+    """Show records of a topic as a member of a consumer group, and commit what was shown.
+
+    The group goes on where it has committed. Offsets are committed every second and at the end: after Ctrl-C, or after
+    -n records, exactly what was printed is committed. What a pipe did not take, because its reader had enough, is not.
+    siltstone tail shows records without a group.
+    """
+    signals = HeldSignals()
+    settings = ConsumeSettings(
+        topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit
+    )
+    with signals.installed(), choice.open() as cluster:
+        find_topic(cluster, topic)
+        try:
+            GroupConsuming(cluster, settings, write, signals, _remark).run()
+        except ReaderGone:
+            return
+        except KeyboardInterrupt as interrupted:
+            raise Failure(INTERRUPTED) from interrupted
+
+
+def _remark(text: str) -> None:
+    remarks().print(text, style="yellow", markup=False, soft_wrap=True)

@@ -1,0 +1,203 @@
+"""Reads a topic as a member of a group, prints its records, and commits exactly what was printed.
+
+Records are gathered, written to stdout together, noted as printed, and committed: in this order, once a second, and at
+the end. So a record is committed only after it was printed. A record can be printed twice only if a commit was refused
+because the group had lost this member, or if the process is killed before it commits.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+import msgspec
+
+from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.tail.formats import Writer
+from siltstone.cli.tail.sink import GATHERED_BYTES, Sink
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.consuming import Fetcher
+from siltstone.kafka_client.following import FETCH_WAIT_MS, BrokerOutage
+from siltstone.kafka_client.groups import committed_offsets
+from siltstone.kafka_client.membership import GroupMember, NotCurrent
+from siltstone.kafka_client.offsets import ends_of
+from siltstone.model.errors import SiltstoneError
+
+COMMIT_INTERVAL_MS = 1_000
+"""What may be printed twice after a kill; Kafka's clients commit every 5 s."""
+
+
+class ConsumeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``from_beginning``: where to begin in partitions for which the group has committed no offset; False: at their
+    ends. ``limit``: records to print; None for all."""
+
+    topic: str
+    group_id: str
+    from_beginning: bool
+    until_end: bool
+    limit: int | None
+
+
+class GroupConsuming:
+    """``run`` returns when the limit or the end is reached, and raises KeyboardInterrupt after a signal, when all that
+    was printed is committed."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumeSettings,
+        write: Writer,
+        signals: HeldSignals,
+        on_remark: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._write = write
+        self._signals = signals
+        self._on_remark = on_remark
+        self._member = GroupMember(cluster, settings.group_id, settings.topic)
+        self._sink = Sink()
+        self._lines: list[bytes] = []
+        self._lines_bytes = 0
+        self._gathered: dict[TopicPartition, int] = {}
+        self._printed: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._fetcher: Fetcher | None = None
+        self._left = settings.limit
+        self._committed_ms = 0.0
+
+    def run(self) -> None:
+        """Raises KeyboardInterrupt, ReaderGone, RecordsDamaged, KafkaRefusal, and Unavailable after a minute without
+        the broker."""
+        try:
+            self._read()
+            self._print()
+        except KeyboardInterrupt:
+            self._cluster.reconnect()  # a request may have been interrupted before its answer
+            raise
+        except SiltstoneError:
+            self._print()
+            raise
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._signals.held():
+            self._commit()
+            try:
+                self._member.leave()
+            except SiltstoneError:
+                return  # its session ends by itself
+
+    # -- reading
+
+    def _read(self) -> None:
+        outage = BrokerOutage(self._cluster, self._on_remark)
+        while not self._is_done():
+            with outage.survived():
+                try:
+                    self._read_once()
+                except NotCurrent:
+                    self._fetcher = None
+
+    def _is_done(self) -> bool:
+        if self._left == 0:
+            return True
+        if not self._settings.until_end or self._fetcher is None:
+            return False
+        return all(position >= self._ends[key] for key, position in self._fetcher.positions.items())
+
+    def _read_once(self) -> None:
+        if self._fetcher is None:
+            self._join()
+            return
+        if not self._fetcher.positions:
+            self._cluster.clock.block_ms(FETCH_WAIT_MS)
+        is_current = self._member.is_current()
+        for where, record in self._fetcher.fetch(FETCH_WAIT_MS) if is_current else ():
+            self._gather(where, record.offset, self._write(where, record))
+            if self._left == 0:
+                break
+            if self._lines_bytes >= GATHERED_BYTES:
+                self._print()
+                self._commit_in_time()
+                is_current = self._member.is_current()
+                if not is_current:
+                    break
+        self._print()
+        self._commit_in_time()
+        if not is_current:
+            self._commit()
+            self._fetcher = None
+
+    def _join(self) -> None:
+        with suppress(NotCurrent):
+            self._commit()
+        assigned = self._member.join()
+        positions = self._beginnings(assigned)
+        self._forget_lost(assigned)
+        if not positions:
+            self._on_remark(
+                f"the other members of group {self._settings.group_id} have all partitions; waiting"
+            )
+        self._next = positions
+        self._fetcher = Fetcher(self._cluster, positions, self._say_gap)
+
+    def _beginnings(self, keys: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to go on in each partition: where the group is, but not before what this process has printed."""
+        group_id = self._settings.group_id
+        committed = committed_offsets(self._cluster, [group_id])[group_id] if keys else {}
+        ends = ends_of(self._cluster, keys) if keys else {}
+        self._ends = {key: found.end_offset for key, found in ends.items()}
+        beginnings: dict[TopicPartition, int] = {}
+        for key in keys:
+            first = ends[key].start_offset if self._settings.from_beginning else ends[key].end_offset
+            known = [offsets[key] for offsets in (committed, self._next) if key in offsets]
+            beginnings[key] = max(known) if known else first
+        return beginnings
+
+    def _forget_lost(self, assigned: Collection[TopicPartition]) -> None:
+        """What was printed of a partition that another member has now cannot be committed any more."""
+        for key in self._printed.keys() - set(assigned):
+            del self._printed[key]
+            self._on_remark(
+                f"partition {key.partition} went to another member before the last printed records were committed: it "
+                "will print them again"
+            )
+
+    def _say_gap(self, where: TopicPartition, position: int, resumed: int) -> None:
+        self._on_remark(
+            f"partition {where.partition} has no record at offset {position}: continuing at offset {resumed}"
+        )
+
+    # -- printing and committing
+
+    def _gather(self, where: TopicPartition, offset: int, line: bytes) -> None:
+        self._lines.append(line)
+        self._lines_bytes += len(line)
+        self._gathered[where] = offset + 1
+        if self._left is not None:
+            self._left -= 1
+
+    def _print(self) -> None:
+        """Writes what is gathered. Raises ReaderGone, also when there is nothing to write; then nothing of it counts
+        as printed."""
+        with self._signals.held():
+            lines, self._lines, self._lines_bytes = self._lines, [], 0
+            gathered, self._gathered = self._gathered, {}
+            self._sink.write(b"".join(lines))
+            self._sink.flush()
+            self._printed |= gathered
+            self._next |= gathered
+
+    def _commit_in_time(self) -> None:
+        now_ms = self._cluster.clock.monotonic_ms()
+        if now_ms - self._committed_ms >= COMMIT_INTERVAL_MS:
+            self._commit()
+            self._committed_ms = now_ms
+
+    def _commit(self) -> None:
+        """Commits what was printed. Raises NotCurrent if the group has lost this member."""
+        if self._printed:
+            printed = self._printed
+            self._member.commit(printed)
+            self._printed = {}

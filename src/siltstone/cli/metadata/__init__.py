@@ -1,0 +1,1 @@
+"""``siltstone metadata``: where the metadata of a store are."""

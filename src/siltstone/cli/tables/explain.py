@@ -1,0 +1,70 @@
+"""``siltstone tables explain TOPIC``: why the topic is, or is not, exported now, and what its table has of it."""
+
+from collections.abc import Iterator
+
+import click
+from rich.markup import escape
+
+from siltstone.cli.output import facts, print_json, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.foundation.quantity_words import duration_words, size_words
+from siltstone.maintenance.overview import KindOverview, overview
+from siltstone.maintenance.pipeline.kind import Scope
+from siltstone.maintenance.tables.inspecting import export_of
+from siltstone.maintenance.tables.kind import TableExport
+from siltstone.maintenance.tables.planning import TopicExport
+from siltstone.maintenance.topic_streams import topic_defaults
+from siltstone.topic_configs.table import TopicConfig, stored_topic_config
+
+
+@click.command()
+@click.argument("topic", metavar="TOPIC")
+@json_option
+@store_options
+def explain(choice: StoreChoice, topic: str, as_json: bool) -> None:
+    """Show why a topic is, or is not, exported to its table now, and what the table has of the topic."""
+    with choice.open() as store:
+        image = store.metadata.refresh()
+        export = export_of(image, topic)
+        config = stored_topic_config(export.topic.configs, topic_defaults(image))
+        scope = Scope(topics=frozenset([topic]))
+        (planned,) = overview(store.context, [TableExport(store.kind_settings.tables)], scope).kinds
+    told = {"now": _now(planned), **dict(_told(export, config))}
+    if as_json:
+        print_json({"topic": topic, "table": export.table, **told})
+    else:
+        results().print(facts(table=export.table, **{name: escape(text) for name, text in told.items()}))
+
+
+def _now(planned: KindOverview) -> str:
+    """What the next run of maintenance would do, and why."""
+    if planned.trouble:
+        return planned.trouble
+    for waiting in planned.waiting:
+        return f"waits, after {waiting.failures} failures: {waiting.reason}"
+    for unit in planned.units:
+        return f"will be exported: {unit.reason}"
+    return f"is not exported: {planned.unplanned[0].reason}"
+
+
+def _told(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str, str]]:
+    table = export.config
+    yield "format", table.table_format
+    yield "exported", f"at {size_words(table.bytes_min)}, or every {duration_words(table.interval_ms)}"
+    yield "values", f"{table.value}; {_columns(export)}"
+    yield "bad_records", table.errors
+    if table.holds_retention:
+        yield "retention", "retention and key compaction wait for the table"
+    elif config.is_compacted:
+        yield (
+            "retention",
+            "what key compaction removes before its export is missing from the table: siltstone.table.retention=true"
+            " makes it wait",
+        )
+    else:
+        yield "retention", "what retention removes before its export is missing from the table, and counted"
+
+
+def _columns(export: TopicExport) -> str:
+    fields = ", ".join(f"{each.name} {each.kind}" for each in export.config.columns)
+    return f"columns {fields}, and kafka" if fields else "the columns of Kafka's records"

@@ -1,0 +1,39 @@
+"""``siltstone tables forget TOPIC``: lets the next export begin a new table."""
+
+import click
+
+from siltstone.cli.asking import confirm, yes_option
+from siltstone.cli.output import results
+from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.maintenance.tables.formats.choosing import open_format
+from siltstone.maintenance.tables.inspecting import export_of
+from siltstone.maintenance.tables.progress import remove_progress
+from siltstone.model.errors import InvalidRequest
+
+
+class TableStillThere(InvalidRequest):
+    """The table exists, so an export would go on with it."""
+
+
+@click.command()
+@click.argument("topic", metavar="TOPIC")
+@yes_option
+@store_options
+def forget(choice: StoreChoice, topic: str, is_answered: bool) -> None:
+    """Forget the table of a topic, which was dropped or renamed: the next export begins a new one.
+
+    The new table gets what the topic still has. Nothing is deleted.
+    """
+    with choice.open() as store:
+        export = export_of(store.metadata.refresh(), topic)
+        with open_format(export.config.table_format, store.kind_settings.tables) as tables:
+            for name in (export.table, export.dead_letter_table):
+                if tables.load(name) is not None:
+                    raise TableStillThere(f"table {name} is still there: drop or rename it first")
+        confirm(
+            f"Forget table {export.table}, and export {topic} from its beginning?", is_answered=is_answered
+        )
+        store.metadata.execute(remove_progress(export.topic.topic_id))
+    results().print(
+        f"Forgotten: the next export of {topic} begins a new table.", markup=False, soft_wrap=True
+    )

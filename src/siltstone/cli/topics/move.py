@@ -1,0 +1,69 @@
+"""``siltstone topics move TOPIC[:P,...] ... --to NODE``: moves partitions to another node."""
+
+from collections.abc import Sequence
+
+import click
+
+from siltstone.cli.cluster_options import ClusterChoice, cluster_options
+from siltstone.cli.completion import complete_topics
+from siltstone.cli.output import print_json, results
+from siltstone.cli.words import counted
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.reassignments import move_partitions, still_moving
+from siltstone.kafka_client.topics import find_topic, partitions_of
+from siltstone.model.errors import InvalidRequest, Unavailable
+
+LOOK_INTERVAL_MS = 100
+WAIT_MS_MAX = 60_000
+"""A move takes less than a second. One that takes a minute waits for something: the bucket, or the node."""
+
+
+class PartitionsUnclear(InvalidRequest):
+    """What follows the colon of TOPIC:P,... is not a list of partition numbers."""
+
+
+class StillMoving(Unavailable):
+    """The moves are recorded, and have not ended after a minute."""
+
+
+@click.command()
+@click.argument("names", metavar="TOPIC[:P,...]...", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option(
+    "--to", "node_id", type=click.IntRange(min=0), required=True, metavar="NODE", help="Number of the node."
+)
+@cluster_options
+def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: bool) -> None:
+    """Move all partitions of topics, or those named after a colon, to a node.
+
+    No record is copied, because the objects stay in the bucket: the present leader uploads what only it has, and the
+    other node goes on. Returns when the partitions have arrived.
+    """
+    with choice.open() as cluster:
+        partitions = [each for name in dict.fromkeys(names) for each in _partitions(cluster, name)]
+        move_partitions(cluster, partitions, node_id)
+        _wait(cluster, partitions)
+    if as_json:
+        print_json({"to": node_id, "partitions": [str(each) for each in partitions]})
+    else:
+        results().print(f"{counted(len(partitions), 'partition')} moved to node {node_id}.")
+
+
+def _partitions(cluster: Cluster, text: str) -> list[TopicPartition]:
+    """Raises PartitionsUnclear, TopicUnknown, PartitionUnknown."""
+    name, colon, listed = text.partition(":")
+    numbers = listed.split(",") if colon else []
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise PartitionsUnclear(f"{text} does not name partitions: write {name}:0,1 or {name}")
+    return partitions_of(find_topic(cluster, name), map(int, numbers))
+
+
+def _wait(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
+    """Raises StillMoving."""
+    deadline_ms = cluster.clock.monotonic_ms() + WAIT_MS_MAX
+    while left := still_moving(cluster, partitions):
+        if cluster.clock.monotonic_ms() > deadline_ms:
+            raise StillMoving(
+                f"{counted(len(left), 'partition')} have not arrived yet and go on by themselves; see the log of the "
+                f"node that leads {left[0]}"
+            )
+        cluster.clock.block_ms(LOOK_INTERVAL_MS)

@@ -1,0 +1,267 @@
+"""The loop of a node: it beats, looks at the beats of the others, fences silent nodes, and resumes when it was fenced.
+
+One round a second: a beat, then a poll. Both wait for the lease board only, in a thread of their own and with a
+deadline, never for the metadata log: an append that hangs would otherwise end the leases of all nodes (N19). The
+commands that follow from a round are executed by tasks of their own.
+
+Every node looks, and the live node with the n-th lowest id acts after n times TURN_MS, so usually one does. FenceNode
+is idempotent: should two act at once, one record is written (N09).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from siltstone.cluster.suspicion import (
+    BEAT_INTERVAL_MS,
+    NodeLife,
+    OwnLease,
+    Suspicion,
+    lives_to_watch,
+    turn_of,
+)
+from siltstone.metadata.commands import FenceNode, ResumeNode
+from siltstone.metadata.entities import NodeMetadata
+from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable, LeaseBoard
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup, ends_in_time
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+TURN_MS = 500
+"""What the next node waits longer: usually enough for the first one's record to be read (ten reads a second)."""
+
+BOARD_WARNING_INTERVAL_MS = 30_000
+"""How often the log has a warning while the lease board cannot be used."""
+
+
+class NodeIdInUse(InvalidRequest):
+    """Another process beats under this node's id."""
+
+
+class MembershipStatistics(msgspec.Struct, frozen=True):
+    beats: int
+    rounds_failed: int
+    nodes_fenced: int
+    times_resumed: int
+    is_lease_held: bool
+
+
+class BoardCalls:
+    """Makes the calls to the lease board, one at a time and each with a deadline. ``calls`` must have a thread that
+    nothing else uses. A call that does not return costs one thread, and no more calls are queued behind it."""
+
+    def __init__(self, board: LeaseBoard, calls: BlockingCalls, clock: Clock) -> None:
+        self._board = board
+        self._calls = calls
+        self._clock = clock
+        self._is_busy = False
+
+    async def beat(self, beat: Beat) -> None:
+        """Raises BoardUnavailable."""
+        await self._ask(lambda: self._board.beat(beat))
+
+    async def beats(self) -> tuple[Beat, ...]:
+        """Raises BoardUnavailable."""
+        return await self._ask(self._board.beats)
+
+    async def _ask(self, call: Callable[[], T]) -> T:
+        if self._is_busy:
+            raise BoardUnavailable(
+                "an earlier call to the lease board has not returned; check its disk or server"
+            )
+        answers: list[T] = []
+        is_begun = False
+
+        def in_thread() -> T:
+            nonlocal is_begun
+            is_begun = True
+            try:
+                return call()
+            finally:
+                self._is_busy = False
+
+        async def asked() -> None:
+            answers.append(await self._calls.run(in_thread))
+
+        self._is_busy = True
+        try:
+            is_answered = await ends_in_time(asked(), self._clock, BOARD_DEADLINE_MS)
+        finally:
+            if not is_begun:
+                self._is_busy = False  # it was cancelled before its thread took it
+        if not is_answered:
+            raise BoardUnavailable(
+                f"the lease board did not answer in {BOARD_DEADLINE_MS} ms; check its disk or server"
+            )
+        return answers[0]
+
+
+async def wait_until_silent(board: BoardCalls, node: NodeMetadata, clock: Clock) -> None:
+    """Returns when no beat of the registered life of ``node`` has come for a session: the process that would register
+    under the same id then fences nobody alive (N02). A process that holds the node's log need not wait. Raises
+    NodeIdInUse; failures of the board are waited out."""
+    life = NodeLife(node.node_id, node.node_epoch, node.incarnation)
+    suspicion = Suspicion()
+    first: Beat | None = None
+    while not suspicion.suspects():
+        sent_ms = clock.monotonic_ms()
+        try:
+            beats = await board.beats()
+        except BoardUnavailable as trouble:
+            log.warning("node %d waits for the lease board before it starts: %s", node.node_id, trouble)
+            suspicion.poll_failed()
+        else:
+            found = [
+                beat for beat in beats if (beat.node_id, beat.incarnation) == (life.node_id, life.incarnation)
+            ]
+            first = first or next(iter(found), None)
+            if first is not None and found and found[0].number != first.number:
+                raise NodeIdInUse(
+                    f"another process runs as node {node.node_id}, with the log {node.wal_location}: give this node an "
+                    "id of its own, or stop the other process"
+                )
+            suspicion.polled(sent_ms, clock.monotonic_ms(), (life,), beats)
+        if not suspicion.suspects():
+            await clock.sleep_ms(BEAT_INTERVAL_MS)
+
+
+class Membership:
+    """``life`` is this process's own. ``on_lost`` is called when the node was fenced and may not resume, or when this
+    loop has failed: the process has to stop, and a new start replays the log or waits for the node that does."""
+
+    def __init__(
+        self,
+        board: BoardCalls,
+        metadata: MetadataService,
+        clock: Clock,
+        lease: OwnLease,
+        life: NodeLife,
+        on_lost: Callable[[BaseException], None],
+    ) -> None:
+        self._board = board
+        self._metadata = metadata
+        self._clock = clock
+        self._life = life
+        self._on_lost = on_lost
+        self.lease = lease
+        self._suspicion = Suspicion()
+        self._tasks = TaskGroup("membership", on_lost)
+        self._fencing: set[NodeLife] = set()
+        self._is_resuming = False
+        self._is_lost = False
+        self._warned_ms: float | None = None
+        self._beats = self._rounds_failed = self._nodes_fenced = self._times_resumed = 0
+
+    async def start(self) -> None:
+        self._tasks.start("rounds", self._rounds())
+
+    async def close(self) -> None:
+        """Ends the beats; the others fence the node after a session, unless it is unregistered or comes back."""
+        await self._tasks.cancel()
+
+    def statistics(self) -> MembershipStatistics:
+        return MembershipStatistics(
+            beats=self._beats,
+            rounds_failed=self._rounds_failed,
+            nodes_fenced=self._nodes_fenced,
+            times_resumed=self._times_resumed,
+            is_lease_held=self.lease.is_held,
+        )
+
+    async def _rounds(self) -> None:
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            try:
+                await self._beat()
+                await self._poll()
+            except BoardUnavailable as trouble:
+                self._rounds_failed += 1
+                self._suspicion.poll_failed()
+                self._warn(trouble)
+            else:
+                self._note_recovery()
+                self._act()
+            passed_ms = self._clock.monotonic_ms() - began_ms
+            await self._clock.sleep_ms(max(0.0, BEAT_INTERVAL_MS - passed_ms))
+
+    async def _beat(self) -> None:
+        life, sent_ms = self._life, self.lease.now_ms()
+        self._beats += 1
+        await self._board.beat(Beat(life.node_id, life.node_epoch, self._beats, life.incarnation))
+        self.lease.renewed(sent_ms)
+
+    async def _poll(self) -> None:
+        sent_ms = self._clock.monotonic_ms()
+        beats = await self._board.beats()
+        lives = lives_to_watch(self._metadata.image, self._life.node_id)
+        self._suspicion.polled(sent_ms, self._clock.monotonic_ms(), lives, beats)
+
+    def _act(self) -> None:
+        """A node that is fenced itself resumes, and judges nobody before it has."""
+        own = self._metadata.image.nodes.get(self._life.node_id)
+        if own is None or own.incarnation != self._life.incarnation or self._is_lost:
+            return
+        if own.is_fenced:
+            if not self._is_resuming:
+                self._is_resuming = True
+                self._tasks.start("resume", self._resume())
+            return
+        suspects = self._suspicion.suspects()
+        for life in suspects:
+            if life not in self._fencing:
+                self._fencing.add(life)
+                turn = turn_of(self._life.node_id, self._metadata.image, suspects)
+                self._tasks.start(f"fence {life.node_id}", self._fence(life, turn))
+
+    async def _fence(self, life: NodeLife, turn: int) -> None:
+        try:
+            await self._clock.sleep_ms(turn * TURN_MS)
+            node = self._metadata.image.nodes.get(life.node_id)
+            is_watched = node is not None and node.node_epoch == life.node_epoch and node.is_live
+            if not is_watched or life not in self._suspicion.suspects() or not self.lease.is_held:
+                return
+            await self._metadata.execute(FenceNode(life.node_id, life.node_epoch))
+            self._nodes_fenced += 1
+            log.warning(
+                "node %d was silent for a session and is fenced in its epoch %d; it resumes by itself if it lives",
+                life.node_id,
+                life.node_epoch,
+            )
+        except (Refusal, Unavailable) as trouble:
+            log.info("node %d was not fenced: %s", life.node_id, trouble)
+        finally:
+            self._fencing.discard(life)
+
+    async def _resume(self) -> None:
+        life = self._life
+        try:
+            await self._metadata.execute(ResumeNode(life.node_id, life.node_epoch, life.incarnation))
+            self._times_resumed += 1
+            log.warning("node %d was fenced, as its beats had stopped, and has resumed", life.node_id)
+        except Fenced as refusal:
+            self._is_lost = True
+            log.error("node %d was fenced and cannot resume: %s", life.node_id, refusal)
+            self._on_lost(refusal)
+        except (Refusal, Unavailable) as trouble:
+            log.warning("node %d is fenced and could not resume yet: %s", life.node_id, trouble)
+        finally:
+            self._is_resuming = False
+
+    def _warn(self, trouble: BoardUnavailable) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self._warned_ms is None or now_ms - self._warned_ms >= BOARD_WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            log.warning("node %d could not beat, or not look at the others: %s", self._life.node_id, trouble)
+
+    def _note_recovery(self) -> None:
+        if self._warned_ms is not None:
+            self._warned_ms = None
+            log.warning("node %d uses the lease board again", self._life.node_id)

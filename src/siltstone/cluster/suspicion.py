@@ -1,0 +1,146 @@
+"""Pure: which nodes are suspect, from the beats that one observer has polled, by the observer's own monotonic clock;
+and whether others may suspect this node (``OwnLease``).
+
+No clocks are compared: only the *change* of a beat's number counts. A node is suspect when its number has not changed
+for a session, over at least POLLS_MIN polls in a row. Time does not count in which the observer's polls failed (the
+board was out, so nobody could beat) or did not happen (the observer was stopped, and may be the one who was silent).
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import Beat
+
+BEAT_INTERVAL_MS = 1_000
+"""Kafka's brokers beat every 2 s; here a beat is one small statement without an fsync."""
+
+SESSION_MS = 5_000
+"""Five beats: a node that was stopped for 4 s is not fenced (N04) [Kafka: 9 s]."""
+
+POLLS_MIN = 3
+"""An observer that was stopped itself sees the old beats at its first poll, while the others' next ones are under
+way."""
+
+GAP_MS_MAX = 3 * BEAT_INTERVAL_MS
+"""A longer time between two polls means that the observer was stopped: it begins to count anew."""
+
+
+class NodeLife(msgspec.Struct, frozen=True):
+    """What one process does under one node epoch."""
+
+    node_id: int
+    node_epoch: int
+    incarnation: str
+
+
+class _Silence(msgspec.Struct):
+    life: NodeLife
+    number: int | None
+    silent_ms: float = 0.0
+    polls: int = 0
+
+
+def lives_to_watch(image: MetadataImage, observer_id: int) -> tuple[NodeLife, ...]:
+    """The lives of all other nodes from which beats are expected: neither fenced nodes nor recoverers beat."""
+    return tuple(
+        NodeLife(node.node_id, node.node_epoch, node.incarnation)
+        for node in image.nodes.values()
+        if node.is_live and node.node_id != observer_id
+    )
+
+
+class Suspicion:
+    """What one observer knows of the other nodes. Times are in ms of its monotonic clock."""
+
+    def __init__(self, session_ms: float = SESSION_MS) -> None:
+        self._session_ms = session_ms
+        self._watched: dict[int, _Silence] = {}
+        self._polled_ms: float | None = None
+
+    def polled(
+        self, sent_ms: float, answered_ms: float, lives: Iterable[NodeLife], beats: Iterable[Beat]
+    ) -> None:
+        """Takes in the answer to one poll. Of two polls, the time between the answer to the first and the sending of
+        the second counts: the shortest time that can lie between the two looks at the board."""
+        elapsed_ms = self._elapsed_ms(sent_ms)
+        self._polled_ms = answered_ms
+        rows = {beat.node_id: beat for beat in beats}
+        self._watched = {
+            life.node_id: self._after(
+                self._watched.get(life.node_id), life, rows.get(life.node_id), elapsed_ms
+            )
+            for life in lives
+        }
+
+    def _elapsed_ms(self, sent_ms: float) -> float:
+        if self._polled_ms is None:
+            return 0.0
+        elapsed_ms = sent_ms - self._polled_ms
+        if elapsed_ms > GAP_MS_MAX:
+            self._watched.clear()
+            return 0.0
+        return max(0.0, elapsed_ms)
+
+    def _after(
+        self, before: _Silence | None, life: NodeLife, row: Beat | None, elapsed_ms: float
+    ) -> _Silence:
+        """A row of another life, such as a zombie's of a lower epoch, says nothing about this one."""
+        is_of_life = row is not None and (row.node_epoch, row.incarnation) == (
+            life.node_epoch,
+            life.incarnation,
+        )
+        number = row.number if row is not None and is_of_life else None
+        if before is None or before.life != life or (number is not None and number != before.number):
+            return _Silence(life, number)
+        return _Silence(life, before.number, before.silent_ms + elapsed_ms, before.polls + 1)
+
+    def poll_failed(self) -> None:
+        """The time until the next answer does not count, and polls in a row are counted anew."""
+        self._polled_ms = None
+        for silence in self._watched.values():
+            silence.polls = 0
+
+    def suspects(self) -> tuple[NodeLife, ...]:
+        """The lives that are suspect as of the last poll, sorted by node id."""
+        found = (
+            silence.life
+            for silence in self._watched.values()
+            if silence.silent_ms >= self._session_ms and silence.polls >= POLLS_MIN
+        )
+        return tuple(sorted(found, key=lambda life: life.node_id))
+
+
+def turn_of(observer_id: int, image: MetadataImage, suspects: Iterable[NodeLife]) -> int:
+    """Returns how many live nodes that are not suspect have a lower id than the observer: they act before it."""
+    silent = {life.node_id for life in suspects}
+    return sum(
+        node.is_live and node.node_id not in silent and node.node_id < observer_id
+        for node in image.nodes.values()
+    )
+
+
+class OwnLease:
+    """A node's own lease, by which it knows that others may have fenced it: it lasts for a session from the *sending*
+    of the last beat that succeeded. A node without its lease answers no request by what it knows, as another node may
+    lead its partitions by now; it looks when an answer is *sent* (N22), since it may have been stopped before.
+
+    ``boottime_ms`` is a clock that counts the suspension of the machine (``runtime.clock.boottime_ms``), which
+    ``monotonic_ms`` does not (N07)."""
+
+    def __init__(self, boottime_ms: Callable[[], float], session_ms: float = SESSION_MS) -> None:
+        self._boottime_ms = boottime_ms
+        self._session_ms = session_ms
+        self._sent_ms: float | None = None
+
+    def now_ms(self) -> float:
+        return self._boottime_ms()
+
+    def renewed(self, sent_ms: float) -> None:
+        """A beat that was sent at ``sent_ms`` of this clock is on the board."""
+        self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
+
+    @property
+    def is_held(self) -> bool:
+        return self._sent_ms is not None and self._boottime_ms() - self._sent_ms <= self._session_ms

@@ -1,0 +1,77 @@
+"""Checks the tables of topics: that each has its ledger and all its data files, and that the ledger fits the topic."""
+
+from collections.abc import Iterator
+
+from siltstone.maintenance.checking.findings import Finding, FindingKind
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.failures import (
+    CatalogFailed,
+    TableAhead,
+    TableOfAnotherTopic,
+    TablesMissing,
+)
+from siltstone.maintenance.tables.formats.choosing import open_format
+from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.maintenance.tables.inspecting import opened_in
+from siltstone.maintenance.tables.planning import TopicExport, exports
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
+
+
+def check_tables(
+    context: MaintenanceContext, settings: TableSettings, image: MetadataImage
+) -> Iterator[Finding]:
+    """Findings of the topics that are kept as tables. A topic that was never exported has none."""
+    for export in exports(image).values():
+        try:
+            with open_format(export.config.table_format, settings) as tables:
+                yield from _check(tables, settings, image, export)
+        except TablesMissing as missing:
+            yield Finding(FindingKind.TABLE_NOT_CHECKED, f"table {export.table} is not checked: {missing}")
+        except CatalogFailed as trouble:
+            yield Finding(FindingKind.TABLE_NOT_CHECKED, f"table {export.table} is not checked: {trouble}")
+        except SiltstoneError as failure:
+            yield Finding(FindingKind.TABLE_WRONG, f"topic {export.topic.name}: {failure}")
+
+
+def _check(
+    tables: TableFormat, settings: TableSettings, image: MetadataImage, export: TopicExport
+) -> Iterator[Finding]:
+    table = opened_in(tables, image, export)
+    for each in (table, tables.load(export.dead_letter_table)):
+        if each is not None:
+            _refuse_foreign_ledger(each, image, export)
+            yield from _check_files(each, settings)
+
+
+def _refuse_foreign_ledger(table: LoadedTable, image: MetadataImage, export: TopicExport) -> None:
+    """Raises TableOfAnotherTopic, TableAhead, and what a ledger raises."""
+    ledger = table.ledger
+    if ledger.identity.topic_id != export.topic.topic_id:
+        raise TableOfAnotherTopic(table.name, export.topic.name)
+    for number, partition in enumerate(export.topic.partitions):
+        end = image.streams[partition.data_stream_id].end_offset
+        exported = ledger.offset(number) or 0
+        if exported > end:
+            raise TableAhead(table.name, f"{export.topic.name}-{number}", exported, end)
+
+
+def _check_files(table: LoadedTable, settings: TableSettings) -> Iterator[Finding]:
+    """Compares the files that the table lists with those of the store. Files that another program has written
+    elsewhere are not looked for."""
+    folder = folder_of(table.name)
+    stored = {
+        each.key.removeprefix(folder): each.size_bytes
+        for each in store_at(settings.location).list(f"{folder}data/")
+    }
+    for file in table.files():
+        if "://" not in file.path and stored.get(file.path) != file.size_bytes:
+            size = stored.get(file.path)
+            is_there = "is missing" if size is None else f"has {size} bytes and not {file.size_bytes}"
+            yield Finding(
+                FindingKind.TABLE_WRONG,
+                f"data file {file.path} of table {table.name} {is_there}",
+                key=f"{folder}{file.path}",
+            )

@@ -1,4 +1,0 @@
-"""The inner loops of key compaction over arrays, called *kernels*: ``port`` (what each does), ``columns`` (the layout
-of the arrays), ``plain`` (in Python), ``compiled`` and ``machine_code`` (with numba), ``choosing`` (which of the two
-this installation uses).
-"""

@@ -1,0 +1,135 @@
+"""What a scan is asked for: topics and partitions, where it begins and ends, the columns, and what is done about the
+tail. Times are in milliseconds since 1970."""
+
+import re
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+
+import msgspec
+
+from siltstone.maintenance.scanning.failures import ScanRefused
+from siltstone.model.limits import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SCAN_PIN_MS_MAX, SECOND_MS
+from siltstone.record_columns.row_columns import ROW_COLUMNS
+from siltstone.value_formats.value_format import BadValues, FormatKind, Schema, ValueFormat
+
+SCAN_LEASE_MS = 1 * HOUR_MS
+UNIT_BYTES_MAX = 64 * MIB
+"""Bytes as stored. A unit of that size keeps a task busy for about a second, so what Spark adds for each task, some
+milliseconds, is little."""
+
+PartitionName = tuple[str, int]
+"""Topic name and partition number."""
+
+
+class BoundKind(IntEnum):
+    EARLIEST = 1
+    LATEST = 2
+    OFFSET = 3
+    TIME = 4
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """Where the cut of a partition begins or ends: at its start, at its end, at an offset, or at the first record with
+    the time ``value`` or a later one."""
+
+    kind: BoundKind
+    value: int = 0
+
+
+EARLIEST = Bound(BoundKind.EARLIEST)
+LATEST = Bound(BoundKind.LATEST)
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """One bound for all partitions, and others for the partitions that are named. Without ``default`` every partition
+    has to be named."""
+
+    default: Bound | None
+    named: Mapping[PartitionName, Bound] = {}
+    no_record_means_end: bool = False
+    """Where a partition has no record at the time or later, the bound is its end; otherwise that is an error. For the
+    end of a scan it is always the partition's end."""
+
+    def of(self, partition: PartitionName) -> Bound | None:
+        return self.named.get(partition, self.default)
+
+
+class Tail(Enum):
+    """``AUTO``: what is in no object yet is read from the broker of an open partition. ``FETCH``: the broker is asked
+    for closed partitions, too. ``COMMITTED``: a partition ends where its objects end."""
+
+    AUTO = "auto"
+    FETCH = "fetch"
+    COMMITTED = "committed"
+
+
+class TimeRange(msgspec.Struct, frozen=True):
+    """Times in [from_ms, until_ms), each None for no bound. Every record is compared by itself. ``trusts_batches``:
+    blocks that say of themselves that all their records are older are passed over unread, whoever wrote the topic."""
+
+    from_ms: int | None = None
+    until_ms: int | None = None
+    trusts_batches: bool = False
+
+
+class ValueWish(msgspec.Struct, frozen=True):
+    """How the column ``value`` is to be decoded, before it is known which columns that gives. ``reader`` or
+    ``type_ipc`` is what the caller gives, ``subject`` is asked of the registry otherwise."""
+
+    kind: FormatKind
+    reader: Schema | None = None
+    type_ipc: bytes = b""
+    registry: str = ""
+    subject: str = ""
+    message: str = ""
+    on_bad: BadValues = BadValues.FAIL
+
+
+class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one of ``topics``, ``pattern`` (a regular expression that has to match the whole name) and ``assigned``
+    (topic → partitions) is given. ``partitions`` leaves out the others. ``unit_bytes_max`` and ``unit_offsets_max``
+    limit each unit, ``units_min`` lowers the limit of bytes; 0 is no limit.
+
+    ``by_object`` joins the pieces of one object into one unit, so that its index is read once; otherwise the pieces are
+    in the order of partitions and offsets. Tails come last.
+
+    ``lease_ms`` is how long the objects of the plan are kept for the scan after compaction has replaced them. 0: for
+    the grace period only; such a scan writes nothing into the metadata. ``pin_token`` is that of a scan that renews
+    its pin; others share pins.
+
+    ``times`` leaves out records by their time. ``values`` says that values are decoded, ``value_format`` what has been
+    settled about it."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: Mapping[str, tuple[int, ...]] | None = None
+    partitions: tuple[int, ...] | None = None
+    start: Bounds = Bounds(EARLIEST)
+    end: Bounds = Bounds(LATEST, no_record_means_end=True)
+    columns: tuple[str, ...] = ROW_COLUMNS
+    tail: Tail = Tail.AUTO
+    fail_on_data_loss: bool = True
+    unit_bytes_max: int = UNIT_BYTES_MAX
+    unit_offsets_max: int = 0
+    units_min: int = 0
+    by_object: bool = False
+    lease_ms: int = SCAN_LEASE_MS
+    pin_token: str = ""
+    times: TimeRange | None = None
+    values: ValueWish | None = None
+    value_format: ValueFormat | None = None
+
+
+_LEASE = re.compile(r"(\d{1,12})(ms|s|min|h|d)?")
+_UNITS_MS = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+
+
+def lease_ms_of(text: str) -> int:
+    """Parses ``1h``, ``90min`` or ``0`` into milliseconds. Raises ScanRefused."""
+    parts = _LEASE.fullmatch(text.strip())
+    lease_ms = -1
+    if parts is not None and (parts[2] or int(parts[1]) == 0):
+        lease_ms = int(parts[1]) * _UNITS_MS[parts[2] or "ms"]
+    if not 0 <= lease_ms <= SCAN_PIN_MS_MAX:
+        raise ScanRefused(f"the lease of a scan cannot be {text!r}: write 0 to 24h, such as 90min or 6h")
+    return lease_ms

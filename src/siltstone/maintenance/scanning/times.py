@@ -1,0 +1,59 @@
+"""The offset of the first record at or after a time, found without a broker: the answer is that of ListOffsets.
+
+The image says which range of a stream reaches the time, the index of its object which block does, and the headers of
+the block's batches which batch; that one is decoded. A largest timestamp that is too large costs another block and
+nothing else.
+"""
+
+from collections.abc import Callable
+
+from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after
+from siltstone.maintenance.scanning.failures import RangeNotCovered, ScanDamaged
+from siltstone.maintenance.scanning.planning import ScanPartition
+from siltstone.maintenance.scanning.reading import INDEXES
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.lookup import committed_object, find_ranges
+from siltstone.model.errors import CorruptData
+from siltstone.model.objects import ObjectRange, object_key
+from siltstone.object_formats.batch_frame import decode_frames
+from siltstone.object_formats.block_index import verify_block
+from siltstone.object_store.port import ObjectStore
+
+
+def committed_offset_at(
+    image: ImageView, partition: ScanPartition, timestamp_ms: int, store_of: Callable[[int], ObjectStore]
+) -> int | None:
+    """The offset of the first record with that time or a later one, in offset order, among those in objects; None if
+    there is none. Raises ScanDamaged, and what the stores raise."""
+    start = partition.start_offset
+    for held in find_ranges(image, partition.stream.stream_id, start):
+        if held.largest_timestamp_ms < timestamp_ms:
+            continue
+        try:
+            found = _offset_in(image, held, start, timestamp_ms, store_of)
+        except CorruptData as damage:
+            raise ScanDamaged(partition.name, max(start, held.start_offset), damage) from damage
+        if found is not None:
+            return found
+    return None
+
+
+def _offset_in(
+    image: ImageView, held: ObjectRange, start: int, timestamp_ms: int, store_of: Callable[[int], ObjectStore]
+) -> int | None:
+    metadata = committed_object(image, held.object_id)
+    if metadata is None:
+        raise RangeNotCovered(f"object {held.object_id} of stream {held.stream_id} is not committed")
+    store = store_of(metadata.bucket_id)
+    index = INDEXES.of(store, held.object_id, metadata.size_bytes)
+    for entry in index.blocks_of(held.stream_id, max(start, held.start_offset), held.end_offset):
+        if entry.largest_timestamp_ms < timestamp_ms:
+            continue
+        block = store.get_range(object_key(held.object_id), entry.position, entry.end_position)
+        verify_block(block, entry, held.object_id)
+        for batch in decode_frames(block):
+            if batch.largest_timestamp_ms >= timestamp_ms and batch.end_offset > start:
+                found = first_record_at_or_after(batch.payload, timestamp_ms, start)
+                if found is not None:
+                    return found[0]
+    return None

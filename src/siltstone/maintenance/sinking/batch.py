@@ -1,0 +1,237 @@
+"""Ends a batch of a sink, on the driver: the intent, the relay, done.
+
+Each step may be the process's last. Before the intent nothing of the batch stands, and its staged objects are deleted a
+day later. After it the batch is finished by whoever asks next, with the intent's own parts. After the last write the
+record says done, and a repetition changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.failures import NotKafka, RequestNotSpoken
+from siltstone.kafka_client.producing.producer import new_identity
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.scanning.tail import Stranger, refuse_stranger
+from siltstone.maintenance.sinking.failures import BrokerNotFound, SinkBatchStuck, TopicGoneForSink
+from siltstone.maintenance.sinking.manifest import (
+    SinkManifest,
+    delete_staged,
+    get_manifest,
+    manifest_of,
+    put_manifest,
+)
+from siltstone.maintenance.sinking.plan import SinkPlan
+from siltstone.maintenance.sinking.relay import Relay, RelayOverlaps, start_offsets
+from siltstone.maintenance.sinking.staging import StagedPart, TaskReport
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.metadata.commands import RemoveKey
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.metadata.sinks import (
+    SINK_PREFIX,
+    BeginSinkBatch,
+    CommitSinkBatch,
+    SinkBatch,
+    SinkState,
+    SinkTarget,
+    batch_folder,
+    sink_of,
+)
+from siltstone.model.errors import Unavailable
+from siltstone.object_store.port import ObjectStore
+from siltstone.runtime.randomness import random_token
+
+log = logging.getLogger(__name__)
+
+RELAY = "relay"
+OVERLAPS_MAX = 5
+"""How often the relay looks how far the producer came, because another process relays the same batch."""
+
+Step = Callable[[str], None]
+"""Is told the name of each step that is done; tests kill the process there."""
+
+
+class SinkDriver:
+    """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. The record
+    of a nameless sink is removed when its only batch is done: nobody can ask for it again."""
+
+    def __init__(
+        self,
+        source: MaintenanceContext,
+        plan: SinkPlan,
+        sink_id: str,
+        bootstrap: str | None = None,
+        on_step: Step = lambda _: None,
+        *,
+        is_nameless: bool = False,
+    ) -> None:
+        self._source = source
+        self._plan = plan
+        self._sink_id = sink_id
+        self._bootstrap = bootstrap
+        self._on_step = on_step
+        self._is_nameless = is_nameless
+        self._driver = random_token(source.rng)
+
+    def commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
+        """Writes the batch unless it stands; returns once every record is acknowledged and the record says done. Raises
+        the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink, BrokerNotFound, Unavailable."""
+        metadata = self._source.metadata
+        standing = sink_of(metadata.refresh(), self._sink_id)
+        manifest = manifest_of(reports)
+        is_new = standing is None or (standing.query_id == query_id and standing.batch_id < batch_id)
+        key, begun = self._begin(standing, manifest, query_id, batch_id, reports, is_new=is_new)
+        self._on_step("intent")
+        store = store_at(self._plan.bucket_url)
+        if not begun.is_over:
+            is_ours = is_new and begun.manifest == key
+            if not is_ours:
+                log.warning(
+                    "batch %d of sink %s was begun before and is finished with its own parts",
+                    batch_id,
+                    self._sink_id,
+                )
+                manifest_begun = self._manifest(store, begun)
+            else:
+                manifest_begun = manifest
+            targets = self._relay(store, begun, manifest_begun, is_resumed=not is_ours)
+            self._on_step("relayed")
+            metadata.execute(CommitSinkBatch(self._sink_id, batch_id, self._driver, targets))
+            self._on_step("done")
+            delete_staged(store, [begun.manifest, *(part.key for part in manifest_begun.parts)])
+        delete_staged(store, [part.key for part in manifest.parts])
+        if self._is_nameless:
+            metadata.execute(RemoveKey(f"{SINK_PREFIX}{self._sink_id}"))
+        return SinkState.DONE
+
+    def abort(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> None:
+        """Deletes what the tasks have staged, unless the sink's record, just read, has the batch as an intent: Spark
+        calls this after a commit that failed, too."""
+        try:
+            standing = sink_of(self._source.metadata.refresh(), self._sink_id)
+        except Unavailable:
+            return
+        if standing is not None and standing.batch_id == batch_id and not standing.is_over:
+            return
+        keys = [part.key for report in reports for part in report.parts]
+        delete_staged(store_at(self._plan.bucket_url), keys)
+
+    # -- steps
+
+    def _begin(
+        self,
+        standing: SinkBatch | None,
+        manifest: SinkManifest,
+        query_id: str,
+        batch_id: int,
+        reports: Sequence[TaskReport],
+        *,
+        is_new: bool,
+    ) -> tuple[str, SinkBatch]:
+        """Puts the manifest and writes the intent; returns the manifest's key and what stands. Everything that may
+        fail for good is tried before the intent: the topics are there, a broker answers."""
+        source = self._source
+        key, crc, producer_id = "", 0, -1
+        targets: tuple[SinkTarget, ...] = ()
+        if is_new and manifest.parts and (standing is None or standing.is_over):
+            with self._cluster(manifest.parts) as cluster:
+                producer_id = standing.producer_id if standing is not None else -1
+                if producer_id < 0:
+                    producer_id = new_identity(cluster).producer_id
+                targets = start_offsets(cluster, manifest.parts)
+            folder = batch_folder(self._sink_id, batch_id)
+            key, crc = put_manifest(store_at(self._plan.bucket_url), folder, manifest, source.rng)
+            self._on_step("staged")
+        staged_ms = min((report.staged_ms for report in reports), default=source.clock.now_ms())
+        wanted = SinkBatch(
+            RELAY, query_id, batch_id, SinkState.INTENT, self._driver, producer_id, key, crc, 0, self._plan.schema,
+            targets,
+        )  # fmt: skip
+        return key, source.metadata.execute(BeginSinkBatch(self._sink_id, wanted, staged_ms))
+
+    def _manifest(self, store: ObjectStore, begun: SinkBatch) -> SinkManifest:
+        if not begun.manifest:
+            return manifest_of(())
+        return get_manifest(store, begun.manifest, begun.manifest_crc)
+
+    def _relay(
+        self, store: ObjectStore, begun: SinkBatch, manifest: SinkManifest, *, is_resumed: bool
+    ) -> tuple[SinkTarget, ...]:
+        if not manifest.parts:
+            return ()
+        try:
+            with self._cluster(manifest.parts) as cluster:
+                relay = Relay(cluster, store, self._sink_id, begun, manifest)
+                done = relay.done_records(self._source.metadata.refresh()) if is_resumed else {}
+                self._on_step("relaying")
+                for attempt in range(OVERLAPS_MAX):
+                    try:
+                        relay.send(done)
+                        break
+                    except RelayOverlaps:
+                        if attempt + 1 == OVERLAPS_MAX:
+                            raise
+                        done = relay.done_records(self._source.metadata.refresh())
+                return relay.end_targets()
+        except TopicGoneForSink as gone:
+            raise SinkBatchStuck(self._sink_id, begun.batch_id, gone.topic, "the topic was deleted") from gone
+
+    def _cluster(self, parts: Sequence[StagedPart]) -> Cluster:
+        """The brokers, after a check that they are this store's and have the topics. Raises BrokerNotFound,
+        TopicGoneForSink."""
+        image = self._source.metadata.refresh()
+        topics = {part.topic: part.topic_id for part in parts}
+        for name, topic_id in topics.items():
+            if topic_id not in image.topics:
+                raise TopicGoneForSink(name)
+        address = self._bootstrap or _addresses(image, [part.stream_id for part in parts])
+        if not address:
+            raise BrokerNotFound(
+                "the metadata has no address of a broker: start siltstone serve for this store"
+            )
+        cluster = Cluster(parse_bootstrap(address, "node-address"), self._source.clock, self._source.rng)
+        try:
+            for name, topic_id in topics.items():
+                refuse_stranger(cluster, stored_cluster_id(image), name, topic_id)
+        except (Stranger, NotKafka, RequestNotSpoken, Unavailable) as trouble:
+            cluster.close()
+            raise BrokerNotFound(
+                f"the broker at {address} cannot be asked to write: {trouble}; start siltstone serve for this store"
+            ) from trouble
+        return cluster
+
+
+def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:
+    """Gives up the unfinished batch of a sink; returns it, or None if the sink has none. Raises what the metadata
+    raises."""
+    standing = sink_of(source.metadata.refresh(), sink_id)
+    if standing is None or standing.is_over:
+        return None
+    metadata, driver = source.metadata, random_token(source.rng)
+    wanted = SinkBatch(
+        standing.mode,
+        standing.query_id,
+        standing.batch_id,
+        SinkState.INTENT,
+        driver,
+        -1,
+        "",
+        0,
+        0,
+        standing.schema,
+    )
+    metadata.execute(BeginSinkBatch(sink_id, wanted, source.clock.now_ms()))
+    metadata.execute(CommitSinkBatch(sink_id, standing.batch_id, driver, (), is_abandoned=True))
+    return standing
+
+
+def _addresses(image: MetadataImage, stream_ids: Sequence[int]) -> str:
+    """The address of a broker that owns one of the streams, else of any node."""
+    owners = [image.streams[stream_id].owner for stream_id in stream_ids if stream_id in image.streams]
+    for node_id in (*dict.fromkeys(owners), *image.nodes):
+        address = node_address(image, node_id)
+        if address is not None:
+            return address
+    return ""

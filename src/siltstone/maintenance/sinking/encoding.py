@@ -1,0 +1,176 @@
+"""Rows of a task → record batches of each partition. No I/O.
+
+A row goes to the partition that its column ``partition`` says, else to that of its key by Kafka's hash, else to one
+partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. What the topic's broker would
+refuse is refused here: after the intent of the batch it would be too late.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from siltstone.kafka_client.producing.producer import partition_of_key
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import Record
+from siltstone.maintenance.sinking.failures import RowRefused
+from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
+from siltstone.model.limits import KIB, MIB
+
+BATCH_BYTES_MAX = 1 * MIB
+KEYLESS_RUN_BYTES = 16 * KIB
+RECORD_OVERHEAD_BYTES = 24
+"""An upper bound of what a record has besides key, value and headers."""
+
+PartitionKey = tuple[str, int]
+"""Topic name and partition number."""
+
+Encoded = Callable[[TopicPlace, int, bytearray, int], None]
+"""Takes a record batch: its topic, its partition, its bytes with base offset 0, and how many records it has."""
+
+
+class _OpenBatch(msgspec.Struct):
+    place: TopicPlace
+    records: list[Record]
+    size_bytes: int = BATCH_HEADER_BYTES
+
+
+class RowEncoder:
+    """Collects the rows of one task and gives record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
+    without keys over the partitions; ``now_ms`` is the time of rows that have none."""
+
+    def __init__(self, plan: SinkPlan, task_number: int, now_ms: int, on_batch: Encoded) -> None:
+        self._plan = plan
+        self._places = {place.name: place for place in plan.topics}
+        self._task_number = task_number
+        self._now_ms = now_ms
+        self._on_batch = on_batch
+        self._open: dict[PartitionKey, _OpenBatch] = {}
+        self._keyless: dict[str, tuple[int, int]] = {}
+        self.open_bytes = 0
+
+    def add_all(self, rows: Any) -> None:
+        """Adds a pyarrow.RecordBatch. Raises RowRefused."""
+        for key, value, topic, partition, headers, timestamp_ms in _columns(rows):
+            self.add(key, value, topic or self._plan.topic, partition, headers or (), timestamp_ms)
+
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str | None,
+        partition: int | None,
+        headers: Any,
+        timestamp_ms: int | None,
+    ) -> None:
+        """Adds one row. Raises RowRefused."""
+        place = self._place(topic)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms
+        elif place.has_own_times:
+            self._refuse_time(place, timestamp_ms)
+        if key is None and place.needs_keys:
+            raise RowRefused(place.name, "the topic is compacted, and the row has no key")
+        pairs = tuple((each["key"], each["value"]) for each in headers)
+        size_bytes = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        size_bytes += sum(len(name) * 3 + len(data or b"") + 10 for name, data in pairs)
+        number = self._partition(place, key, partition, size_bytes)
+        opened = self._open.get((place.name, number))
+        limit = min(BATCH_BYTES_MAX, place.message_bytes_max)
+        if opened is not None and opened.size_bytes + size_bytes > limit:
+            self._seal((place.name, number))
+            opened = None
+        if opened is None:
+            opened = self._open[place.name, number] = _OpenBatch(place, [])
+        opened.records.append(Record(timestamp_ms=timestamp_ms, key=key, value=value, headers=pairs))
+        opened.size_bytes += size_bytes
+        self.open_bytes += size_bytes
+
+    def seal_all(self) -> None:
+        """Gives all open batches to ``on_batch``. Raises RowRefused."""
+        for key in list(self._open):
+            self._seal(key)
+        self.open_bytes = 0
+
+    def _place(self, topic: str | None) -> TopicPlace:
+        if not topic:
+            raise RowRefused("no topic", "its column topic is null, and option topic is not given")
+        place = self._places.get(topic)
+        if place is None:
+            raise RowRefused(
+                f"topic {topic}", "the store has no such topic; create it before the query starts"
+            )
+        return place
+
+    def _partition(self, place: TopicPlace, key: bytes | None, wanted: int | None, size_bytes: int) -> int:
+        count = len(place.stream_ids)
+        if wanted is not None:
+            if not 0 <= wanted < count:
+                raise RowRefused(
+                    place.name, f"it says partition {wanted}, and the topic has {count}, from 0 on"
+                )
+            return wanted
+        if key is not None:
+            return partition_of_key(key, count)
+        number, filled = self._keyless.get(place.name, (self._task_number % count, 0))
+        if filled + size_bytes > KEYLESS_RUN_BYTES and filled:
+            number, filled = (number + 1) % count, 0
+        self._keyless[place.name] = number, filled + size_bytes
+        return number
+
+    def _refuse_time(self, place: TopicPlace, timestamp_ms: int) -> None:
+        if timestamp_ms - self._now_ms > place.timestamp_after_max_ms:
+            raise RowRefused(
+                place.name,
+                f"its timestamp {timestamp_ms} ms is later than message.timestamp.after.max.ms allows",
+            )
+        if self._now_ms - timestamp_ms > place.timestamp_before_max_ms:
+            raise RowRefused(
+                place.name,
+                f"its timestamp {timestamp_ms} ms is earlier than message.timestamp.before.max.ms allows",
+            )
+
+    def _seal(self, key: PartitionKey) -> None:
+        opened = self._open.pop(key)
+        self.open_bytes = max(0, self.open_bytes - opened.size_bytes + BATCH_HEADER_BYTES)
+        for data, count in _batches(opened.place, opened.records):
+            self._on_batch(opened.place, key[1], data, count)
+
+
+def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:
+    """The records as one batch, or as several if compression makes it too large for the topic. Raises RowRefused."""
+    data = build_batch(records, compression=Codec(place.codec))
+    if len(data) <= place.message_bytes_max:
+        yield data, len(records)
+        return
+    if len(records) == 1:
+        raise RowRefused(
+            place.name,
+            f"its record has {len(data)} bytes, and max.message.bytes is {place.message_bytes_max}",
+        )
+    middle = len(records) // 2
+    yield from _batches(place, records[:middle])
+    yield from _batches(place, records[middle:])
+
+
+def _columns(rows: Any) -> Iterator[tuple[Any, ...]]:
+    names = rows.schema.names
+    count = rows.num_rows
+
+    def values(name: str, kind: str | None = None) -> Any:
+        if name not in names:
+            return [None] * count
+        column = rows.column(name)
+        return (column if kind is None else column.cast(kind)).to_pylist()
+
+    times = values("timestamp", "int64")
+    return zip(
+        values("key", "binary"),
+        values("value", "binary"),
+        values("topic"),
+        values("partition"),
+        values("headers"),
+        [None if time is None else time // 1000 for time in times],
+        strict=True,
+    )

@@ -1,0 +1,46 @@
+"""Why a batch of a sink is refused or fails: one class for each cause."""
+
+from siltstone.model.errors import CorruptData, InvalidRequest, Unavailable
+
+
+class SinkRefused(InvalidRequest):
+    """The options or the columns of a sink are wrong."""
+
+
+class RowRefused(InvalidRequest):
+    """The topic would refuse the record of a row, or the row says no possible place for it. Nothing was written."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"a row for {what} cannot be written: {reason}; no row of the batch was written")
+        self.what = what
+
+
+class TopicGoneForSink(InvalidRequest):
+    """A topic was deleted, or made anew, since the rows for it were staged."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"topic {topic} was deleted or made anew since the rows for it were staged: nothing was written; write the"
+            " batch again"
+        )
+        self.topic = topic
+
+
+class SinkBatchStuck(InvalidRequest):
+    """A batch that was begun cannot be finished without writing a record twice or leaving one out."""
+
+    def __init__(self, sink_id: str, batch_id: int, partition: str, reason: str) -> None:
+        super().__init__(
+            f"batch {batch_id} of sink {sink_id} is stuck at {partition}: {reason}. Some of its records may stand, and"
+            f" none is written twice; siltstone sinks list --store STORE shows it, siltstone sinks abandon {sink_id}"
+            " gives the rest of it up"
+        )
+        self.sink_id, self.batch_id, self.partition = sink_id, batch_id, partition
+
+
+class BrokerNotFound(Unavailable):
+    """No broker of the store can be asked to write the batch."""
+
+
+class ManifestDamaged(CorruptData):
+    """The manifest of a batch, or a part that it names, is not what was staged."""

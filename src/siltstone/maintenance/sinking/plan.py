@@ -1,0 +1,140 @@
+"""What the tasks of a sink are given, made from one image: the topics with what their brokers would refuse, and where
+to stage. A task reaches the bucket and nothing else.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.maintenance.context import MaintenanceContext, check_may_write
+from siltstone.maintenance.scanning.failures import TopicNotThere
+from siltstone.maintenance.sinking.failures import SinkRefused
+from siltstone.maintenance.topic_streams import topic_defaults
+from siltstone.metadata.entities import TopicMetadata
+from siltstone.metadata.sinks import SINK_ID
+from siltstone.metadata.store_id import store_id_of
+from siltstone.topic_configs.table import stored_topic_config
+
+PLAN_VERSION = 1
+CODECS = {codec.name.lower(): codec for codec in Codec}
+COLUMNS = {
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp",),
+}
+"""The columns of a sink and the types, as Spark writes them, that each may have."""
+
+LOG_APPEND_TIME = "LogAppendTime"
+_SPACES = re.compile(r"\s+")
+
+
+class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
+    """A topic with its partitions' data streams, and what its broker refuses. ``codec`` is that of the batches."""
+
+    name: str
+    topic_id: str
+    stream_ids: tuple[int, ...]
+    codec: int
+    message_bytes_max: int
+    needs_keys: bool
+    has_own_times: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+
+
+class SinkPlan(msgspec.Struct, frozen=True, array_like=True):
+    """``topic`` is where all rows go; empty: the column ``topic`` says it for each. ``schema`` names the columns."""
+
+    version: int
+    store_id: str
+    bucket_url: str
+    topic: str
+    schema: str
+    topics: tuple[TopicPlace, ...]
+
+
+def plan_sink(
+    source: MaintenanceContext, columns: Iterable[tuple[str, str]], topic: str | None, compression: str | None
+) -> SinkPlan:
+    """``columns`` are pairs of name and type. Raises SinkRefused, TopicNotThere, and what ``check_may_write``
+    raises."""
+    names = [(name, _SPACES.sub("", kind)) for name, kind in columns]
+    _refuse_columns(names, has_topic=topic is not None)
+    if compression is not None and compression not in CODECS:
+        raise SinkRefused(f"option compression={compression!r}: write {' or '.join(CODECS)}")
+    image = source.metadata.refresh()
+    bucket_id = min(source.buckets.urls)
+    check_may_write(source, bucket_id)
+    found = [each for each in image.topics.values() if not each.is_internal and topic in (None, each.name)]
+    if not found:
+        raise TopicNotThere(f"the store has no topic {topic!r}" if topic else "the store has no topic")
+    defaults = topic_defaults(image)
+    return SinkPlan(
+        PLAN_VERSION,
+        store_id_of(image) or "",
+        source.buckets.urls[bucket_id],
+        topic or "",
+        ",".join(f"{name} {kind}" for name, kind in names),
+        tuple(_place(each, dict(defaults), compression) for each in found),
+    )
+
+
+def check_sink_name(sink_id: str) -> None:
+    """Raises SinkRefused."""
+    if not SINK_ID.fullmatch(sink_id):
+        raise SinkRefused(f"option sinkName={sink_id!r}: give 1 to 128 letters, digits, '.', '_' or '-'")
+
+
+def encode_plan(plan: SinkPlan) -> bytes:
+    return msgspec.msgpack.encode(plan)
+
+
+def decode_plan(data: bytes) -> SinkPlan:
+    """Raises SinkRefused for a plan of another version."""
+    fields = msgspec.msgpack.decode(data)
+    if fields[0] != PLAN_VERSION:
+        raise SinkRefused(
+            "this batch was planned by another version of siltstone: install one version on the driver and all"
+            " executors"
+        )
+    return msgspec.convert(fields, SinkPlan)
+
+
+def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool) -> None:
+    for name, kind in columns:
+        if name not in COLUMNS:
+            raise SinkRefused(f"a sink has no column {name!r}; its columns are {', '.join(COLUMNS)}")
+        if kind not in COLUMNS[name]:
+            raise SinkRefused(
+                f"column {name} has type {kind}, and a sink takes {' or '.join(COLUMNS[name])}: cast it"
+            )
+    names = {name for name, _ in columns}
+    if "value" not in names:
+        raise SinkRefused(
+            "a sink needs the column value: select something as value, such as to_json(struct(*))"
+        )
+    if not has_topic and "topic" not in names:
+        raise SinkRefused("option topic says where the rows go, or a column topic does for each: give one")
+
+
+def _place(topic: TopicMetadata, defaults: dict[str, str], compression: str | None) -> TopicPlace:
+    config = stored_topic_config(topic.configs, defaults)
+    codec = config.compression_codec
+    if codec is None:
+        codec = Codec.LZ4 if compression is None else CODECS[compression]
+    return TopicPlace(
+        topic.name,
+        topic.topic_id,
+        tuple(partition.data_stream_id for partition in topic.partitions),
+        codec,
+        config.max_message_bytes,
+        config.is_compacted,
+        config.timestamp_type != LOG_APPEND_TIME,
+        config.timestamp_before_max_ms,
+        config.timestamp_after_max_ms,
+    )

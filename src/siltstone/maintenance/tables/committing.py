@@ -1,0 +1,61 @@
+"""The commit of a round to one table, and its three outcomes (rule 5).
+
+done      the data files are in the table, and the ledger has moved on
+refused   the table has changed since it was loaded: if the ledger stands where it did, somebody else has rewritten the
+          table, and the commit is made again on what it is now; if not, another driver has done the round
+unknown   the table is loaded again, and its ledger tells: ours, or as before
+
+No file is deleted here: a commit whose answer was lost may still arrive.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost
+from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, TableFormat
+from siltstone.maintenance.tables.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 10
+BACKOFF_MS_MIN = 100
+BACKOFF_MS_MAX = 10_000
+
+
+def commit_round(
+    context: MaintenanceContext,
+    tables: TableFormat,
+    table: LoadedTable,
+    files: Sequence[DataFile],
+    after: Ledger,
+) -> LoadedTable | None:
+    """Appends the files, and sets the ledger to ``after``, exactly once. Returns the table as it is then; None if
+    another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, and what a ledger raises."""
+    before = table.ledger
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            table.append(files, after)
+        except CommitOvertaken as overtaken:
+            log.info("a commit is made again if that is needed: %s", overtaken)
+        except CommitUnknown as trouble:
+            log.warning("the outcome of a commit is looked up: %s", trouble)
+            ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
+            context.clock.block_ms(ceiling_ms * (0.5 + context.rng.random() / 2))
+        table = loaded(tables, table.name)
+        found = table.ledger
+        if found.token == after.token:
+            return table
+        if found.offsets != before.offsets or found.token != before.token:
+            return None
+    raise CommitUnknown(
+        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries: nothing is lost, the next run goes on"
+    )
+
+
+def loaded(tables: TableFormat, name: str) -> LoadedTable:
+    """The newest state of a table that has to be there. Raises LedgerLost, CatalogFailed."""
+    found = tables.load(name)
+    if found is None:
+        raise LedgerLost(name, "the table is gone")
+    return found

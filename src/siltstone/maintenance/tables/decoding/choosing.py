@@ -1,0 +1,45 @@
+"""Chooses the decoders of a topic's keys and values by its configurations, and holds the plain ones: bytes, and text. A
+new encoding is a module of its own, and one more row here."""
+
+from collections.abc import Callable
+from typing import Any
+
+from siltstone.maintenance.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
+from siltstone.maintenance.tables.decoding.port import DecodedValues, ValueDecoder, text_of
+from siltstone.record_columns.row_columns import KEY, VALUE
+from siltstone.topic_configs.table_export import TableConfig
+
+
+class RawDecoder:
+    """Values as bytes. No value is bad."""
+
+    def decode(self, values: Any) -> DecodedValues:
+        return DecodedValues({VALUE: values})
+
+
+class TextDecoder:
+    """Values as text. A value that is not UTF-8 is bad. ``column`` is the name of the column."""
+
+    def __init__(self, column: str = VALUE) -> None:
+        self._column = column
+
+    def decode(self, values: Any) -> DecodedValues:
+        texts, bad = text_of(values)
+        return DecodedValues({self._column: texts}, bad)
+
+
+_VALUES: dict[str, Callable[[TableConfig], ValueDecoder]] = {
+    "raw": lambda _: RawDecoder(),
+    "string": lambda _: TextDecoder(),
+    "json": lambda config: JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder(),
+}
+
+
+def value_decoder(config: TableConfig) -> ValueDecoder:
+    """The decoder of values. It makes the columns of the table apart from those of the record."""
+    return _VALUES[config.value](config)
+
+
+def key_decoder(config: TableConfig) -> TextDecoder | None:
+    """The decoder of keys; None where they stay bytes."""
+    return TextDecoder(KEY) if config.key == "string" else None

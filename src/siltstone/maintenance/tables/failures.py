@@ -1,0 +1,132 @@
+"""Why an export stops or waits: one class for each cause. None of them loses or doubles a record."""
+
+from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
+
+AGAIN = "siltstone tables forget TOPIC begins a new table once the old one is dropped or renamed"
+
+
+class TablesMissing(InvalidRequest):
+    """A package that tables need is not installed."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"tables need {package}; install it: pip install 'siltstone[tables]'")
+
+
+class TableNotThere(InvalidRequest):
+    """The topic is kept as no table, or nothing was exported yet."""
+
+
+class TableOfAnotherTopic(InvalidRequest):
+    """A table of that name is there, and holds the records of another topic, or of one that was deleted."""
+
+    def __init__(self, table: str, topic: str) -> None:
+        super().__init__(
+            f"table {table} holds the records of another topic than the {topic} of today, which may have been deleted"
+            " and made anew: rename or drop that table, or set siltstone.table.name to another name"
+        )
+        self.table, self.topic = table, topic
+
+
+class TableNotOurs(InvalidRequest):
+    """A table of that name is there, and was not made by an export."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} is there and was not made by Siltstone: set siltstone.table.name to another name"
+        )
+        self.table = table
+
+
+class LedgerLost(CorruptData):
+    """It cannot be known which records are in the table."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(
+            f"the ledger of table {table} is lost: {reason}. Nothing is exported until it is restored; {AGAIN}"
+        )
+        self.table = table
+
+
+class TableRolledBack(CorruptData):
+    """Rows that were exported are not in the table any more: it was rolled back, or restored from a copy."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(
+            f"table {table} was rolled back or restored: {reason}. Nothing is exported, as records would be missing"
+            f" from it: restore the newer table; {AGAIN}"
+        )
+        self.table = table
+
+
+class TableAhead(CorruptData):
+    """The table holds offsets that the topic does not have: the store was restored from an older copy."""
+
+    def __init__(self, table: str, partition: str, exported: int, end: int) -> None:
+        super().__init__(
+            f"table {table} holds the offsets of {partition} up to {exported}, and the partition ends at {end}: the"
+            f" store is an older copy; {AGAIN}"
+        )
+        self.table = table
+
+
+class TableShapedOtherwise(InvalidRequest):
+    """The configurations ask for another layout, or for columns of other types, than the table has."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(
+            f"table {table} does not fit the topic's configurations: {reason}; set them back, or name another table in"
+            " siltstone.table.name"
+        )
+        self.table = table
+
+
+class RecordsNotDecodable(InvalidRequest):
+    """Records cannot be decoded, and the export waits for somebody to look."""
+
+    def __init__(self, table: str, bad: int, records: int, example: str, *, may_be_few: bool) -> None:
+        why = (
+            "siltstone.table.errors is pause"
+            if may_be_few
+            else "that is a wrong configuration rather than bad records"
+        )
+        super().__init__(
+            f"{bad} of {records} records for table {table} cannot be decoded, and {why}; nothing was written. The"
+            f" first: {example}. Set siltstone.table.value, .key or .columns, or siltstone.table.errors"
+        )
+        self.table, self.bad, self.records = table, bad, records
+
+
+class RecordsRemoved(CorruptData):
+    """Offsets were removed before they were exported, although ``siltstone.table.retention`` holds them."""
+
+    def __init__(self, table: str, partition: int, start: int, end: int) -> None:
+        super().__init__(
+            f"the offsets {start} to {end} of partition {partition} were removed before they were in table {table},"
+            " although siltstone.table.retention is true (DeleteRecords removes them all the same): set it to false for"
+            " one export, which notes the gap and goes on"
+        )
+        self.table, self.partition = table, partition
+
+
+class VerdictLost(CorruptData):
+    """A record that was decoded in a round that was cut short cannot be decoded any more, and is not among that
+    round's dead letters. It would be in neither table."""
+
+    def __init__(self, table: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"partition {partition} offset {offset} for table {table} cannot be decoded, and could be when the round"
+            " was begun: set siltstone.table.value, .key and .columns to what they were"
+        )
+        self.table, self.partition, self.offset = table, partition, offset
+
+
+class CommitOvertaken(Stale):
+    """The table has changed since it was loaded; nothing was committed."""
+
+
+class CommitUnknown(Unavailable):
+    """The catalog or the store has not said whether the commit took place."""
+
+
+class CatalogFailed(Unavailable):
+    """The catalog cannot be reached, or refuses."""

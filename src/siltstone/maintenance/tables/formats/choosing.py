@@ -1,0 +1,59 @@
+"""Opens the format of a topic's table. The packages that a format needs are loaded here, when an export begins."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.failures import TablesMissing
+from siltstone.maintenance.tables.formats.port import TableFormat
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.object_store.s3.location import S3Location
+
+_SQLITE = "sqlite:///"
+
+
+@contextmanager
+def open_format(name: str, settings: TableSettings) -> Iterator[TableFormat]:
+    """Opens ``parquet`` or ``iceberg`` at ``tables.location``. Raises TablesMissing, CatalogFailed, and what the store
+    raises."""
+    try:
+        opened = _parquet(settings) if name == "parquet" else _iceberg(settings)
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package == "siltstone":
+            raise
+        raise TablesMissing(package) from missing
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _parquet(settings: TableSettings) -> TableFormat:
+    from siltstone.maintenance.tables.formats.parquet import ParquetFormat  # noqa: PLC0415  loads pyarrow
+
+    return ParquetFormat(store_at(settings.location))
+
+
+def _iceberg(settings: TableSettings) -> TableFormat:
+    from siltstone.maintenance.tables.formats.iceberg import IcebergFormat  # noqa: PLC0415  loads pyiceberg
+
+    uri = settings.catalog.get("uri", "")
+    if uri.startswith(_SQLITE):
+        Path(uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
+    return IcebergFormat({**_of_bucket(settings.location), **settings.catalog}, home_of(settings.location))
+
+
+def home_of(location: str) -> str:
+    """``tables.location`` as other programs write it: without the options that reach the bucket."""
+    return location.partition("?")[0].rstrip("/")
+
+
+def _of_bucket(location: str) -> dict[str, str]:
+    """What pyiceberg needs to reach the bucket, from the options of the URL. It finds credentials as boto3 does."""
+    if not location.startswith("s3://"):
+        return {}
+    bucket = S3Location.parse(location)
+    found = {"s3.endpoint": bucket.endpoint_url, "s3.region": bucket.region}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,302 @@
+"""Iceberg tables, by pyiceberg, in the user's catalog; by default an SQL catalog in the store's folder.
+
+The ledger is in table properties that are set in the transaction that adds the data files, so one metadata file has
+both. Every commit adds a snapshot, if need be one without files: the catalog compares the snapshot with the one that
+was loaded, while a commit of properties alone is compared with nothing and could set the ledger back.
+
+pyiceberg repeats a refused append on the newest metadata, which would append another driver's rows twice, so it is told
+in memory to try once; the value that is stored with the table stays.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, Or
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+    schema_to_pyarrow,
+)
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.table import TableProperties
+from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    YearTransform,
+)
+from pyiceberg.typedef import Record
+
+from siltstone.maintenance.tables.failures import (
+    CatalogFailed,
+    CommitOvertaken,
+    CommitUnknown,
+    TableNotOurs,
+    TableRolledBack,
+)
+from siltstone.maintenance.tables.formats.parquet import collect_offsets
+from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of
+from siltstone.maintenance.tables.ledger import PREFIX, Ledger, ledger_of, properties_of
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import DAY_MS
+from siltstone.topic_configs.table_export import KAFKA, TIME_TRANSFORMS, PartitionTransform
+
+CATALOG_NAME = "siltstone"
+_OF_TIME = dict(
+    zip(TIME_TRANSFORMS, (YearTransform, MonthTransform, DayTransform, HourTransform), strict=True)
+)
+_ONE_TRY = "0"
+
+_HOUSEKEEPING = {
+    TableProperties.MANIFEST_MERGE_ENABLED: "true",
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+}
+"""Properties of a table that an export makes: an export every five minutes adds a hundred thousand manifests in a year,
+and as many metadata files. The user may change them."""
+
+SNAPSHOTS_MIN = 10
+SNAPSHOT_AGE_MS = 1 * DAY_MS
+"""A reader that began a day ago still finds its snapshot; a table keeps ten states, however old, to which it can be set
+back."""
+
+
+class IcebergTable:
+    """See LoadedTable. ``home`` is the URL of ``tables.location`` without options."""
+
+    def __init__(self, name: str, table: Any, home: str) -> None:
+        self._name = name
+        self._table = table
+        self._home = home
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def ledger(self) -> Ledger:
+        properties = self._table.properties
+        if not any(key.startswith(PREFIX) for key in properties):
+            raise TableNotOurs(self._name)
+        ledger = ledger_of(self._name, properties)
+        if ledger.snapshot_id is not None and not self._descends_from(ledger.snapshot_id):
+            reason = f"snapshot {ledger.snapshot_id} of the last export is not in its history"
+            raise TableRolledBack(self._name, reason)
+        return ledger
+
+    def _descends_from(self, snapshot_id: int) -> bool:
+        """Whether the current snapshot was made from that one. Where the history was expired and the snapshot with it,
+        it is taken to be: a table that is rolled back still lists the snapshots that were undone."""
+        metadata = self._table.metadata
+        snapshot, wanted = self._table.current_snapshot(), snapshot_id
+        while snapshot is not None:
+            if wanted in (snapshot.snapshot_id, snapshot.parent_snapshot_id):
+                return True
+            if snapshot.parent_snapshot_id is None:
+                return False
+            snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
+        return bool(metadata.current_snapshot_id) and metadata.snapshot_by_id(wanted) is None
+
+    @property
+    def schema(self) -> Any:
+        return schema_to_pyarrow(self._table.schema())
+
+    @property
+    def partition_by(self) -> tuple[PartitionTransform, ...]:
+        schema, found = self._table.schema(), []
+        for field in self._table.spec().fields:
+            column = schema.find_column_name(field.source_id) or ""
+            found.append(PartitionTransform(str(field.transform), column.removeprefix(f"{KAFKA}.")))
+        return tuple(found)
+
+    @property
+    def place(self) -> str:
+        return str(self._table.metadata_location)
+
+    @property
+    def rows(self) -> int:
+        snapshot = self._table.current_snapshot()
+        summary = None if snapshot is None else snapshot.summary
+        return 0 if summary is None else int(summary["total-records"] or 0)
+
+    def files(self) -> Iterator[DataFile]:
+        before = f"{self._home}/{folder_of(self._name)}"
+        with _catalog_errors(self._name):
+            for task in self._table.scan().plan_files():
+                each = task.file
+                yield DataFile(
+                    each.file_path.removeprefix(before), each.record_count, each.file_size_in_bytes
+                )
+
+    def kept_paths(self) -> set[str]:
+        before = f"{self._home}/{folder_of(self._name)}"
+        with _catalog_errors(self._name):
+            paths = set(self._table.inspect.all_files()["file_path"].to_pylist())
+            for snapshot in self._table.metadata.snapshots:
+                paths.add(snapshot.manifest_list)
+                paths.update(each.manifest_path for each in snapshot.manifests(self._table.io))
+        return {path.removeprefix(before) for path in paths}
+
+    def expire(self, now_ms: int) -> None:
+        """A refusal is left to the next day. The files that only these snapshots needed are orphans afterwards."""
+        newest_first = sorted(self._table.metadata.snapshots, key=lambda each: -each.timestamp_ms)
+        current_id = self._table.metadata.current_snapshot_id
+        old = [
+            each.snapshot_id
+            for each in newest_first[SNAPSHOTS_MIN:]
+            if each.timestamp_ms < now_ms - SNAPSHOT_AGE_MS and each.snapshot_id != current_id
+        ]
+        named = {each.snapshot_id for each in self._table.metadata.refs.values()}
+        if expired := [each for each in old if each not in named]:
+            with suppress(CommitOvertaken), self._committing() as transaction:
+                ExpireSnapshots(transaction).by_ids(expired).commit()
+
+    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
+        with self._committing() as transaction:
+            with transaction.update_snapshot().merge_append() as append:
+                for each in files:
+                    append.append_data_file(self._registered(each))
+                properties = properties_of(replace(ledger, snapshot_id=append.snapshot_id))
+            transaction.set_properties(properties)
+
+    def _registered(self, each: DataFile) -> Any:
+        """The entry of a data file in a manifest, with the statistics of its footer. pyiceberg's own function finds no
+        partition value of a column inside a struct, so the value is the writer's."""
+        path = f"{self._home}/{folder_of(self._name)}{each.path}"
+        metadata, schema = self._table.metadata, self._table.schema()
+        with self._table.io.new_input(path).open() as stream:
+            footer = pq.read_metadata(stream)
+        statistics = data_file_statistics_from_parquet_metadata(
+            parquet_metadata=footer,
+            stats_columns=compute_statistics_plan(schema, metadata.properties),
+            parquet_column_mapping=parquet_path_to_id_mapping(schema),
+        )
+        return IcebergFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(*each.partition),
+            file_size_in_bytes=each.size_bytes,
+            sort_order_id=None,
+            spec_id=metadata.default_spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+
+    def add_columns(self, schema: Any) -> None:
+        known = set(self.schema.names)
+        with self._committing() as transaction, transaction.update_schema() as update:
+            update.union_by_name(schema)
+            for name in schema.names:
+                if name not in known and KAFKA in known:
+                    update.move_before(name, KAFKA)
+
+    def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
+        wanted: Any = AlwaysFalse()
+        for partition, end in ends.items():
+            wanted = Or(wanted, And(EqualTo("partition", partition), GreaterThanOrEqual("offset", end)))
+        found: dict[int, list[int]] = {}
+        with _catalog_errors(self._name):
+            scan = self._table.scan(row_filter=wanted, selected_fields=("partition", "offset"))
+            for batch in scan.to_arrow_batch_reader():
+                collect_offsets(batch, ends, found)
+        return found
+
+    @contextmanager
+    def _committing(self) -> Iterator[Any]:
+        """A transaction that is committed at the end of the ``with`` block, and tried once."""
+        self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = _ONE_TRY
+        transaction = self._table.transaction()
+        try:
+            yield transaction
+            transaction.commit_transaction()
+        except CommitFailedException as overtaken:
+            raise CommitOvertaken(
+                f"table {self._name} has changed meanwhile: {_line(overtaken)}"
+            ) from overtaken
+        except SiltstoneError:
+            raise
+        except (
+            Exception
+        ) as trouble:  # of SQLAlchemy, requests, pyarrow: none says whether the commit took place
+            raise CommitUnknown(
+                f"the commit to table {self._name} may have taken place: {_line(trouble)}"
+            ) from trouble
+
+
+class IcebergFormat:
+    """See TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
+
+    def __init__(self, catalog: Mapping[str, str], home: str) -> None:
+        self._home = home.rstrip("/")
+        with _catalog_errors("the catalog"):
+            self._catalog = load_catalog(CATALOG_NAME, **catalog)
+
+    def load(self, name: str) -> LoadedTable | None:
+        with _catalog_errors(name):
+            try:
+                return IcebergTable(name, self._catalog.load_table(name), self._home)
+            except NoSuchTableError:
+                return None
+
+    def make(
+        self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
+    ) -> LoadedTable:
+        overtaken = suppress(TableAlreadyExistsError, CommitFailedException)  # another driver has made it
+        with _catalog_errors(name), overtaken:
+            self._make(name, ledger, schema, partition_by)
+        loaded = self.load(name)
+        assert loaded is not None, "the table was made"
+        return loaded
+
+    def _make(
+        self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
+    ) -> None:
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(name.rpartition(".")[0])
+        transaction = self._catalog.create_table_transaction(
+            name,
+            schema,
+            location=f"{self._home}/{folder_of(name)}".rstrip("/"),
+            properties={**_HOUSEKEEPING, **properties_of(ledger)},
+        )
+        with transaction, transaction.update_spec() as spec:
+            for each in partition_by:
+                column = each.column if each.column in schema.names else f"{KAFKA}.{each.column}"
+                made = _OF_TIME[each.transform]() if each.transform in _OF_TIME else IdentityTransform()
+                name_of = each.name if made.__class__ is not IdentityTransform else None
+                spec.add_field(column, made, name_of or each.column)
+
+    def close(self) -> None:
+        close = getattr(self._catalog, "close", None)
+        if close is not None:
+            close()
+
+
+@contextmanager
+def _catalog_errors(name: str) -> Iterator[None]:
+    """Inside the ``with`` block, what the catalog and its clients raise becomes CatalogFailed."""
+    try:
+        yield
+    except (SiltstoneError, NoSuchTableError, CommitFailedException):
+        raise
+    except Exception as trouble:  # of SQLAlchemy, requests, pyarrow, botocore
+        raise CatalogFailed(f"the catalog of table {name} does not answer: {_line(trouble)}") from trouble
+
+
+def _line(trouble: BaseException) -> str:
+    return f"{type(trouble).__name__}: {' '.join(str(trouble).split())[:300]}"

@@ -1,0 +1,98 @@
+"""The port to a format of tables: what an export needs of Parquet and Iceberg alike.
+
+A loaded table is a value of one moment. ``append`` commits on the metadata that was loaded, and is refused if the table
+has changed since: two drivers that loaded the same ledger cannot both commit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from siltstone.maintenance.tables.ledger import Ledger
+from siltstone.topic_configs.table_export import PartitionTransform
+
+PartitionValue = str | int | bool | None
+
+
+class DataFile(msgspec.Struct, frozen=True, array_like=True):
+    """A Parquet file of a table. ``path`` is below the table's folder; ``partition`` has one value for each transform
+    (times count from 1970)."""
+
+    path: str
+    rows: int
+    size_bytes: int
+    partition: tuple[PartitionValue, ...] = ()
+
+
+class LoadedTable(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """Raises LedgerLost, TableNotOurs, TableRolledBack."""
+        ...
+
+    @property
+    def schema(self) -> Any:
+        """The pyarrow.Schema of data files, with the field ids of the format."""
+        ...
+
+    @property
+    def partition_by(self) -> tuple[PartitionTransform, ...]:
+        """The transforms of a table that this program made; others by their names."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """What readers are given: a folder, or a metadata file."""
+        ...
+
+    @property
+    def rows(self) -> int: ...
+
+    def files(self) -> Iterator[DataFile]:
+        """The data files of the table. Raises what the catalog and the store raise."""
+        ...
+
+    def kept_paths(self) -> set[str]:
+        """The paths of all files that any state of the table needs to which it can be set back: data files, and files
+        of the format's own."""
+        ...
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets states of the table that are older than a day, but the newest ten. Raises CommitUnknown."""
+        ...
+
+    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
+        """Commits the data files together with the ledger, once. Raises CommitOvertaken, CommitUnknown."""
+        ...
+
+    def add_columns(self, schema: Any) -> None:
+        """Commits the columns of a pyarrow.Schema that the table lacks, and no ledger. Raises CommitOvertaken,
+        CommitUnknown."""
+        ...
+
+    def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
+        """The offsets of rows at or after ``ends``, by partition. Of a partition without an end there are none."""
+        ...
+
+
+class TableFormat(Protocol):
+    def load(self, name: str) -> LoadedTable | None:
+        """The newest state of the table; None if there is none. Raises LedgerLost, CatalogFailed."""
+        ...
+
+    def make(
+        self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
+    ) -> LoadedTable:
+        """Makes the table, with a ledger without offsets; returns the one that another driver has made meanwhile."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def folder_of(name: str) -> str:
+    """The folder of a table below ``tables.location``, as a key prefix that ends in a slash."""
+    return f"{name.replace('.', '/')}/"

@@ -1,0 +1,51 @@
+"""Table export as a kind of maintenance: many topics in one job, a round and a commit for each.
+
+    image → plan → job → for each topic: ledger → scan units → tasks → commit of dead letters → commit of the table
+
+A topic whose round fails is set aside, and nothing of the round is in its table; other topics are not affected.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, Scope, UnitReport
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.planning import ROUND_BYTES, plan_exports
+from siltstone.maintenance.tables.progress import remove_progress, topics_gone
+from siltstone.maintenance.tasks.runner import Task
+from siltstone.model.limits import JOB_LEASE_MS
+
+TABLE_EXPORT = "table-export"
+
+
+class TableExport:
+    """The kind of maintenance. Tests replace ``task``, and lower ``round_bytes``."""
+
+    name = TABLE_EXPORT
+    lease_ms = JOB_LEASE_MS
+
+    def __init__(
+        self, settings: TableSettings, task: Task | None = None, round_bytes: int = ROUND_BYTES
+    ) -> None:
+        self._settings = settings
+        self._task = task
+        self._round_bytes = round_bytes
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        """Makes the plan from the image alone. Raises Unavailable."""
+        watch.check()
+        planned = plan_exports(context.metadata.refresh(), scope, context.clock.now_ms())
+        return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        from siltstone.maintenance.tables.rounds import Rounds  # noqa: PLC0415  loads pyarrow, and every task loads kinds
+
+        for topic_id in topics_gone(attempt.context.metadata.image):
+            attempt.context.metadata.execute(remove_progress(topic_id))
+        rounds = Rounds(attempt, self._settings, self._task, self._round_bytes)
+        for done, name in enumerate(names):
+            attempt.watch.tell("export", done, len(names))
+            if not attempt.watch.may_begin():
+                return
+            yield rounds.export(name)

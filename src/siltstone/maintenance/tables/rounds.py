@@ -1,0 +1,404 @@
+"""The driver of an export: a round of one topic, from the table's ledger to the commit.
+
+The order matters. The progress is read before the table, so it is never ahead of the ledger unless the table was rolled
+back. Dead letters are committed before the table: a round that is killed in between is done again exactly up to where
+the dead letters' ledger says, with their offsets as the verdict, so no record is in both tables or in neither.
+"""
+
+import logging
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
+from siltstone.maintenance.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
+from siltstone.maintenance.scanning.scan import ScanPlan, plan_scan
+from siltstone.maintenance.scanning.unit import encode_unit
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.committing import commit_round, loaded
+from siltstone.maintenance.tables.failures import (
+    CommitOvertaken,
+    LedgerLost,
+    RecordsNotDecodable,
+    RecordsRemoved,
+    TableOfAnotherTopic,
+    TableRolledBack,
+    TableShapedOtherwise,
+    VerdictLost,
+)
+from siltstone.maintenance.tables.formats.choosing import open_format
+from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.maintenance.tables.layout import added, dead_letter_schema, mismatch, table_schema
+from siltstone.maintenance.tables.ledger import Gap, Ledger, TableIdentity
+from siltstone.maintenance.tables.orphans import ORPHAN_AGE_MS, delete_orphans
+from siltstone.maintenance.tables.planning import (
+    RoundRanges,
+    TopicExport,
+    exports,
+    is_ahead,
+    progress_in,
+    round_ranges,
+)
+from siltstone.maintenance.tables.progress import TableProgress, put_progress
+from siltstone.maintenance.tables.task import run_export
+from siltstone.maintenance.tables.task_input import CODEC, FILE_BYTES, ExportInput, ExportResult
+from siltstone.maintenance.tasks.runner import RunFailed, RunnerNotStarted, Task
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.metadata.refusals import JobNotRunning
+from siltstone.metadata.store_id import store_id_of
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.record_columns.row_columns import ALL_COLUMNS
+from siltstone.topic_configs.table_export import PartitionTransform
+
+log = logging.getLogger(__name__)
+
+BAD_SHARE_MAX = 0.5
+BAD_MIN = 10
+"""More bad records than this, and than half of a round, are taken for a wrong configuration and not for bad records:
+then nothing is written, whatever ``siltstone.table.errors`` says. Fewer would stop a quiet topic at its first one."""
+
+
+class Rounds:
+    """The rounds of one attempt, one topic after another."""
+
+    def __init__(
+        self, attempt: Attempt, settings: TableSettings, task: Task | None, round_bytes: int
+    ) -> None:
+        self._attempt = attempt
+        self._settings = settings
+        self._task = task or run_export
+        self._round_bytes = round_bytes
+
+    def export(self, topic: str) -> UnitReport:
+        """Does one round of a topic. Raises Cancelled, JobNotRunning, RunnerNotStarted, and Unavailable when the
+        metadata cannot be reached."""
+        export = exports(self._attempt.context.metadata.refresh()).get(topic)
+        if export is None:
+            return _not_needed(topic, "the topic was deleted or reconfigured meanwhile")
+        try:
+            with open_format(export.config.table_format, self._settings) as tables:
+                return _Round(self._attempt, self._settings, self._task, export, tables).done(
+                    self._round_bytes
+                )
+        except (JobNotRunning, RunnerNotStarted):
+            raise
+        except SiltstoneError as failure:
+            self._attempt.watch.check()
+            return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What the tasks of a round have written. ``ends`` and ``gaps`` are those of the scan that was really planned."""
+
+    token: str
+    plan: ScanPlan | None
+    ends: dict[int, int]
+    gaps: tuple[Gap, ...]
+    results: tuple[ExportResult, ...] = ()
+
+    def total(self, name: str) -> int:
+        return sum(getattr(each, name) for each in self.results)
+
+
+class _Round:
+    def __init__(
+        self, attempt: Attempt, settings: TableSettings, task: Task, export: TopicExport, tables: TableFormat
+    ) -> None:
+        self._attempt = attempt
+        self._context = attempt.context
+        self._settings = settings
+        self._task = task
+        self._export = export
+        self._tables = tables
+        image = self._context.metadata.image
+        self._progress = progress_in(image, export)
+        self._identity = TableIdentity(store_id_of(image) or "", export.topic.topic_id)
+
+    def done(self, bytes_max: int) -> UnitReport:
+        table, dead_letters = self._opened(), self._opened_dead_letters()
+        ledger = table.ledger
+        verdict = None if dead_letters is None else self._checked(dead_letters)
+        if verdict is not None and not is_ahead(verdict, ledger):
+            verdict = None
+        ranges = round_ranges(self._context.metadata.refresh(), self._export, ledger, verdict, bytes_max)
+        if ranges.is_empty:
+            self._note(table, dead_letters, ())
+            return _not_needed(self._export.topic.name, f"all of it is in table {table.name}")
+        self._refuse_gaps(ranges.gaps)
+        offsets = None
+        if verdict is not None and dead_letters is not None:
+            offsets = dead_letters.offsets_from(
+                {number: ledger.offset(number) or 0 for number in ranges.ends}
+            )
+        written = self._written(table, dead_letters, ranges, offsets)
+        self._refuse_bad(written, is_repeated=verdict is not None)
+        self._attempt.watch.check()
+        if verdict is None and any(each.dead_letter_files for each in written.results):
+            assert dead_letters is not None, "tasks were given its schema"
+            dead_letters = self._commit_dead_letters(dead_letters, written)
+            if dead_letters is None:
+                return self._overtaken()
+        files = [file for each in written.results for file in each.files]
+        after = ledger.after(written.ends, written.token, self._context.clock.now_ms(), written.gaps)
+        committed = commit_round(self._context, self._tables, table, files, after)
+        if committed is None:
+            return self._overtaken()
+        self._note(committed, dead_letters, written.gaps)
+        return self._report(committed, written, ranges)
+
+    # -- the tables ------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> LoadedTable:
+        """The table with the columns that are wanted, made if there is none."""
+        config, name = self._export.config, self._export.table
+        wanted = table_schema(config)
+        table = self._tables.load(name)
+        if table is None:
+            if self._progress is not None and self._progress.offsets:
+                raise LedgerLost(name, f"the table is gone, {self._progress.rows} rows of it")
+            return self._made(name, wanted, config.partition_by)
+        ledger = self._checked(table)
+        self._refuse_rolled_back(ledger)
+        if table.partition_by != config.partition_by:
+            there = ", ".join(f"{each.transform}({each.column})" for each in table.partition_by) or "nothing"
+            raise TableShapedOtherwise(name, f"it is divided by {there}, which cannot be changed")
+        if reason := mismatch(table.schema, wanted, may_widen=config.table_format == "iceberg"):
+            raise TableShapedOtherwise(name, reason)
+        if added(table.schema, wanted):
+            with suppress(
+                CommitOvertaken
+            ):  # by another driver, for the same columns; or the next round tries again
+                table.add_columns(wanted)
+            table = loaded(self._tables, name)
+            if missing := added(table.schema, wanted):
+                raise TableShapedOtherwise(
+                    name, f"column {missing[0]} could not be added; the next run tries again"
+                )
+        return table
+
+    def _opened_dead_letters(self) -> LoadedTable | None:
+        """The table of dead letters, made before there are any: the files of tasks need its field ids. None where
+        nothing can be bad, or nobody wants to keep it."""
+        config, name = self._export.config, self._export.dead_letter_table
+        table = self._tables.load(name)
+        is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
+        return self._made(name, dead_letter_schema(), ()) if table is None and is_needed else table
+
+    def _made(self, name: str, schema: Any, partition_by: tuple[PartitionTransform, ...]) -> LoadedTable:
+        table = self._tables.make(name, self._new_ledger(), schema, partition_by)
+        self._checked(table)
+        return table
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(identity=self._identity, created_ms=self._context.clock.now_ms())
+
+    def _checked(self, table: LoadedTable) -> Ledger:
+        """The ledger of a table that is this topic's. Raises TableOfAnotherTopic, and what a ledger raises."""
+        ledger = table.ledger
+        if ledger.identity != self._identity:
+            raise TableOfAnotherTopic(table.name, self._export.topic.name)
+        return ledger
+
+    def _refuse_rolled_back(self, ledger: Ledger) -> None:
+        for number, offset in (self._progress.offsets if self._progress else {}).items():
+            if offset > (ledger.offset(number) or 0):
+                reason = f"partition {number} was exported up to {offset}, and its ledger says {ledger.offset(number)}"
+                raise TableRolledBack(self._export.table, reason)
+
+    def _refuse_gaps(self, gaps: tuple[Gap, ...]) -> None:
+        """Raises RecordsRemoved where retention should have waited; else tells what will be missing."""
+        for gap in gaps:
+            if self._export.config.holds_retention:
+                raise RecordsRemoved(self._export.table, gap.partition, gap.start_offset, gap.end_offset)
+            log.warning(
+                "offsets %d to %d of %s-%d were removed before they were in table %s, which lacks them",
+                gap.start_offset,
+                gap.end_offset,
+                self._export.topic.name,
+                gap.partition,
+                self._export.table,
+            )
+
+    def _commit_dead_letters(self, table: LoadedTable, written: _Written) -> LoadedTable | None:
+        files = [file for each in written.results for file in each.dead_letter_files]
+        after = table.ledger.after(written.ends, written.token, self._context.clock.now_ms())
+        return commit_round(self._context, self._tables, table, files, after)
+
+    # -- the tasks -------------------------------------------------------------------------------------------------
+
+    def _written(
+        self,
+        table: LoadedTable,
+        dead_letters: LoadedTable | None,
+        ranges: RoundRanges,
+        verdict: dict[int, list[int]] | None,
+    ) -> _Written:
+        wanted = {number: end for number, end in ranges.ends.items() if end > ranges.starts[number]}
+        if not wanted:
+            token = self._token([repr(ranges.gaps).encode()])
+            return _Written(token, None, ranges.ends, ranges.gaps)
+        plan = plan_scan(self._context, self._request(ranges, wanted))
+        cuts = {each.of.partition: each for each in plan.cuts}
+        if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
+            raise TableOfAnotherTopic(table.name, self._export.topic.name)
+        later = [
+            Gap(number, ranges.starts[number], each.start_offset)
+            for number, each in cuts.items()
+            if each.start_offset > ranges.starts[number]
+        ]
+        self._refuse_gaps(tuple(later))
+        ends = {**ranges.ends, **{number: each.end_offset for number, each in cuts.items()}}
+        units = [encode_unit(unit) for unit in plan.units]
+        token = self._token(units)
+        inputs = [
+            CODEC.encode_input(each) for each in self._inputs(table, dead_letters, units, token, verdict)
+        ]
+        return _Written(token, plan, ends, (*ranges.gaps, *later), self._run(inputs, plan.size_bytes))
+
+    def _request(self, ranges: RoundRanges, wanted: dict[int, int]) -> ScanRequest:
+        topic = self._export.topic.name
+
+        def bounds(offsets: dict[int, int]) -> Bounds:
+            return Bounds(
+                None, {(topic, number): Bound(BoundKind.OFFSET, offsets[number]) for number in wanted}
+            )
+
+        return ScanRequest(
+            assigned={topic: tuple(wanted)},
+            start=bounds(ranges.starts),
+            end=bounds(ranges.ends),
+            columns=ALL_COLUMNS,
+            tail=Tail.COMMITTED,
+            fail_on_data_loss=False,  # what was removed meanwhile becomes a gap
+            unit_bytes_max=FILE_BYTES,
+        )
+
+    def _token(self, parts: Iterable[bytes]) -> str:
+        """A name for this round alone: another plan would write other bytes under the same names."""
+        digest = blake2b(digest_size=8)
+        for part in parts:
+            digest.update(part)
+        digest.update(self._context.rng.getrandbits(64).to_bytes(8, "big"))
+        return f"{self._attempt.job_id}-{digest.hexdigest()}"
+
+    def _inputs(
+        self,
+        table: LoadedTable,
+        dead_letters: LoadedTable | None,
+        units: list[bytes],
+        token: str,
+        verdict: dict[int, list[int]] | None,
+    ) -> Iterable[ExportInput]:
+        config = self._export.config
+        schema, dead_schema = (
+            each.serialize().to_pybytes()
+            for each in (table.schema, dead_letters.schema if dead_letters else dead_letter_schema())
+        )
+        for number, unit in enumerate(units):
+            yield ExportInput(
+                name=f"{self._export.topic.name}, unit {number}",
+                unit=unit,
+                config=config,
+                schema=schema,
+                dead_letter_schema=dead_schema,
+                partition_by=config.partition_by,
+                location=self._settings.location,
+                folder=folder_of(self._export.table),
+                dead_letter_folder=folder_of(self._export.dead_letter_table),
+                token=token,
+                number=number,
+                verdict=verdict,
+            )
+
+    def _run(self, inputs: list[bytes], size_bytes: int) -> tuple[ExportResult, ...]:
+        results: dict[int, ExportResult] = {}
+        watch = self._attempt.watch
+        report_progress = watch.steps(f"export {self._export.topic.name}", size_bytes)
+        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check)
+        with closing(ended):
+            for at, result in ended:
+                if isinstance(result, RunFailed):
+                    raise result
+                results[at] = CODEC.decode_result(result)
+                if (failure := results[at].failure) is not None:
+                    raise Unavailable(failure.reason)
+                report_progress(len(results), len(inputs))
+        return tuple(results[at] for at in range(len(inputs)))
+
+    def _refuse_bad(self, written: _Written, *, is_repeated: bool) -> None:
+        bad, records = written.total("bad"), written.total("records")
+        unexpected = next((each.unexpected for each in written.results if each.unexpected), None)
+        if unexpected is not None:
+            raise VerdictLost(self._export.table, *unexpected)
+        if not bad or is_repeated:
+            return
+        is_pause = self._export.config.errors == "pause"
+        if is_pause or (bad > BAD_MIN and bad > BAD_SHARE_MAX * records):
+            example = next(each.example for each in written.results if each.example)
+            raise RecordsNotDecodable(self._export.table, bad, records, example, may_be_few=is_pause)
+
+    # -- what is told ----------------------------------------------------------------------------------------------
+
+    def _overtaken(self) -> UnitReport:
+        text = f"another driver has exported to table {self._export.table} meanwhile"
+        return _not_needed(self._export.topic.name, text)
+
+    def _note(self, table: LoadedTable, dead_letters: LoadedTable | None, gaps: tuple[Gap, ...]) -> None:
+        """Copies the ledger into the metadata; now and then deletes the files of rounds that failed."""
+        ledger, before, now_ms = table.ledger, self._progress, self._context.clock.now_ms()
+        swept_ms = before.swept_ms if before else now_ms
+        if now_ms - swept_ms >= ORPHAN_AGE_MS:
+            self._sweep((table, *([dead_letters] if dead_letters else [])), now_ms)
+            swept_ms = now_ms
+        progress = TableProgress(
+            table=table.name,
+            table_format=self._export.config.table_format,
+            offsets=ledger.offsets,
+            exported_ms=ledger.committed_ms,
+            rows=table.rows,
+            dead_letters=0 if dead_letters is None else dead_letters.rows,
+            lost=_lost(gaps) + before.lost if before else _lost(ledger.gaps),
+            swept_ms=swept_ms,
+        )
+        if progress != before:
+            self._context.metadata.execute(put_progress(self._export.topic.topic_id, progress))
+
+    def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
+        """Forgets old states of the tables, and deletes the files that nothing needs any more."""
+        store, image = store_at(self._settings.location), self._context.metadata.image
+        for each in tables:
+            each.expire(now_ms)
+            delete_orphans(store, loaded(self._tables, each.name), image.jobs, now_ms)
+
+    def _report(self, table: LoadedTable, written: _Written, ranges: RoundRanges) -> UnitReport:
+        files = sum(len(each.files) for each in written.results)
+        bad, lost = written.total("bad"), _lost(written.gaps)
+        rows = written.total("records") - bad
+        what = "dropped" if self._export.config.errors == "drop" else "in its dead letters"
+        facts = [
+            f"{counted(rows, 'row')} in {counted(files, 'file')} appended to table {table.name}",
+            f"{counted(bad, 'record')} could not be decoded, {what}" if bad else "",
+            f"{counted(lost, 'offset')} had been removed before the export" if lost else "",
+        ]
+        return UnitReport(
+            name=self._export.topic.name,
+            outcome=Outcome.DONE,
+            text="; ".join(filter(None, facts)),
+            bytes_read=written.plan.size_bytes if written.plan else 0,
+            bytes_written=written.total("bytes_written"),
+            peak_memory_bytes=max((each.peak_memory_bytes for each in written.results), default=0),
+            has_remaining=ranges.has_remaining,
+            detail={"table": table.name, "written": size_words(written.total("bytes_written"))},
+        )
+
+
+def _lost(gaps: Iterable[Gap]) -> int:
+    return sum(each.end_offset - each.start_offset for each in gaps)
+
+
+def _not_needed(topic: str, text: str) -> UnitReport:
+    return UnitReport(name=topic, outcome=Outcome.NOT_NEEDED, text=text)

@@ -1,0 +1,142 @@
+"""The task of an export: ``run_export``. It reads a scan unit, decodes its records, and writes data files.
+
+What it writes, and where, follows from its input alone, so it may run twice, or at the same time as another call with
+the same input. Nothing that it writes is in a table before the driver's commit.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from siltstone.maintenance.scanning.failures import ScanDamaged, ScanOutdated
+from siltstone.maintenance.scanning.rows import unit_rows
+from siltstone.maintenance.scanning.unit import decode_unit
+from siltstone.maintenance.tables.decoding.choosing import key_decoder, value_decoder
+from siltstone.maintenance.tables.decoding.port import DecodedValues
+from siltstone.maintenance.tables.layout import REASON, Shaping
+from siltstone.maintenance.tables.task_input import CODEC, ExportInput, ExportResult
+from siltstone.maintenance.tables.writing import FileWriting, divided
+from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
+from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.object_store.port import ObjectStore
+from siltstone.record_columns.arrow import TimestampNotInRange
+from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, VALUE
+from siltstone.topic_configs.table_export import KAFKA
+
+BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
+"""Errors that become the result's ``failure``: other topics are not affected."""
+
+
+def run_export(data: bytes) -> bytes:
+    """The task. Raises what the stores raise."""
+    given = CODEC.decode_input(data)
+    return CODEC.encode_result(export_unit(given, store_at(given.location)))
+
+
+def export_unit(given: ExportInput, store: ObjectStore) -> ExportResult:
+    try:
+        return _Exporting(given, store).export()
+    except BAD_DATA as failure:
+        return ExportResult(failure=TaskFailure(failure_in_one_line(failure)))
+
+
+class _Exporting:
+    def __init__(self, given: ExportInput, store: ObjectStore) -> None:
+        self._given = given
+        self._values = value_decoder(given.config)
+        self._keys = key_decoder(given.config)
+        stem = f"{given.token}-{given.number:05}"
+        schema, dead = (
+            pa.ipc.read_schema(pa.py_buffer(each)) for each in (given.schema, given.dead_letter_schema)
+        )
+        self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
+        self._files = FileWriting(store, given.folder, stem, schema, given.limits)
+        self._dead_files = FileWriting(store, given.dead_letter_folder, stem, dead, given.limits)
+        self._records = self._bad = 0
+        self._example = ""
+        self._unexpected: tuple[int, int] | None = None
+
+    def export(self) -> ExportResult:
+        for batch in unit_rows(decode_unit(self._given.unit)):
+            self._add(batch)
+        files, dead_files = self._files.close(), self._dead_files.close()
+        return ExportResult(
+            records=self._records,
+            bad=self._bad,
+            example=self._example,
+            files=files,
+            dead_letter_files=dead_files,
+            unexpected=self._unexpected,
+            bytes_written=sum(each.size_bytes for each in (*files, *dead_files)),
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+
+    def _add(self, batch: Any) -> None:
+        given = self._given
+        record = {name: batch.column(name) for name in batch.schema.names}
+        decoded = self._decoded(record)
+        self._records += batch.num_rows
+        self._count(record, decoded)
+        if given.verdict is None:
+            are_good = decoded.are_good(batch.num_rows)
+            if given.config.errors == "dead-letter":
+                self._add_dead_letters(record, decoded)
+        else:
+            are_good = ~_among(record, given.verdict)
+            self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
+            are_good &= decoded.are_good(batch.num_rows)
+        columns = self._table_columns(record, decoded)
+        rows = self._shaping.rows(columns, batch.num_rows)
+        if not are_good.all():
+            rows = rows.filter(pa.array(are_good))
+        for values, part in divided(rows, given.partition_by, given.config):
+            if part.num_rows:
+                self._files.add(part, values)
+
+    def _decoded(self, record: Mapping[str, Any]) -> DecodedValues:
+        decoded = self._values.decode(record[VALUE])
+        if self._keys is None:
+            return decoded
+        keys = self._keys.decode(record[KEY])
+        bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
+        inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
+        return DecodedValues({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+
+    def _table_columns(self, record: Mapping[str, Any], decoded: DecodedValues) -> dict[str, Any]:
+        if self._given.config.has_fields:
+            return {**{f"{KAFKA}.{name}": each for name, each in record.items()}, **decoded.columns}
+        return {**record, **decoded.columns}
+
+    def _count(self, record: Mapping[str, Any], decoded: DecodedValues) -> None:
+        self._bad += len(decoded.bad)
+        if decoded.bad and not self._example:
+            row = min(decoded.bad)
+            partition, offset = _place(record, row)
+            self._example = f"partition {partition} offset {offset}: {decoded.bad[row]}"
+
+    def _add_dead_letters(self, record: Mapping[str, Any], decoded: DecodedValues) -> None:
+        if not decoded.bad:
+            return
+        at = sorted(decoded.bad)
+        columns = {name: each.take(pa.array(at)) for name, each in record.items()}
+        columns[REASON] = pa.array([decoded.bad[row] for row in at], pa.string())
+        self._dead_files.add(self._dead_shaping.rows(columns, len(at)))
+
+
+def _place(record: Mapping[str, Any], row: int) -> tuple[int, int]:
+    return record[PARTITION][row].as_py(), record[OFFSET][row].as_py()
+
+
+def _among(record: Mapping[str, Any], verdict: Mapping[int, list[int]]) -> Any:
+    """Which rows the verdict names. A batch has the records of one partition."""
+    count = len(record[OFFSET])
+    named = verdict.get(record[PARTITION][0].as_py(), []) if count else []
+    return np.isin(record[OFFSET].to_numpy(), np.array(named, dtype=np.int64))
+
+
+def _first_bad(record: Mapping[str, Any], decoded: DecodedValues, are_wanted: Any) -> tuple[int, int] | None:
+    rows: Iterator[int] = (row for row in sorted(decoded.bad) if are_wanted[row])
+    row = next(rows, None)
+    return None if row is None else _place(record, row)

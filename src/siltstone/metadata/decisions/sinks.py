@@ -1,0 +1,135 @@
+"""Decisions about sinks: a batch is begun once, and ended by the driver that began or resumed it last.
+
+Spark gives each batch of a query the next id, repeats the last one after a restart, and begins at 0 with a new
+checkpoint. So a batch id below the one that stands is never new, and one of another query never continues it: answering
+either with "done" would lose rows in silence.
+"""
+
+import msgspec
+
+from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import KeySet
+from siltstone.metadata.refusals import (
+    CommandMalformed,
+    SinkBatchBehind,
+    SinkBatchUnfinished,
+    SinkChanged,
+    SinkOfAnotherQuery,
+    SinkPartsTooOld,
+    SinkTakenOver,
+    SinkUnknown,
+    TooManySinks,
+)
+from siltstone.metadata.sinks import (
+    SINK_ID,
+    SINK_PREFIX,
+    SINKS_MAX,
+    STAGED_MS_MAX,
+    BeginSinkBatch,
+    CommitSinkBatch,
+    SinkBatch,
+    SinkState,
+    SinkTarget,
+    encode_sink,
+    sink_of,
+)
+from siltstone.model.limits import HOUR_MS
+
+
+def decide_begin_sink_batch(view: ImageView, command: BeginSinkBatch, now_ms: int) -> Decision[SinkBatch]:
+    wanted, sink_id = command.batch, command.sink_id
+    if not SINK_ID.fullmatch(sink_id):
+        raise CommandMalformed(
+            f"{sink_id!r} cannot be the name of a sink; give 1 to 128 letters, digits, '.', '_' or '-'"
+        )
+    standing = sink_of(view, sink_id)
+    if standing is None:
+        _refuse_too_many(view)
+        return _begun(command, wanted.producer_id, (), now_ms)
+    _refuse_others(sink_id, standing, wanted)
+    if standing.batch_id == wanted.batch_id:
+        if standing.is_over or standing.driver == wanted.driver:
+            return Decision((), standing)
+        resumed = msgspec.structs.replace(standing, driver=wanted.driver)
+        return Decision((_set(sink_id, resumed),), resumed)
+    if not standing.is_over:
+        raise SinkBatchUnfinished(
+            f"batch {standing.batch_id} of sink {sink_id} is not finished, so batch {wanted.batch_id} cannot begin: run"
+            f" batch {standing.batch_id} again, or give it up with siltstone sinks abandon {sink_id}"
+        )
+    producer_id = wanted.producer_id if standing.producer_id < 0 else standing.producer_id
+    return _begun(command, producer_id, standing.targets, now_ms)
+
+
+def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: int) -> Decision[None]:
+    standing = sink_of(view, command.sink_id)
+    if standing is None or standing.batch_id < command.batch_id:
+        raise SinkUnknown(f"batch {command.batch_id} of sink {command.sink_id} was not begun; begin it first")
+    if standing.batch_id > command.batch_id or standing.is_over:
+        return Decision((), None)
+    if standing.driver != command.driver:
+        raise SinkTakenOver(
+            f"another process has resumed batch {command.batch_id} of sink {command.sink_id} and finishes it; stop"
+            " this one"
+        )
+    done = msgspec.structs.replace(standing, state=SinkState.DONE, manifest="", manifest_crc=0)
+    if command.is_abandoned:  # how far the producer came is not known, so the next batch has another one
+        done = msgspec.structs.replace(done, state=SinkState.ABANDONED, producer_id=-1, targets=())
+    else:
+        targets = {target.stream_id: target for target in (*standing.targets, *command.targets)}
+        done = msgspec.structs.replace(done, targets=tuple(target for _, target in sorted(targets.items())))
+    return Decision((_set(command.sink_id, done),), None)
+
+
+def _begun(
+    command: BeginSinkBatch, producer_id: int, standing: tuple[SinkTarget, ...], now_ms: int
+) -> Decision[SinkBatch]:
+    """The intent: of each stream, the sequence that stands and the offset that the command has."""
+    if now_ms - command.staged_ms > STAGED_MS_MAX:
+        raise SinkPartsTooOld(
+            f"the parts of batch {command.batch.batch_id} of sink {command.sink_id} were staged more than"
+            f" {STAGED_MS_MAX // HOUR_MS} hours ago and are deleted soon; write the batch again"
+        )
+    sequences = {target.stream_id: target.next_sequence for target in standing}
+    targets = {target.stream_id: target for target in standing}
+    for target in command.batch.targets:
+        sequence = sequences.get(target.stream_id, 0)
+        targets[target.stream_id] = SinkTarget(target.stream_id, sequence, target.start_offset)
+    begun = msgspec.structs.replace(
+        command.batch, state=SinkState.INTENT, producer_id=producer_id, begun_ms=now_ms,
+        targets=tuple(target for _, target in sorted(targets.items())),
+    )  # fmt: skip
+    return Decision((_set(command.sink_id, begun),), begun)
+
+
+def _set(sink_id: str, batch: SinkBatch) -> KeySet:
+    return KeySet(f"{SINK_PREFIX}{sink_id}", encode_sink(batch))
+
+
+def _refuse_others(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> None:
+    if standing.query_id != wanted.query_id:
+        raise SinkOfAnotherQuery(
+            f"sink {sink_id} belongs to query {standing.query_id or 'none (batches)'}, whose newest batch is"
+            f" {standing.batch_id}, and this is query {wanted.query_id or 'none (batches)'}: use another sinkName, or"
+            f" siltstone sinks forget {sink_id} if the old checkpoint is not needed any more"
+        )
+    if standing.batch_id > wanted.batch_id:
+        raise SinkBatchBehind(
+            f"batch {wanted.batch_id} of sink {sink_id} is behind batch {standing.batch_id}, which was begun: an old"
+            " checkpoint was put back, or two programs use one sinkName"
+        )
+    if standing.mode != wanted.mode or (standing.schema != wanted.schema and not standing.is_over):
+        raise SinkChanged(
+            f"sink {sink_id} has mode {standing.mode} and columns {standing.schema}, and the batch has mode"
+            f" {wanted.mode} and columns {wanted.schema}: finish batch {standing.batch_id} as it was begun"
+        )
+
+
+def _refuse_too_many(view: ImageView) -> None:
+    count = sum(key.startswith(SINK_PREFIX) for key in view.keys)
+    if count >= SINKS_MAX:
+        raise TooManySinks(
+            f"there are {count} sinks, as many as may be; siltstone sinks list shows them, siltstone sinks forget SINK"
+            " removes one"
+        )

@@ -1,0 +1,70 @@
+"""The port of the lease board, and its adapter in memory.
+
+The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
+epoch and incarnation with the image. The board orders nothing and proves nothing; rows may be lost with the machine.
+"""
+
+import threading
+from typing import Protocol
+
+import msgspec
+
+from siltstone.model.errors import Unavailable
+
+BOARD_DEADLINE_MS = 2_000
+"""How long a call to the board may take: less than half a session, so that one slow call costs no node its lease."""
+
+
+class BoardUnavailable(Unavailable):
+    """The board did not answer in time, or cannot be opened. A beat may have been written all the same."""
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """``number`` rises with each beat of one life, which ``node_epoch`` and ``incarnation`` name."""
+
+    node_id: int
+    node_epoch: int
+    number: int
+    incarnation: str
+
+
+class LeaseBoard(Protocol):
+    """All calls block for at most BOARD_DEADLINE_MS if the machine's disks answer; callers keep a deadline of their
+    own, and a thread that nothing else waits for."""
+
+    def beat(self, beat: Beat) -> None:
+        """Replaces the node's row. Raises BoardUnavailable."""
+        ...
+
+    def beats(self) -> tuple[Beat, ...]:
+        """Returns all rows, sorted by node id. Raises BoardUnavailable."""
+        ...
+
+    def forget(self, node_id: int) -> None:
+        """Removes the row of a node that was unregistered, if there is one. Raises BoardUnavailable."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryBoard:
+    """A board for the nodes of one process: tests and simulations."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[int, Beat] = {}
+
+    def beat(self, beat: Beat) -> None:
+        with self._lock:
+            self._rows[beat.node_id] = beat
+
+    def beats(self) -> tuple[Beat, ...]:
+        with self._lock:
+            return tuple(self._rows[node_id] for node_id in sorted(self._rows))
+
+    def forget(self, node_id: int) -> None:
+        with self._lock:
+            self._rows.pop(node_id, None)
+
+    def close(self) -> None:
+        return None

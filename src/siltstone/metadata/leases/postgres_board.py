@@ -1,0 +1,69 @@
+"""The lease board in PostgreSQL, beside the log: a table of the log's schema, for nodes on any number of machines.
+
+======= ============================================ ==========================
+table   columns                                      holds
+======= ============================================ ==========================
+leases  node_id, node_epoch, number, incarnation     the newest beat of a node
+======= ============================================ ==========================
+
+The board has a connection of its own, because behind an append that hangs all leases would end. The table is UNLOGGED:
+a beat costs no fsync and waits for no standby, whatever ``synchronous_commit`` says, and a server that crashed or was
+promoted begins with an empty board, which is a second old at most.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable
+from siltstone.metadata.store.port import LogDamaged, LogReplaced, LogUnavailable
+from siltstone.metadata.store.postgres.connection import Session
+from siltstone.metadata.store.postgres.place import PostgresPlace
+from siltstone.metadata.store.postgres.tables import ADVISORY_LOCK, in_schema
+from siltstone.runtime.clock import Clock
+
+_TABLE = """
+CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.leases (node_id int PRIMARY KEY, node_epoch bigint NOT NULL,
+                                                     number bigint NOT NULL, incarnation text NOT NULL)
+"""
+_BEAT = """
+INSERT INTO {schema}.leases VALUES (%b::int, %b::bigint, %b::bigint, %b::text) ON CONFLICT (node_id) DO UPDATE
+SET node_epoch = excluded.node_epoch, number = excluded.number, incarnation = excluded.incarnation
+"""
+_BEATS = "SELECT node_id, node_epoch, number, incarnation FROM {schema}.leases ORDER BY node_id"
+_FORGET = "DELETE FROM {schema}.leases WHERE node_id = %b::int"
+
+
+class PostgresBoard:
+    def __init__(self, place: PostgresPlace, clock: Clock, *, deadline_ms: float = BOARD_DEADLINE_MS) -> None:
+        """Opens no connection yet: a board that cannot be reached is out, and may be back later."""
+        self._session = Session(place, clock, deadline_ms)
+
+    def beat(self, beat: Beat) -> None:
+        self._run(_BEAT, (beat.node_id, beat.node_epoch, beat.number, beat.incarnation))
+
+    def beats(self) -> tuple[Beat, ...]:
+        return tuple(Beat(*row) for row in self._run(_BEATS))
+
+    def forget(self, node_id: int) -> None:
+        self._run(_FORGET, (node_id,))
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _run(self, text: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Runs a statement that may be repeated. The first one of a board without its table creates the table."""
+        query = in_schema(self._session, text)
+        try:
+            try:
+                return self._session.read(query, values)
+            except LogReplaced:  # as the server's "no such table" is raised
+                self._create()
+                return self._session.read(query, values)
+        except (LogUnavailable, LogReplaced, LogDamaged) as error:
+            raise BoardUnavailable(f"the lease board cannot be used: {error}") from error
+
+    def _create(self) -> None:
+        """Several nodes may do so at once: "IF NOT EXISTS" alone is no lock."""
+        with self._session.transaction() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (ADVISORY_LOCK,))
+            connection.execute(in_schema(self._session, _TABLE))

@@ -1,0 +1,4 @@
+"""The adapter for PostgreSQL. Only ``metadata.store.opening`` imports it, as psycopg is optional; ``place`` needs none.
+
+Reading order: ``place`` (the URL), ``connection`` (deadlines, lost connections), ``tables``, ``log``.
+"""

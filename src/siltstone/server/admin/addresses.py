@@ -1,0 +1,53 @@
+"""Parses ``admin.listeners``, and decides which hosts a request may name.
+
+An admin listener has no login and no encryption. It is therefore refused on an address that other machines reach unless
+``admin.open_to_network_without_login`` says so. A browser on this machine reaches it all the same, and a web page can
+point a name of its own at 127.0.0.1; so a request must name an IP address, the listener's own host, or one of
+``admin.allowed_hosts``.
+"""
+
+import re
+from collections.abc import Collection
+
+from siltstone.server.network.addresses import InvalidListener, ListenerAddress, is_ip, is_this_machine
+from siltstone.server.settings.admin import AdminSettings
+
+NAME = "ADMIN"
+_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d{1,5})")
+_PORT_MAX = 65_535
+
+
+def parse_admin_addresses(settings: AdminSettings) -> tuple[ListenerAddress, ...]:
+    """The addresses of the admin listeners; none when they are off. Raises InvalidListener."""
+    if not settings.is_on:
+        return ()
+    addresses = tuple(_parsed(part.strip()) for part in settings.listeners.split(",") if part.strip())
+    open_ones = [str(each) for each in addresses if not is_this_machine(each.host)]
+    if open_ones and not settings.open_to_network_without_login:
+        raise InvalidListener(
+            f"admin.listeners: other machines reach {open_ones[0].removeprefix(f'{NAME}://')}, and would see metrics "
+            "without a login: use 127.0.0.1, or allow it with admin.open_to_network_without_login=true"
+        )
+    return addresses
+
+
+def allowed_hosts(settings: AdminSettings, addresses: Collection[ListenerAddress]) -> frozenset[str]:
+    """The host names that a request may name, besides IP addresses."""
+    named = (part.strip().lower() for part in settings.allowed_hosts.split(","))
+    return frozenset({*filter(None, named), *(each.host.lower() for each in addresses if each.host)})
+
+
+def may_be_called(host: str, allowed: Collection[str]) -> bool:
+    """Whether a request for this host is answered. Only a browser can be led here by a name of somebody else, and a
+    browser always sends the name."""
+    return host == "" or host in allowed or is_ip(host)
+
+
+def _parsed(text: str) -> ListenerAddress:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _PORT_MAX or (match["ipv6"] and not is_ip(match["ipv6"])):
+        raise InvalidListener(
+            f"admin.listeners: {text!r} is not an address: write HOST:PORT, such as 127.0.0.1:9644, or off"
+        )
+    host, port = match["ipv6"] or match["host"] or "", int(match["port"])
+    return ListenerAddress(NAME, host, port, host, port)

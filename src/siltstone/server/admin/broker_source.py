@@ -1,0 +1,236 @@
+"""Metrics of a running broker, read from the statistics of its parts; and whether it is ready.
+
+Nothing here changes anything, waits for anything but a disk, or loads a group that is not loaded.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.partitions.partitions import Traffic
+from siltstone.broker.request_measures import error_name
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.model.limits import SECOND_MS
+from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.files import Disks
+from siltstone.server.admin.exposition import label_text
+from siltstone.server.admin.group_lags import GroupLags
+from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
+from siltstone.server.admin.object_source import ObjectSource
+from siltstone.server.admin.scrape import Collected, MetricSource
+from siltstone.server.admin.store_source import DiskSource, StoreSource
+from siltstone.server.components import Node
+from siltstone.server.network.listeners import Listeners
+from siltstone.server.network.statistics import NetworkStatistics
+from siltstone.server.settings.store import StoreSettings
+from siltstone.stream_engine.components import EngineState, EngineStatistics, Readiness
+from siltstone.stream_engine.reading.committed_reader import ReadStatistics
+
+GROUPS_INTERVAL_MS = 10 * SECOND_MS
+PARTITIONS_PER_TURN = 200
+ROWS_PER_TURN = 50
+OTHERS = "_other"
+
+
+class ObservedBroker:
+    """A broker as the admin listeners see it."""
+
+    def __init__(
+        self,
+        node: Node,
+        broker: KafkaBroker,
+        listeners: Listeners,
+        settings: StoreSettings,
+        clock: Clock,
+        disks: Disks,
+        calls: BlockingCalls,
+    ) -> None:
+        self._node = node
+        self._listeners = listeners
+        self.sources: Sequence[MetricSource] = (
+            NetworkSource(broker, listeners),
+            TopicSource(broker),
+            EngineSource(node, broker, settings),
+            StoreSource((node.buckets,), settings.admin.prices),
+            ObjectSource(lambda: node.metadata.image, clock),
+            DiskSource(_folders_of(settings), disks, calls, clock),
+            GroupSource(broker, clock),
+        )
+
+    @property
+    def state(self) -> str:
+        state = self._node.engine.state
+        return {EngineState.RUNNING: "running", EngineState.CLOSING: "draining"}.get(
+            state, state.name.lower()
+        )
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the broker is not ready; empty if it is."""
+        readiness, reason = self._node.engine.readiness
+        found = [reason] if readiness in (Readiness.STOPPED, Readiness.FULL) else []
+        if not self._listeners.are_open:
+            found.append("the listeners for Kafka clients are not open")
+        return found
+
+
+class NetworkSource:
+    def __init__(self, broker: KafkaBroker, listeners: Listeners) -> None:
+        self._broker = broker
+        self._listeners = listeners
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        requests = self._broker.parts.measures.statistics()
+        for api_key, begun in requests.begun.items():
+            collected.add("requests", begun, api_name(api_key))
+            collected.add("request_seconds", requests.seconds[api_key], api_name(api_key))
+            yield
+        for (api_key, code), count in requests.errors.items():
+            collected.add("request_errors", count, api_name(api_key), error_name(code))
+        for stage, seconds in requests.stages.items():
+            collected.add("request_stage_seconds", seconds, api_name(stage.api_key), stage.title)
+        yield
+        _add_network(collected, self._listeners.statistics())
+        yield
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, such as OffsetCommit."""
+    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+
+
+def _add_network(collected: Collected, network: NetworkStatistics) -> None:
+    collected.add("request_bytes", network.bytes_in)
+    collected.add("response_bytes", network.bytes_out)
+    collected.add("connections", network.connections)
+    collected.add("connections_accepted", network.accepted)
+    collected.add("requests_in_flight", network.requests_in_flight)
+    for reason, count in network.closed.items():
+        collected.add("connections_closed", count, reason.value)
+
+
+class TopicSource:
+    def __init__(self, broker: KafkaBroker) -> None:
+        self._parts = broker.parts
+        self._largest = LargestTopics(TOPICS_SHOWN_MAX)
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        partitions, deleted = self._parts.partitions.all_opened(), self._parts.partitions.traffic_of_deleted
+        names = self._parts.metadata.image.topics
+        totals: dict[str, Bytes] = {}
+        for number, ((topic_id, _), partition) in enumerate(partitions):
+            if topic_id in names:
+                in_bytes, out_bytes = totals.get(topic_id, NOTHING)
+                totals[topic_id] = in_bytes + partition.bytes_in, out_bytes + partition.bytes_out
+            else:  # deleted by another process a moment ago
+                deleted += Traffic(partition.bytes_in, partition.bytes_out)
+            if number % PARTITIONS_PER_TURN == 0:
+                yield
+        for _ in self._largest.look(totals, (deleted.bytes_in, deleted.bytes_out)):
+            yield
+        shares = self._largest.shares
+        rows = ((names[topic_id].name, shown) for topic_id, shown in shares.shown.items())
+        for number, (name, (in_bytes, out_bytes)) in enumerate(rows):
+            collected.add("topic_in_bytes", in_bytes, name)
+            collected.add("topic_out_bytes", out_bytes, name)
+            if number % ROWS_PER_TURN == 0:
+                yield
+        collected.add("topic_in_bytes", shares.others[0], OTHERS)
+        collected.add("topic_out_bytes", shares.others[1], OTHERS)
+
+
+class EngineSource:
+    def __init__(self, node: Node, broker: KafkaBroker, settings: StoreSettings) -> None:
+        self._node = node
+        self._broker = broker
+        self._wal_capacity_bytes = settings.engine.wal.capacity_bytes
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        collected.add("wal_capacity_bytes", self._wal_capacity_bytes)
+        collected.add("partitions_open", len(self._broker.parts.partitions.all_opened()))
+        collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
+        _add_engine(collected, self._node.engine.statistics())
+        yield
+        _add_caches(collected, self._node.reader.statistics())
+        metadata = self._node.metadata.statistics()
+        collected.add("metadata_version", metadata.version)
+        collected.add("metadata_append_seconds", metadata.append_seconds)
+        collected.add("metadata_commands_waiting", metadata.commands_waiting)
+        collected.add("metadata_commands", metadata.commands_executed)
+        yield
+
+
+def _add_engine(collected: Collected, engine: EngineStatistics) -> None:
+    collected.add("append_seconds", engine.append_seconds)
+    collected.add("appends_waiting", engine.appends_waiting)
+    collected.add("appends_waiting_bytes", engine.bytes_waiting)
+    collected.add("wal_write_seconds", engine.wal.write_seconds)
+    collected.add("wal_bytes", engine.wal.bytes_untrimmed)
+    collected.add("wal_written_bytes", engine.wal.bytes_written)
+    collected.add("wal_syncs", engine.wal.syncs)
+    collected.add("tail_cache_bytes", engine.tail.bytes_used)
+    collected.add("tail_cache_capacity_bytes", engine.tail.bytes_max)
+    collected.add("uncommitted_bytes", engine.tail.bytes_uncommitted)
+    collected.add("oldest_uncommitted_seconds", engine.oldest_uncommitted_seconds)
+    collected.add("upload_seconds", engine.upload.upload_seconds)
+    collected.add("upload_bytes", engine.upload.bytes_uploaded)
+    collected.add("uploads_committed", engine.upload.objects_committed)
+    collected.add("upload_outage", int(engine.upload.outage is not None))
+
+
+def _add_caches(collected: Collected, reads: ReadStatistics) -> None:
+    for cache, hits, misses, used in (
+        ("block", reads.blocks.hits, reads.blocks.misses, reads.blocks.bytes_used),
+        ("index", reads.indexes.hits, reads.indexes.loads, reads.indexes.bytes_used),
+    ):
+        collected.add("cache_hits", hits, cache)
+        collected.add("cache_misses", misses, cache)
+        collected.add("cache_bytes", used, cache)
+    collected.add("cache_evictions", reads.blocks.evictions, "block")
+    collected.add("read_ahead_wasted_bytes", reads.blocks.read_ahead_bytes_wasted)
+
+
+class GroupSource:
+    """Looks at the groups at most every ten seconds."""
+
+    def __init__(self, broker: KafkaBroker, clock: Clock) -> None:
+        self._lags = GroupLags(broker.parts)
+        self._clock = clock
+        self._looked_ms: float | None = None
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        now_ms = self._clock.monotonic_ms()
+        if self._looked_ms is None or now_ms - self._looked_ms >= GROUPS_INTERVAL_MS:
+            async for _ in self._lags.look():
+                yield
+            self._looked_ms = now_ms
+        for state, count in self._lags.states.items():
+            collected.add("groups", count, state)
+        collected.add("group_series_omitted", self._lags.omitted)
+        for number, each in enumerate(self._lags.groups):
+            group = label_text(each.group)
+            collected.add("group_members", each.members, group)
+            collected.add("group_state", 1, group, each.state)
+            for lag in each.topics:
+                collected.add("group_lag_records", lag.records, group, lag.topic)
+                collected.add("group_lag_seconds", lag.seconds, group, lag.topic)
+            if number % ROWS_PER_TURN == 0:
+                yield
+
+
+def _folders_of(settings: StoreSettings) -> dict[str, Path]:
+    """The folders whose disks are measured, by the names that their series have."""
+    urls = {"metadata": settings.metadata, **{f"bucket-{n}": url for n, url in settings.buckets.items()}}
+    folders = {"log": settings.wal_folder}
+    return folders | dict(_local_folders(urls))
+
+
+def _local_folders(urls: dict[str, str]) -> Iterator[tuple[str, Path]]:
+    for name, url in urls.items():
+        parts = urlsplit(url)
+        path = Path(unquote(parts.path))
+        if parts.scheme in ("file", "sqlite"):
+            yield name, path.parent if parts.scheme == "sqlite" else path

@@ -1,0 +1,114 @@
+"""What the admin listeners answer: ``/metrics``, ``/livez`` and ``/readyz``.
+
+``/livez`` asks nothing: it is answered, so the event loop runs. ``/readyz`` is 200 when the process does what it is
+for, and otherwise 503 with a reason in each line. Both have JSON for clients that accept it alone.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Protocol
+
+import msgspec
+
+from siltstone.runtime.clock import Clock
+from siltstone.server.admin.addresses import may_be_called
+from siltstone.server.admin.exposition import TextFormat
+from siltstone.server.admin.http_connection import HttpAnswer
+from siltstone.server.admin.http_request import HttpRequest, RequestRefused
+from siltstone.server.admin.process_source import ProcessSource
+from siltstone.server.admin.scrape import Collected, MetricSource, Scrapes
+
+JSON = "application/json"
+STATES = ("starting", "running", "draining", "failed", "closed")
+
+
+class Observed(Protocol):
+    """The broker or the maintenance service of the process."""
+
+    @property
+    def sources(self) -> Sequence[MetricSource]: ...
+
+    @property
+    def state(self) -> str:
+        """One of STATES."""
+        ...
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not ready; empty if it is."""
+        ...
+
+
+class ReadinessReport(msgspec.Struct, frozen=True):
+    """The JSON of ``/readyz``."""
+
+    ready: bool
+    state: str
+    reasons: list[str]
+
+
+class Endpoints:
+    """``observed`` is None until there is something to observe; ``is_draining`` from the moment at which it is to
+    end."""
+
+    def __init__(self, clock: Clock, hosts: Collection[str]) -> None:
+        self._hosts = hosts
+        self.observed: Observed | None = None
+        self.is_draining = False
+        self.process = ProcessSource(lambda: not self.reasons, clock)
+        self.scrapes = Scrapes(self._sources, clock)
+
+    @property
+    def state(self) -> str:
+        if self.observed is None:
+            return "starting"
+        state = self.observed.state
+        return "draining" if self.is_draining and state == "running" else state
+
+    @property
+    def reasons(self) -> list[str]:
+        if self.observed is None:
+            return ["the process is starting"]
+        return [*(["the process is stopping"] if self.is_draining else []), *self.observed.reasons]
+
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Raises RequestRefused."""
+        if not may_be_called(request.host, self._hosts):
+            raise RequestRefused(
+                421,
+                f"the host {request.host} is not one of this listener: see the setting admin.allowed_hosts",
+            )
+        match request.path:
+            case "/metrics":
+                text_format = TextFormat.OPENMETRICS if request.wants_openmetrics else TextFormat.PROMETHEUS
+                return HttpAnswer(200, await self.scrapes.text(text_format), text_format.value)
+            case "/livez":
+                return HttpAnswer(200, b"ok\n")
+            case "/readyz":
+                return self._readiness(request)
+        raise RequestRefused(404, "here are /metrics, /livez and /readyz")
+
+    def _readiness(self, request: HttpRequest) -> HttpAnswer:
+        reasons = self.reasons
+        status = 503 if reasons else 200
+        if request.accept.lower().startswith(JSON):
+            body = msgspec.json.encode(ReadinessReport(not reasons, self.state, reasons))
+            return HttpAnswer(status, body + b"\n", JSON)
+        lines = ["not ready", *reasons] if reasons else ["ok"]
+        return HttpAnswer(status, "".join(f"{line}\n" for line in lines).encode())
+
+    def _sources(self) -> Sequence[MetricSource]:
+        return (
+            self.process,
+            StateSource(self),
+            *(self.observed.sources if self.observed is not None else ()),
+        )
+
+
+class StateSource:
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        for state in STATES:
+            collected.add("state", int(state == self._endpoints.state), state)
+        yield

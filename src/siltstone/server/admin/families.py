@@ -1,0 +1,161 @@
+"""Every metric: its name, type, labels, unit and help. docs/metrics.md is made from this table. Pure.
+
+Names have base units and no abbreviations. A label is never the id of a client, a user, a host, a member or the text of
+an error: there is no end to these.
+"""
+
+from siltstone.server.admin.exposition import MetricFamily, MetricType
+
+SERIES_DROPPED = "scrape_series_dropped"
+
+
+def _gauge(name: str, help_text: str, *labels: str, unit: str = "") -> MetricFamily:
+    return MetricFamily(name, MetricType.GAUGE, help_text, labels, unit)
+
+
+def _counter(name: str, help_text: str, *labels: str, unit: str = "") -> MetricFamily:
+    return MetricFamily(name, MetricType.COUNTER, help_text, labels, unit)
+
+
+def _seconds(name: str, help_text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(f"{name}_seconds", MetricType.HISTOGRAM, help_text, labels, "seconds")
+
+
+PROCESS = (
+    MetricFamily("build", MetricType.INFO, "The version of Siltstone and of Python.", ("version", "python")),
+    _gauge(
+        "start_time_seconds",
+        "When the process opened its admin listeners, in seconds since 1970.",
+        unit="seconds",
+    ),
+    _gauge("ready", "1 if /readyz answers 200, otherwise 0."),
+    _seconds(
+        "event_loop_lag",
+        "How much later than asked a timer of the event loop rang. Asked four times a second.",
+    ),
+    _counter("gc_seconds", "The time that Python's garbage collector took.", unit="seconds"),
+    _counter("process_cpu_seconds", "The CPU time of the process, user and system.", unit="seconds"),
+    _gauge("process_resident_memory_bytes", "The resident memory of the process.", unit="bytes"),
+    _gauge(SERIES_DROPPED, "Series that this scrape left out because it would have had more than 5,000."),
+)
+
+NETWORK = (
+    _counter("requests", "Requests that were begun, by API.", "api"),
+    _counter("request_errors", "Error codes in answers, one for each row that has one, by API and Kafka's name of the "
+             "code. Rows without an error, and the answers to Metadata, are not counted.", "api", "error"),
+    _seconds("request", "The time from a request's beginning to its answer, by API. A Fetch includes its wait for "
+             "records.", "api"),
+    _seconds("request_stage", "The parts of that time. Produce: append (open partitions, check records, wait behind a "
+             "backlog quota), durable (until the write-ahead log holds the batches). Fetch: read, wait (for records; "
+             "only fetches that waited), encode.", "api", "stage"),
+    _counter("request_bytes", "Bytes received from clients.", unit="bytes"),
+    _counter("response_bytes", "Bytes sent to clients.", unit="bytes"),
+    _gauge("connections", "Open connections of clients."),
+    _counter("connections_accepted", "Connections that were accepted, those closed at once included."),
+    _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
+    _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
+    _counter("topic_in_bytes", "Bytes of record batches appended, for the 1,000 topics with the most traffic; _other "
+             "is the rest.", "topic", unit="bytes"),
+    _counter("topic_out_bytes", "Bytes of record batches fetched, for the same topics.", "topic", unit="bytes"),
+)  # fmt: skip
+
+ENGINE = (
+    _gauge("state", "1 for the present state of the node: starting, running, draining, failed or closed.", "state"),
+    _gauge("partitions_open", "Partitions that are open."),
+    _seconds("append", "The time from the append of a batch to its answer, when it is durable."),
+    _gauge("appends_waiting", "Appends that wait for room in the tail cache or in the write-ahead log."),
+    _gauge("appends_waiting_bytes", "The bytes of the appends that wait for room.", unit="bytes"),
+    _seconds("wal_write", "The time to write a group of appends to the write-ahead log, with its sync if due."),
+    _gauge("wal_bytes", "Bytes of the write-ahead log that are not committed yet.", unit="bytes"),
+    _gauge("wal_capacity_bytes", "The most bytes of the write-ahead log that may be uncommitted.", unit="bytes"),
+    _counter("wal_written_bytes", "Bytes written to the write-ahead log.", unit="bytes"),
+    _counter("wal_syncs", "Syncs of the write-ahead log."),
+    _gauge("tail_cache_bytes", "Bytes in the tail cache.", unit="bytes"),
+    _gauge("tail_cache_capacity_bytes", "The most bytes that the tail cache may hold.", unit="bytes"),
+    _gauge("uncommitted_bytes", "Bytes of acknowledged batches that are in no committed object, and 1 KiB each.",
+           unit="bytes"),
+    _gauge("oldest_uncommitted_seconds", "The age of the oldest acknowledged batch that is in no committed object: "
+           "what the loss of the log's disk would take.", unit="seconds"),
+    _seconds("upload", "The time to upload one object, with all attempts."),
+    _counter("upload_bytes", "Bytes of objects uploaded.", unit="bytes"),
+    _counter("uploads_committed", "Objects that were uploaded and committed."),
+    _gauge("upload_outage", "1 while uploads fail and are tried again, otherwise 0."),
+    _counter("damaged_reads", "Reads that met a damaged or missing object."),
+)  # fmt: skip
+
+CACHES = (
+    _counter("cache_hits", "Look-ups that found their block or index in the cache.", "cache"),
+    _counter("cache_misses", "Look-ups that had to read from the bucket.", "cache"),
+    _counter("cache_evictions", "Entries that were dropped from the cache to make room.", "cache"),
+    _gauge("cache_bytes", "Bytes in the cache.", "cache", unit="bytes"),
+    _counter(
+        "read_ahead_wasted_bytes",
+        "Bytes that were read ahead and dropped before they were used.",
+        unit="bytes",
+    ),
+)
+
+STORE = (
+    _counter("store_requests", "Requests to a bucket, by operation, retries included. A listing counts as one.",
+             "bucket", "operation"),
+    _counter("store_retries", "Requests to a bucket that repeated one that had failed.", "bucket"),
+    _counter("store_read_bytes", "Bytes read from a bucket.", "bucket", unit="bytes"),
+    _counter("store_written_bytes", "Bytes written to a bucket.", "bucket", unit="bytes"),
+    _seconds("store_request", "The time of each request to a bucket, failed ones included. Listings are not timed.",
+             "bucket", "operation"),
+    _gauge("store_silent", "1 while a bucket refuses requests or does not answer, otherwise 0; the log has more.",
+           "bucket"),
+    _counter("store_cost", "The estimated cost of the requests to a bucket, and of the bytes read, by the prices in "
+             "admin.prices.*.", "bucket"),
+    _gauge("objects", "Objects that the metadata names, by bucket, kind and state.", "bucket", "kind", "state"),
+    _gauge("object_bytes", "The bytes of these objects.", "bucket", "kind", "state", unit="bytes"),
+    _gauge("live_bytes", "The bytes of committed objects that a read may still return, estimated from offsets. Garbage "
+           "collection frees the others.", "bucket", "kind", unit="bytes"),
+    _gauge("dirty_bytes", "The bytes of compacted topics in objects that no key compaction has been through.",
+           unit="bytes"),
+    _gauge("disk_free_bytes", "Free bytes on the disk of the log, of the metadata, or of a bucket that is a folder.",
+           "disk", unit="bytes"),
+    _gauge("disk_used_ratio", "The share of that disk that is used, 0 to 1.", "disk", unit="ratio"),
+    _gauge("disk_pressure", "Whether maintenance may copy: 0 all kinds may, 1 major collections wait (from 0.90), 2 "
+           "all copying waits (from 0.95).", "disk"),
+)  # fmt: skip
+
+METADATA = (
+    _gauge("metadata_version", "The version of the metadata that this process has."),
+    _seconds("metadata_append", "The time of each append to the metadata log."),
+    _gauge("metadata_commands_waiting", "Metadata commands that wait to be executed."),
+    _counter("metadata_commands", "Metadata commands that were executed."),
+)
+
+GROUPS = (
+    _gauge("groups", "Consumer groups that are loaded, by state.", "state"),
+    _gauge("group_series_omitted", "Groups without series of their own, because there are too many."),
+    _gauge("group_members", "Members of a group.", "group"),
+    _gauge("group_state", "1 for the present state of a group.", "group", "state"),
+    _gauge("group_lag_records", "Records of a topic that a group has not committed yet, in all partitions in which it "
+           "has committed an offset.", "group", "topic", unit="records"),
+    _gauge("group_lag_seconds", "The age of the oldest record of a topic that a group has not committed yet; 0: "
+           "there is none.", "group", "topic", unit="seconds"),
+)  # fmt: skip
+
+MAINTENANCE = (
+    _counter("maintenance_runs", "Runs of a kind that had work to do.", "kind"),
+    _counter("maintenance_units", "Units of work, by outcome: done or failed.", "kind", "outcome"),
+    _counter("maintenance_troubles", "Runs that ended early because of a failure that no unit is blamed for.", "kind"),
+    _counter("maintenance_read_bytes", "Bytes that units have read.", "kind", unit="bytes"),
+    _counter("maintenance_written_bytes", "Bytes that units have written.", "kind", unit="bytes"),
+    _counter("maintenance_freed_bytes", "Bytes that units have freed.", "kind", unit="bytes"),
+    _gauge("maintenance_set_aside", "Units that failed and wait to be tried again.", "kind"),
+    _gauge("maintenance_last_success_seconds", "When a run of the kind last succeeded, in seconds since 1970; 0: never "
+           "since the start.", "kind", unit="seconds"),
+    _gauge("maintenance_interval_seconds", "How often the kind is due.", "kind", unit="seconds"),
+    _gauge("maintenance_running", "1 while the kind runs, otherwise 0.", "kind"),
+    _gauge("compaction_debt_bytes", "Bytes that the last plan of a kind wanted to read and that are not done yet.",
+           "kind", unit="bytes"),
+)  # fmt: skip
+
+FAMILIES = {
+    family.name: family
+    for family in (*PROCESS, *NETWORK, *ENGINE, *CACHES, *STORE, *METADATA, *GROUPS, *MAINTENANCE)
+}
+"""By name, in the order of a scrape."""

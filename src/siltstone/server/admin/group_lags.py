@@ -1,0 +1,150 @@
+"""The lag of consumer groups: how many records they have not committed, and how old the oldest of these is.
+
+The age is that of the batch in which the group goes on. Its timestamp is known exactly while the batch is in the tail
+cache; for older batches it is taken from the time index of the partition, which has an entry every few MiB. A partition
+that is not open has its newest offset in the metadata, and its batches the time at which their object was first
+uploaded. A group that has committed nothing in a topic has no lag there.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from operator import attrgetter
+
+import msgspec
+
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
+from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.topics.registry import Topic
+from siltstone.metadata.lookup import find_ranges
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
+
+OFFSETS_PER_TURN = 20
+
+
+class TopicLag(msgspec.Struct, frozen=True):
+    topic: str
+    records: int
+    seconds: float
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    """``records`` is the sum over the topics."""
+
+    group: str
+    state: str
+    members: int
+    topics: tuple[TopicLag, ...]
+    records: int
+
+    @property
+    def series_count(self) -> int:
+        return 2 + 2 * len(self.topics)
+
+
+class GroupLags:
+    """What the last look has found. ``groups`` are those with series of their own, with the largest lag first;
+    ``states`` counts all groups by state, ``omitted`` those without series."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+        self.groups: tuple[GroupLag, ...] = ()
+        self.states: Counter[str] = Counter()
+        self.omitted = 0
+
+    async def look(self) -> AsyncIterator[None]:
+        """Looks at all groups that are loaded; yields often, so that a caller can let other tasks run."""
+        states: Counter[str] = Counter()
+        found: list[GroupLag] = []
+        offsets_left, known_groups = GROUP_OFFSETS_MAX, self._parts.groups.known()
+        for known in known_groups:
+            states[known.group.state.value] += 1
+            offsets_left -= len(known.offsets) + 1
+            if offsets_left < 0:
+                continue
+            lags: dict[str, TopicLag] = {}
+            for number, ((name, index), committed) in enumerate(list(known.offsets.items())):
+                if number % OFFSETS_PER_TURN == 0:
+                    yield
+                self._add(lags, name, index, committed)
+            found.append(_lag_of(known, lags))
+            if len(found) == 2 * GROUPS_SHOWN_MAX:
+                found = _largest(found)
+            yield
+        self.groups = tuple(_within_limits(_largest(found)))
+        self.states, self.omitted = states, len(known_groups) - len(self.groups)
+
+    def _add(self, lags: dict[str, TopicLag], name: str, index: int, committed: CommittedOffset) -> None:
+        topic = self._parts.topics.by_name(name)
+        if topic is None or index >= topic.partition_count or committed.committed_ms < topic.created_ms:
+            return  # the offset of a deleted topic
+        records, seconds = self._lag(topic, index, committed.offset)
+        before = lags.get(name, TopicLag(name, 0, 0.0))
+        lags[name] = TopicLag(name, before.records + records, max(before.seconds, seconds))
+
+    def _lag(self, topic: Topic, index: int, offset: int) -> tuple[int, float]:
+        """Records and seconds."""
+        stream_id = topic.metadata.partitions[index].data_stream_id
+        stream = self._parts.metadata.image.streams.get(stream_id)
+        partition = self._parts.partitions.opened(topic.id, index)
+        if partition is not None and not partition.is_closed:
+            start, end = partition.log_start_offset, partition.high_watermark
+        elif stream is not None:
+            start, end = stream.start_offset, stream.end_offset
+        else:
+            return 0, 0.0
+        offset = max(offset, start)
+        if offset >= end:
+            return 0, 0.0
+        since_ms = self._time_at(partition, stream_id, offset)
+        return end - offset, 0.0 if since_ms is None else self._age(since_ms)
+
+    def _age(self, since_ms: int) -> float:
+        return max(0.0, (self._parts.clock.now_ms() - since_ms) / 1000)
+
+    def _time_at(self, partition: Partition | None, stream_id: int, offset: int) -> int | None:
+        if partition is not None:
+            if (time_ms := _cached_time(partition, offset)) is not None:
+                return time_ms
+            if (time_ms := partition.times.time_before(offset)) is not None:
+                return time_ms
+        image = self._parts.metadata.image
+        try:
+            held = find_ranges(image, stream_id, offset, None, 1)
+        except SiltstoneError:  # trimmed or deleted meanwhile
+            return None
+        return image.objects[held[0].object_id].data_time_ms if held else None
+
+
+def _cached_time(partition: Partition, offset: int) -> int | None:
+    try:
+        batches = partition.read_cached(offset, 1)
+    except SiltstoneError:  # trimmed meanwhile
+        return None
+    if not batches or batches[0].smallest_timestamp_ms == NO_TIMESTAMP:
+        return None
+    return batches[0].smallest_timestamp_ms
+
+
+def _lag_of(known: KnownGroup, lags: dict[str, TopicLag]) -> GroupLag:
+    group = known.group
+    records = sum(each.records for each in lags.values())
+    return GroupLag(group.group_id, group.state.value, len(group.members), tuple(lags.values()), records)
+
+
+def _largest(groups: list[GroupLag]) -> list[GroupLag]:
+    return sorted(groups, key=attrgetter("records"), reverse=True)[:GROUPS_SHOWN_MAX]
+
+
+def _within_limits(groups: list[GroupLag]) -> list[GroupLag]:
+    """The first groups whose series have room. A group that has none of its own does not keep a smaller one out."""
+    shown: list[GroupLag] = []
+    series_left = GROUP_SERIES_MAX
+    for each in groups:
+        if len(shown) < GROUPS_SHOWN_MAX and each.series_count <= series_left:
+            series_left -= each.series_count
+            shown.append(each)
+    return shown

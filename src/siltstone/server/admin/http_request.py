@@ -1,0 +1,98 @@
+"""The head of an HTTP request, read strictly: GET or HEAD of a path, without a body. Pure.
+
+Everything that could be understood in two ways is refused, because there is no reason to send it here: line ends
+without a carriage return, folded or repeated headers, control characters, bodies. RFC 9112 has the rules.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from siltstone.model.errors import InvalidRequest
+
+HEAD_END = b"\r\n\r\n"
+METHODS = frozenset({"GET", "HEAD"})
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]*) HTTP/(1\.[01])")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*?)[ \t]*")
+_SINGLE = frozenset({"host", "content-length", "transfer-encoding"})
+
+OPENMETRICS = "application/openmetrics-text"
+
+
+class RequestRefused(InvalidRequest):
+    """The request is not answered as it was meant; ``status`` is the HTTP status of the answer."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """``path`` is without the query. ``host`` is in lower case and without the port; empty if an HTTP/1.0 client sent
+    none."""
+
+    method: str
+    path: str
+    host: str
+    accept: str
+
+    @property
+    def wants_openmetrics(self) -> bool:
+        """Whether the client prefers OpenMetrics to Prometheus' text format."""
+        weights = _weights(self.accept)
+        openmetrics = weights.get(OPENMETRICS, 0.0)
+        return openmetrics > 0 and openmetrics >= weights.get("text/plain", 0.0)
+
+
+def parse_head(head: bytes) -> HttpRequest:
+    """``head`` ends before HEAD_END. Raises RequestRefused."""
+    first, *lines = head.split(b"\r\n")
+    match = _REQUEST_LINE.fullmatch(first)
+    if match is None:
+        raise RequestRefused(400, "the first line is not METHOD /path HTTP/1.1")
+    headers = _headers(lines)
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        raise RequestRefused(400, "a request to this listener has no body")
+    host = headers.get("host")
+    if host is None and match[3] == b"1.1":
+        raise RequestRefused(400, "the header Host is missing")
+    method = match[1].decode("ascii")
+    if method not in METHODS:
+        raise RequestRefused(405, "only GET and HEAD are answered here")
+    path = match[2].decode("ascii").partition("?")[0]
+    return HttpRequest(method, path, _without_port(host or ""), headers.get("accept", ""))
+
+
+def _headers(lines: list[bytes]) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            raise RequestRefused(400, "a header is not NAME: VALUE in one line")
+        name, value = match[1].decode("ascii").lower(), match[2].decode("latin-1")
+        if name in headers and name in _SINGLE:
+            raise RequestRefused(400, f"the header {name} is sent twice")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _without_port(host: str) -> str:
+    host = host.lower()
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0]
+
+
+def _weights(accept: str) -> dict[str, float]:
+    """The weight of each media type that the header names."""
+    weights: dict[str, float] = {}
+    for part in accept.split(","):
+        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        weights[kind] = max(_weight(parameters), weights.get(kind, 0.0))
+    return weights
+
+
+def _weight(parameters: list[str]) -> float:
+    written = next((each.removeprefix("q=") for each in parameters if each.startswith("q=")), "1")
+    return float(written) if re.fullmatch(r"[01](\.\d{0,3})?", written) else 0.0

@@ -1,0 +1,137 @@
+"""The admin listeners of a process: opened before everything else, closed after everything else.
+
+So ``/livez`` is answered, and ``/readyz`` says why not, while a node recovers its log and while it stops.
+``AdminListeners`` runs on the event loop of a broker, ``AdminThread`` on one of its own, for the maintenance service,
+which has none.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+
+from siltstone.runtime.clock import Clock
+from siltstone.server.admin.addresses import allowed_hosts, parse_admin_addresses
+from siltstone.server.admin.endpoints import Endpoints, Observed
+from siltstone.server.admin.http_connection import HttpConnection, HttpConnections
+from siltstone.server.network.addresses import bracketed
+from siltstone.server.network.sockets import bind_sockets
+from siltstone.server.settings.admin import AdminSettings
+
+BACKLOG = 64
+
+log = logging.getLogger(__name__)
+
+
+class AdminListeners:
+    """``urls`` are the addresses at which the listeners are reached, once they are open."""
+
+    def __init__(self, settings: AdminSettings, clock: Clock) -> None:
+        self._addresses = parse_admin_addresses(settings)
+        self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses))
+        self._connections = HttpConnections(self.endpoints.answer, clock)
+        self._servers: list[asyncio.Server] = []
+        self.urls: list[str] = []
+
+    async def open(self) -> None:
+        """Raises CannotListen."""
+        loop = asyncio.get_running_loop()
+        bound: list[socket.socket] = []
+        try:
+            for address in self._addresses:
+                sockets = await bind_sockets(address, "the setting admin.listeners")
+                bound += sockets
+                port = sockets[0].getsockname()[1]
+                self.urls.append(f"http://{bracketed(address.host or socket.gethostname())}:{port}")
+            while bound:  # a server closes the socket that it was given
+                server = await loop.create_server(
+                    lambda: HttpConnection(self._connections), sock=bound.pop(), backlog=BACKLOG
+                )
+                self._servers.append(server)
+        except BaseException:
+            for each in bound:
+                each.close()
+            await self.close()
+            raise
+        self._connections.tasks.start("event-loop-lag", self.endpoints.process.watch())
+        log.info("metrics and health are served at %s", ", ".join(self.urls))
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self.endpoints.process.close()
+        await self._connections.close()
+        await self.endpoints.scrapes.close()
+
+
+@asynccontextmanager
+async def open_admin_listeners(settings: AdminSettings, clock: Clock) -> AsyncIterator[AdminListeners | None]:
+    """None when the setting ``admin.listeners`` is off. Raises InvalidListener and CannotListen."""
+    if not settings.is_on:
+        yield None
+        return
+    listeners = AdminListeners(settings, clock)
+    await listeners.open()
+    try:
+        yield listeners
+    finally:
+        await listeners.close()
+
+
+class AdminThread:
+    """Admin listeners on an event loop in a thread."""
+
+    def __init__(self, settings: AdminSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._opened: Future[AdminListeners] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
+
+    def start(self) -> list[str]:
+        """The URLs of the open listeners. Raises InvalidListener and CannotListen."""
+        self._thread.start()
+        return self._opened.result().urls
+
+    def observe(self, observed: Observed) -> None:
+        self._opened.result().endpoints.observed = observed
+
+    def stop(self) -> None:
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as failure:
+            if not self._opened.done():
+                self._opened.set_exception(failure)
+                return
+            log.exception("the admin listeners have failed: metrics and health are not served any more")
+
+    async def _serve(self) -> None:
+        async with open_admin_listeners(self._settings, self._clock) as listeners:
+            assert listeners is not None
+            self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+            self._opened.set_result(listeners)
+            await self._stopping.wait()
+
+
+@contextmanager
+def admin_thread(settings: AdminSettings, clock: Clock) -> Iterator[AdminThread | None]:
+    """None when the setting ``admin.listeners`` is off."""
+    if not settings.is_on:
+        yield None
+        return
+    thread = AdminThread(settings, clock)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()

@@ -1,0 +1,101 @@
+"""The place of a node among the others of its store: its beats, its lease, and its end.
+
+A node takes its place right after it is registered, before the recovery of its log, which may last longer than a
+session (N21). It beats until its engine is closed, since a node that is fenced cannot commit. After a clean end it
+fences itself, so that the others take its partitions at once and need not wait until they suspect it.
+"""
+
+import logging
+from contextlib import suppress
+
+from siltstone.cluster.membership import BoardCalls, Membership, wait_until_silent
+from siltstone.cluster.placing import Placing
+from siltstone.cluster.suspicion import NodeLife, OwnLease
+from siltstone.metadata.commands import FenceNode
+from siltstone.metadata.entities import NodeMetadata
+from siltstone.metadata.leases.board import LeaseBoard
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import SECOND_MS
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock, boottime_ms
+from siltstone.runtime.tasks import ends_in_time
+from siltstone.stream_engine.engine import StreamEngine
+
+LEAVING_MS_MAX = 2 * SECOND_MS
+"""Without the record the others notice the end after a session, so a log that hangs does not hold up the end."""
+
+log = logging.getLogger(__name__)
+
+
+class ClusterPlace:
+    """``calls`` must have a thread that nothing else uses."""
+
+    def __init__(
+        self, board: LeaseBoard, calls: BlockingCalls, metadata: MetadataService, clock: Clock
+    ) -> None:
+        self._board = board
+        self._calls = calls
+        self._board_calls = BoardCalls(board, calls, clock)
+        self._metadata = metadata
+        self._clock = clock
+        self._lease = OwnLease(boottime_ms)
+        self._life: NodeLife | None = None
+        self._membership: Membership | None = None
+        self._placing: Placing | None = None
+        self._engine: StreamEngine | None = None
+        self._loss: BaseException | None = None
+        self._is_listed = False
+
+    async def wait_until_free(self, node: NodeMetadata) -> None:
+        """Returns when no process runs under the id of ``node``. Raises NodeIdInUse (N02)."""
+        await wait_until_silent(self._board_calls, node, self._clock)
+
+    async def take(self, node: NodeMetadata) -> None:
+        """Begins to beat and to look at the others, in the life that is registered."""
+        self._is_listed = bool(node.listeners)
+        self._life = NodeLife(node.node_id, node.node_epoch, node.incarnation)
+        self._membership = Membership(
+            self._board_calls, self._metadata, self._clock, self._lease, self._life, self._lost
+        )
+        await self._membership.start()
+
+    def begin(self, engine: StreamEngine) -> None:
+        """The engine has started: from now on this node places the partitions of nodes that are gone."""
+        self._engine = engine
+        if self._loss is not None:
+            self._lost(self._loss)
+        assert self._life is not None
+        self._placing = Placing(self._metadata, self._clock, self._life)
+        self._placing.start()
+
+    def _lost(self, loss: BaseException) -> None:
+        """The node may not resume: only a new start recovers it. During recovery, commits are refused, which ends the
+        start as well."""
+        self._loss = loss
+        if self._engine is not None:
+            self._engine.abandon(str(loss))
+
+    def is_lease_held(self) -> bool:
+        return self._lease.is_held
+
+    async def leave(self) -> None:
+        """Ends the beats, after the engine was closed; the others learn at once of a clean end."""
+        if self._placing is not None:
+            await self._placing.close()
+        if self._membership is not None:
+            await self._membership.close()
+        if self._engine is not None and self._engine.is_clean and self._is_listed:
+            with suppress(Refusal, Unavailable):
+                if not await ends_in_time(self._fence_itself(), self._clock, LEAVING_MS_MAX):
+                    log.warning("the clean end could not be recorded; other nodes notice it after a session")
+        with suppress(RuntimeError):  # the thread could not be started
+            await ends_in_time(self._close_board(), self._clock, LEAVING_MS_MAX)
+
+    async def _fence_itself(self) -> None:
+        assert self._life is not None
+        await self._metadata.execute(FenceNode(self._life.node_id, self._life.node_epoch))
+
+    async def _close_board(self) -> None:
+        await self._calls.run(self._board.close)

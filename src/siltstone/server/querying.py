@@ -1,0 +1,179 @@
+"""SQL over topics in this process, for a first look: what ``siltstone sql`` does. DuckDB runs the query.
+
+Each topic that the text names is scanned anew and loaded into a temporary table of DuckDB's, which moves to a temporary
+folder what does not fit its memory limit. Loading comes first, because a query may read a table several times, and a
+scan handed over as a stream would be empty the second time, without an error. DuckDB then reads no file and loads no
+extension.
+
+A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the columns
+``key`` and ``value``; and always one struct ``kafka`` with partition, offset, timestamp and key.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import msgspec
+
+from siltstone.maintenance.scanning.result import Scan
+from siltstone.maintenance.scanning.scan import plan_scan
+from siltstone.maintenance.scanning.words import scan_request
+from siltstone.model.errors import InvalidRequest
+from siltstone.record_columns.arrow import ArrowMissing, require_arrow
+from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from siltstone.server.components import Store
+from siltstone.value_formats.settling import SAMPLE_VALUES
+
+KAFKA = "kafka"
+MEMORY_LIMIT = "1GiB"
+_SETTINGS = {
+    "memory_limit": MEMORY_LIMIT, "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
+}  # fmt: skip
+_COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
+_NEXT_ROWS = 1_000
+
+
+class QueryRefused(InvalidRequest):
+    """DuckDB cannot run the query."""
+
+
+class QueryRows(msgspec.Struct, frozen=True):
+    """``notes`` say what of a topic could not be shown as it is."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+    notes: tuple[str, ...]
+
+
+class QueryChoice(msgspec.Struct, frozen=True):
+    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values."""
+
+    value: str = "auto"
+    registry: str = ""
+    tail: str = "auto"
+
+
+@contextmanager
+def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iterator[QueryRows]:
+    """The rows are read inside of the ``with``. Raises QueryRefused, ArrowMissing without DuckDB, and what planning and
+    reading a scan raise."""
+    try:
+        import duckdb  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as missing:
+        raise ArrowMissing("SQL needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
+    require_arrow()
+    topics = topics_named(text, [each.name for each in store.metadata.refresh().topics.values()])
+    with (
+        tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
+        closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
+    ):
+        notes: list[str] = []
+        for topic in topics:
+            notes += _load(connection, store, topic, words or QueryChoice())
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        try:
+            found = connection.execute(text)
+            yield QueryRows(tuple(each[0] for each in found.description or ()), _rows(found), tuple(notes))
+        except duckdb.Error as cause:
+            reason = " ".join(str(cause).split("\n\n")[0].split())
+            raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
+
+
+def topics_named(text: str, topics: Iterable[str]) -> list[str]:
+    """The topics whose names stand in the text as a word: perhaps more than the query reads, never fewer."""
+    return sorted(
+        name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
+    )
+
+
+def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
+    while rows := found.fetchmany(_NEXT_ROWS):
+        yield from rows
+
+
+def _load(connection: Any, store: Store, topic: str, words: QueryChoice) -> list[str]:
+    """Loads a topic into a table of its name; returns notes."""
+    wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
+    if words.value == "auto":
+        wish = {"value": _kind_of(store, topic)}
+    elif words.value == "raw":
+        wish = {}
+    request = scan_request(topic, columns=_COLUMNS, tail=words.tail, bad_values="null", **wish)
+    scan = Scan(plan_scan(store.context, request))
+    arrow = require_arrow()
+    schema = _flattened_schema(scan.schema)
+    batches = arrow.RecordBatchReader.from_batches(
+        schema, (_flattened(each, schema) for each in scan.batches())
+    )
+    connection.register("incoming", batches)
+    name = topic.replace('"', '""')
+    connection.execute(f'CREATE TEMP TABLE "{name}" AS SELECT * FROM incoming')  # noqa: S608  quoted
+    connection.unregister("incoming")
+    return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
+
+
+def _kind_of(store: Store, topic: str) -> str | None:
+    """``json`` if the first values are JSON objects, ``string`` if they are text, else None."""
+    request = scan_request(topic, columns=VALUE, lease="0")
+    left = SAMPLE_VALUES
+    kinds: set[str | None] = set()
+    for batch in Scan(plan_scan(store.context, request)).batches():
+        kinds |= {_kind(value) for value in batch.column(0)[:left].to_pylist() if value is not None}
+        left -= batch.num_rows
+        if left <= 0:
+            break
+    if kinds == {"json"}:
+        return "json"
+    return None if None in kinds else "string"
+
+
+def _kind(value: bytes) -> str | None:
+    try:
+        msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+        return "json"
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass
+    try:
+        value.decode()
+        return "string"
+    except UnicodeDecodeError:
+        return None
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+def _flattened_schema(schema: Any) -> Any:
+    arrow = require_arrow()
+    value = schema.field(VALUE).type
+    fields = list(value) if arrow.types.is_struct(value) else [arrow.field(VALUE, value)]
+    name = KAFKA
+    while any(each.name.lower() == name for each in fields):
+        name = f"_{name}"
+    inside = [schema.field(each) for each in (PARTITION, OFFSET, TIMESTAMP)]
+    kafka = arrow.struct([*inside, arrow.field(KEY, arrow.string())])
+    return arrow.schema([*fields, arrow.field(name, kafka)])
+
+
+def _flattened(batch: Any, schema: Any) -> Any:
+    """The fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
+    arrow = require_arrow()
+    value = batch.column(0)
+    columns = value.flatten() if arrow.types.is_struct(value.type) else [value]
+    try:
+        keys = batch.column(4).cast(arrow.string())
+    except arrow.ArrowInvalid:
+        keys = arrow.array([_text(key) for key in batch.column(4).to_pylist()], arrow.string())
+    parts = [batch.column(1), batch.column(2), batch.column(3), keys]
+    kafka = arrow.StructArray.from_arrays(parts, fields=list(schema.field(len(columns)).type))
+    return arrow.RecordBatch.from_arrays([*columns, kafka], schema=schema)
+
+
+def _text(key: bytes | None) -> str | None:
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return key.hex() if key is not None else None

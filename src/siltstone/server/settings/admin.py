@@ -1,0 +1,38 @@
+"""The settings of the admin listeners: where metrics and health are served, to whom, and the prices for the estimated
+cost of requests. Frozen values; their defaults and reasons are in ``model.serving_limits``.
+"""
+
+import msgspec
+
+from siltstone.model import serving_limits
+from siltstone.model.errors import InvalidRequest
+from siltstone.model.serving_limits import Price
+
+OFF = serving_limits.ADMIN_LISTENERS
+
+
+class AdminPrices(msgspec.Struct, frozen=True):
+    """``writes_per_million`` is the price of a million requests that put, copy or list; ``reads_per_million`` of those
+    that get or look; ``read_per_gib`` of the bytes that leave the bucket. Deletions cost nothing."""
+
+    writes_per_million: Price = serving_limits.PRICE_OF_WRITES
+    reads_per_million: Price = serving_limits.PRICE_OF_READS
+    read_per_gib: Price = serving_limits.PRICE_OF_GIB
+
+
+class AdminSettings(msgspec.Struct, frozen=True):
+    """``listeners``: HOST:PORT, several with commas, or "off". ``allowed_hosts``: the host names, besides IP addresses
+    and localhost, by which clients may call a listener."""
+
+    listeners: str = serving_limits.ADMIN_LISTENERS
+    open_to_network_without_login: bool = serving_limits.ADMIN_OPEN_TO_NETWORK
+    allowed_hosts: str = serving_limits.ADMIN_ALLOWED_HOSTS
+    prices: AdminPrices = AdminPrices()
+
+    @property
+    def is_on(self) -> bool:
+        return self.listeners != OFF
+
+    def __post_init__(self) -> None:
+        if self.is_on and OFF in [part.strip() for part in self.listeners.split(",")]:
+            raise InvalidRequest('admin.listeners is "off" or a list of HOST:PORT, not both')

@@ -1,0 +1,102 @@
+"""What a program gets from Spark: ``session`` and ``read``, public as ``siltstone.spark.session`` and ``.read``.
+
+Both work where no Java is installed: the first that is found is used, at last the JRE in the wheel of
+``siltstone[java]``.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from siltstone.maintenance.context import check_metadata_is_newest
+from siltstone.maintenance.scanning.renewal import PinRenewal
+from siltstone.maintenance.scanning.request import ScanRequest
+from siltstone.maintenance.scanning.words import scan_request
+from siltstone.metadata.commands import PinScan
+from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.spark.starting import active_context, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOCAL = "local[*]"
+_SUBMITTED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""Set where Spark was started before the program: by spark-submit, by a notebook server, or by Spark Connect."""
+
+
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
+    """A SparkSession that reads ``format("siltstone")``: the one that this process has, or a new one on a master such
+    as ``local[*]``, the default, or ``spark://host:7077``. ``settings`` are Spark's.
+
+    A program that spark-submit started gets the session of its cluster. Raises SparkMissing, JavaNotFound,
+    SparkNotStarted, and SparkAlreadyRunning if a Spark runs already and a master or settings are given."""
+    chooses = master is not None or bool(settings)
+    if not chooses and (active_context() is not None or any(name in os.environ for name in _SUBMITTED)):
+        from pyspark.sql import SparkSession  # noqa: PLC0415  takes a second, and is an extra
+
+        return SparkSession.builder.getOrCreate()
+    return start_session(master or LOCAL, settings=settings)
+
+
+def read(
+    topics: str | Sequence[str],
+    *,
+    store: Path | str,
+    spark: "SparkSession | None" = None,
+    schema: Any = None,
+    options: Mapping[str, Any] | None = None,
+    **words: Any,
+) -> "DataFrame":
+    """A topic, or several, as a DataFrame: ``spark.read.format("siltstone")`` in Python's words, which are those of
+    ``siltstone.scan``. ``schema`` may be a StructType or its DDL for JSON values. ``options`` are more options of the
+    format, such as ``minPartitions``.
+
+    The DataFrame is of this moment. The pin that keeps its objects is renewed for as long as the program refers to the
+    DataFrame, and stands for its lease after that, for the frames that were made from it. Raises what ``session``
+    raises, and what planning a scan raises."""
+    spark = spark or session()
+    request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
+    renewal = None
+    if request.lease_ms:
+        request = msgspec.structs.replace(request, pin_token=random_token(system_randomness()))
+        renewal = _pinned(Path(store) if "://" not in str(store) else store, request)
+    reader = spark.read.format("siltstone").options(**_options(store, request, options or {}))
+    frame = reader.load()
+    if renewal is not None:
+        renewal.keep_for(frame, leaves_pin=True)  # frames made from it do not refer to it
+    return frame
+
+
+def _options(store: Path | str, request: ScanRequest, options: Mapping[str, Any]) -> dict[str, Any]:
+    from siltstone.spark.source.options import encode_request  # noqa: PLC0415  imports pyspark
+
+    return {"store": str(store), "scanRequest": encode_request(request), **options}
+
+
+def _pinned(store: Path | str, request: ScanRequest) -> PinRenewal:
+    """Puts the pin of the scan, before Spark plans it, so that it can be renewed from now on."""
+    from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
+
+    clock = SystemClock()
+    holder = f"siltstone.spark.read: {', '.join(request.topics)}"
+    with open_place(store) as source:
+        check_metadata_is_newest(source)
+        source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
+    return PinRenewal(lambda: open_place(store), request.pin_token, request.lease_ms, clock)
+
+
+def _schema(schema: Any, kind: str | None) -> Any:
+    """A schema in Spark's words as one of Arrow's; others as they are."""
+    if schema is None or kind != "json":
+        return schema
+    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
+    from pyspark.sql.types import DataType  # noqa: PLC0415
+
+    is_ddl = isinstance(schema, str) and not schema.lstrip().startswith("{") and not schema.endswith(".json")
+    if is_ddl:
+        schema = DataType.fromDDL(schema)
+    return to_arrow_type(schema, timezone="UTC") if isinstance(schema, DataType) else schema

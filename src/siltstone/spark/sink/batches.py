@@ -1,0 +1,40 @@
+"""``write_batch``: a DataFrame of ``foreachBatch`` into topics, exactly once.
+
+Spark calls a ``foreachBatch`` function again with the same batch id when it does not know whether the batch was
+written; under the same sink and batch id nothing is written twice. Several sinks may take rows of one batch.
+"""
+
+from pathlib import Path
+from typing import Any
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+def write_batch(
+    rows: Any, batch_id: int, *, sink: str, store: Path | str, topic: str | None = None, **options: str
+) -> None:
+    """Writes the DataFrame ``rows`` as batch ``batch_id`` of the sink named ``sink``; does nothing if that batch
+    stands.
+
+    >>> flights.writeStream.foreachBatch(
+    ...     lambda rows, batch_id: write_batch(rows, batch_id, sink="late-out", topic="late", store="my-store")
+    ... )
+
+    ``topic`` says where all rows go; without it the column ``topic`` does. ``options`` are further ones of the writer,
+    such as ``compression``. Raises what Spark raises when a job fails; the text has the sink's own error.
+    """
+    named = {"store": str(store), "sinkName": sink, "batchId": str(batch_id), **options}
+    if topic is not None:
+        named["topic"] = topic
+    if query_id := _query_id(rows):
+        named["queryId"] = query_id
+    rows.write.format("siltstone").options(**named).mode("append").save()
+
+
+def _query_id(rows: Any) -> str | None:
+    """The id of the query whose batch this is; None outside of a query, and on Spark Connect."""
+    try:
+        found = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    except Exception:
+        return None
+    return None if found is None else str(found)

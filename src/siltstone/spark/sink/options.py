@@ -1,0 +1,125 @@
+"""The options of ``df.write.format("siltstone")`` and ``writeStream``: texts → where the rows go.
+
+``sinkName`` with ``batchId`` (also ``txnAppId`` with ``txnVersion``, as Delta Lake calls them) makes a batch write
+exactly once: the same id again writes nothing. A stream needs neither, because Spark has an id of the query and one of
+each batch. ``topic`` says where all rows go.
+"""
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from siltstone.maintenance.sinking.failures import SinkRefused
+from siltstone.maintenance.sinking.plan import check_sink_name
+from siltstone.runtime.randomness import random_token, system_randomness
+
+log = logging.getLogger(__name__)
+
+OPTIONS = (
+    "store", "metadata", "topic", "mode", "sinkName", "batchId", "queryId", "txnAppId", "txnVersion", "compression",
+)  # fmt: skip
+"""Every option of a sink but ``bucket.N`` and ``kafka.bootstrap.servers``."""
+
+_NAMES = {name.lower(): name for name in OPTIONS}
+_OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
+
+
+class SinkPlace(msgspec.Struct, frozen=True):
+    """The store: its folder or the URL of its metadata; or ``metadata`` and ``buckets`` are URLs."""
+
+    store: str | None
+    metadata: str | None
+    buckets: dict[int, str]
+
+
+class SinkRequest(msgspec.Struct, frozen=True):
+    """``sink_id`` None: the query id of a stream. A batch without a name has one of its own, which makes it exactly
+    once as long as its job is not repeated. ``batch_id`` is a batch's."""
+
+    place: SinkPlace
+    is_nameless: bool
+    topic: str | None
+    sink_id: str | None
+    batch_id: int | None
+    query_id: str
+    compression: str | None
+    bootstrap: str | None
+
+
+def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: bool) -> SinkRequest:
+    """Raises SinkRefused or ScanRefused with a text that names the option."""
+    if overwrite:
+        raise SinkRefused(
+            "a topic cannot be overwritten: write with mode append (and outputMode append or update); to begin anew,"
+            " delete the topic"
+        )
+    options, place, bootstrap = _known(given)
+    if (mode := options.get("mode", "relay")) != "relay":
+        raise SinkRefused(
+            f"option mode={mode!r}: this version writes through the broker only; write mode=relay"
+        )
+    sink_id, batch_id = _names(options, is_stream=is_stream)
+    return SinkRequest(
+        place,
+        not is_stream and not {"sinkName", "txnAppId"} & options.keys(),
+        options.get("topic"),
+        sink_id,
+        batch_id,
+        options.get("queryId", ""),
+        options.get("compression"),
+        bootstrap,
+    )
+
+
+def _names(options: Mapping[str, str], *, is_stream: bool) -> tuple[str | None, int | None]:
+    """The sink's id and the batch's."""
+    sink_id = options.get("sinkName", options.get("txnAppId"))
+    batch_id = _number(options, "batchId" if "batchId" in options else "txnVersion")
+    if sink_id is not None:
+        check_sink_name(sink_id)
+    if not is_stream and (sink_id is None) != (batch_id is None):
+        raise SinkRefused(
+            "options sinkName and batchId are given together: a batch that is written again under the same name and id"
+            " writes nothing"
+        )
+    if is_stream and batch_id is not None:
+        raise SinkRefused("option batchId is not allowed for a stream: Spark numbers its batches")
+    if not is_stream and sink_id is None:
+        sink_id, batch_id = f"batch-{random_token(system_randomness())}", 0
+    return sink_id, batch_id
+
+
+def _known(given: Mapping[str, str]) -> tuple[dict[str, str], SinkPlace, str | None]:
+    options: dict[str, str] = {}
+    buckets: dict[int, str] = {}
+    bootstrap = None
+    for raw, value in given.items():
+        name = raw.lower()
+        if name.startswith("bucket.") and name.removeprefix("bucket.").isdigit():
+            buckets[int(name.removeprefix("bucket."))] = value
+        elif name in _NAMES:
+            options[_NAMES[name]] = value
+        elif name == "kafka.bootstrap.servers":
+            bootstrap = value
+        elif name.startswith("kafka."):
+            log.warning("option %s of the Kafka client has no meaning for format siltstone", raw)
+        elif name not in _OF_SPARK:
+            raise SinkRefused(
+                f"option {raw} does not exist; the options are {', '.join(OPTIONS)} and bucket.N"
+            )
+    store, metadata = options.get("store"), options.get("metadata")
+    if (store is None) == (metadata is None):
+        raise SinkRefused(
+            "option store (a folder) or the options metadata and bucket.N (URLs) name the store: give one"
+        )
+    return options, SinkPlace(store, metadata, buckets), bootstrap
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise SinkRefused(f"option {name}={text!r}: write a number from 0 on")
+    return int(text)

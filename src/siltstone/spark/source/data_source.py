@@ -1,0 +1,138 @@
+"""The classes that Spark calls: the data source, its reader, and a partition of Spark's, which is one scan unit.
+
+Spark plans when a DataFrame is loaded and keeps the partitions with it, so a DataFrame shows one moment for as long as
+it lives. It calls the methods in processes of its own: what they share travels in the options and in the units.
+
+No class here defines ``pushFilters``: in Spark 4.3 a pushed filter stays with the plan, and the next action on the same
+DataFrame misses rows [Spark: SPARK-58551].
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import StructType
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.scanning.failures import ScanRefused
+from siltstone.maintenance.scanning.rows import unit_rows
+from siltstone.maintenance.scanning.scan import plan_scan, settle_values
+from siltstone.maintenance.scanning.unit import decode_unit, encode_unit
+from siltstone.maintenance.scanning.values import rows_schema
+from siltstone.record_columns.row_columns import HEADERS, VALUE, chosen_columns
+from siltstone.spark.sink.options import SinkPlace, parse_sink_options
+from siltstone.spark.sink.writers import TopicStreamWriter, TopicWriter
+from siltstone.spark.source.options import SourceRequest, parse_options
+from siltstone.spark.source.stream_options import parse_stream_options, without_stream_options
+from siltstone.spark.source.stream_reader import TopicStreamReader
+from siltstone.spark.task_attempt import freeze_heap
+from siltstone.value_formats.value_format import FormatKind, ValueFormat, encode_type
+
+FORMAT = "siltstone"
+
+
+class UnitPartition(InputPartition):  # type: ignore[misc]
+    """One scan unit, encoded."""
+
+    def __init__(self, unit: bytes) -> None:
+        super().__init__(unit)
+
+
+class TopicDataSource(DataSource):  # type: ignore[misc]
+    """``open_source`` is given by the package that Spark finds, because finding a store is the server's. ``settled`` is
+    what ``schema`` found out about values: Spark sends the object to where the reader is made."""
+
+    settled: ValueFormat | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def open_source(self, options: SourceRequest | SinkPlace) -> AbstractContextManager[MaintenanceContext]:
+        raise NotImplementedError
+
+    def schema(self) -> StructType:
+        """The schema of the options. With decoded values it follows from a schema registry, or from the first values,
+        which are read for it."""
+        self.settled = None
+        options = parse_options(without_stream_options(self.options))
+        if options.request.values is not None:
+            with self.open_source(options) as opened:
+                self.settled = settle_values(opened, options.request)
+        return spark_schema(options.request.columns, self.settled)
+
+    def reader(self, schema: StructType) -> "TopicReader":
+        """A schema of the user's chooses columns and their order, as the option ``columns`` does, and the fields of
+        JSON values."""
+        return TopicReader(self, self._with_columns(schema, parse_options(self.options)))
+
+    def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802  Spark's name
+        options = parse_stream_options(self.options)
+        source = self._with_columns(schema, options.source)
+        stream = msgspec.structs.replace(options.stream, scan=source.request)
+        return TopicStreamReader(
+            self.open_source, msgspec.structs.replace(options, source=source, stream=stream)
+        )
+
+    def _with_columns(self, schema: StructType, options: SourceRequest) -> SourceRequest:
+        request = options.request
+        columns = chosen_columns(schema.names, with_headers=HEADERS in schema.names)
+        settled = self.settled
+        if settled is None and request.values is not None and VALUE in columns:
+            settled = self._settled_by(schema, options)
+        refuse_other_types(schema, spark_schema(columns, settled))
+        request = msgspec.structs.replace(request, columns=columns, value_format=settled)
+        return msgspec.structs.replace(options, request=request)
+
+    def _settled_by(self, schema: StructType, options: SourceRequest) -> ValueFormat | None:
+        """The value format of a read with the user's own schema, which tells the fields of JSON values."""
+        wish = options.request.values
+        assert wish is not None
+        if wish.kind is FormatKind.JSON and wish.reader is None and not wish.type_ipc:
+            type_ipc = encode_type(to_arrow_type(schema[VALUE].dataType, timezone="UTC"))
+            wish = msgspec.structs.replace(wish, type_ipc=type_ipc)
+        with self.open_source(options) as opened:
+            return settle_values(opened, msgspec.structs.replace(options.request, values=wish))
+
+    def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
+        request = parse_sink_options(self.options, overwrite=overwrite, is_stream=False)
+        return TopicWriter(self.open_source, request, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:  # noqa: N802
+        request = parse_sink_options(self.options, overwrite=overwrite, is_stream=True)
+        return TopicStreamWriter(self.open_source, request, schema)
+
+
+class TopicReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, source: TopicDataSource, options: SourceRequest) -> None:
+        self._source = source
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        with self._source.open_source(self._options) as opened:
+            plan = plan_scan(opened, self._options.request)
+        return [UnitPartition(encode_unit(unit)) for unit in plan.units]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if (
+            partition is not None and partition.value is not None
+        ):  # Spark reads an empty plan by one empty partition
+            yield from unit_rows(decode_unit(partition.value))
+        freeze_heap()
+
+
+def spark_schema(columns: tuple[str, ...], value_format: ValueFormat | None = None) -> StructType:
+    return from_arrow_schema(rows_schema(columns, value_format))
+
+
+def refuse_other_types(wanted: StructType, ours: StructType) -> None:
+    """Raises ScanRefused if a column of the user's schema has another type than the scan gives it."""
+    for field, own in zip(wanted.fields, ours.fields, strict=True):
+        if field.dataType != own.dataType:
+            raise ScanRefused(
+                f"column {field.name} is {own.dataType.simpleString()}, and the given schema has"
+                f" {field.dataType.simpleString()}: give its own type, and cast the column afterwards"
+            )

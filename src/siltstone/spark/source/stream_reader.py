@@ -1,0 +1,97 @@
+"""The reader that Spark calls for a streaming query: dicts and limits of Spark's ⇄ positions and limits of a
+``TopicStream``, which does the rest.
+
+Spark makes the reader in three kinds of process: one lives as long as the query and asks for offsets and partitions,
+others read a partition each and never ask. So the store is opened at the first question, and what tasks need travels in
+the partitions.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.scanning.rows import unit_rows
+from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.maintenance.scanning.streaming.position import decode_position, encode_position
+from siltstone.maintenance.scanning.streaming.topic_stream import TopicStream
+from siltstone.maintenance.scanning.unit import decode_unit, encode_unit
+from siltstone.spark.source.options import SourceRequest
+from siltstone.spark.source.stream_options import StreamSourceRequest
+from siltstone.spark.task_attempt import freeze_heap
+
+Offsets = dict[str, Any]
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    def __init__(
+        self,
+        open_source: Callable[[SourceRequest], AbstractContextManager[MaintenanceContext]],
+        options: StreamSourceRequest,
+    ) -> None:
+        self._open_source = open_source
+        self._options = options
+        self._stream: TopicStream | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
+        self._followed.fix_ends()
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        return encode_position(self._followed.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self._options.limit
+        match limit.kind:
+            case LimitKind.OFFSETS:
+                return ReadMaxRows(limit.count)
+            case LimitKind.BYTES:
+                return ReadMaxBytes(limit.count)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        newest = self._followed.newest()
+        return None if newest is None else encode_position(newest)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        units = self._followed.plan(decode_position(start), decode_position(end))
+        return [InputPartition(encode_unit(unit)) for unit in units]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if partition is not None and partition.value is not None:
+            yield from unit_rows(decode_unit(partition.value))
+        freeze_heap()
+
+    def commit(self, end: Offsets) -> None:
+        self._followed.finished(decode_position(end))
+
+    def stop(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    @property
+    def _followed(self) -> TopicStream:
+        if self._stream is None:
+            self._stream = TopicStream(lambda: self._open_source(self._options.source), self._options.stream)
+        return self._stream
+
+
+def batch_limit(limit: ReadLimit) -> BatchLimit:
+    """The limit that Spark gives, which overrides that of the options: Trigger.Once reads all there is."""
+    if isinstance(limit, ReadMaxRows):
+        return BatchLimit(LimitKind.OFFSETS, limit.max_rows)
+    if isinstance(limit, ReadMaxBytes):
+        return BatchLimit(LimitKind.BYTES, limit.max_bytes)
+    return BatchLimit()

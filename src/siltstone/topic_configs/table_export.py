@@ -1,0 +1,171 @@
+"""The configurations ``siltstone.table.*`` of a topic that is kept as a table: values, and the rules for them. Pure.
+
+A table has one of two layouts. *Records*: the columns of a Kafka record, with key and value as bytes or text. *Fields*:
+``siltstone.table.columns`` names fields of JSON values, each of which becomes a column, and what Kafka knows of the
+record is in one more column, the struct ``kafka``.
+
+A table is divided by partition values (``siltstone.table.partition.by``): a data file holds records of one value of
+each transform. Names of columns are resolved among the fields first, then among the columns of the record.
+"""
+
+import re
+
+import msgspec
+
+from siltstone.topic_configs.values import InvalidTopicConfig, Value, refused
+
+FORMATS = ("parquet", "iceberg")
+VALUES = ("raw", "string", "json")
+KEYS = ("raw", "string")
+ERRORS = ("dead-letter", "pause", "drop")
+
+KAFKA = "kafka"
+"""The struct column of the layout of fields."""
+
+TYPES = ("boolean", "int", "long", "double", "string", "date", "timestamp", "json")
+"""Types of fields. ``json``: any JSON value, as its text."""
+
+TIME_TRANSFORMS = ("year", "month", "day", "hour")
+IDENTITY = "identity"
+COLUMNS_MAX = 1_000
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_]{1,100}\.[A-Za-z0-9_]{1,300}")
+_TRANSFORM = re.compile(r"(\w+)\((\w+)\)")
+_OF_TIME = frozenset({"timestamp"})
+_OF_IDENTITY = frozenset({"string", "int", "long", "boolean"})
+_RECORD_TYPES = {"timestamp": "timestamp", "partition": "int"}
+"""The columns of a record by which a table may be divided."""
+
+
+class TableColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A field of the values that becomes a column. ``kind`` is one of TYPES."""
+
+    name: str
+    kind: str
+
+
+class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
+    """What makes a partition value of a column: ``identity``, or a unit of time."""
+
+    transform: str
+    column: str
+
+    @property
+    def name(self) -> str:
+        """The name of the partition value, as Iceberg's own tools write it: ``timestamp_day``."""
+        return self.column if self.transform == IDENTITY else f"{self.column}_{self.transform}"
+
+
+class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
+    table is named after the topic."""
+
+    table_format: str = ""
+    name: str = ""
+    value: str = "raw"
+    key: str = "raw"
+    columns: tuple[TableColumn, ...] = ()
+    partition_by: tuple[PartitionTransform, ...] = (PartitionTransform("day", "timestamp"),)
+    interval_ms: int = 0
+    bytes_min: int = 1
+    errors: str = "dead-letter"
+    holds_retention: bool = False
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether the table has the layout of fields."""
+        return bool(self.columns)
+
+    def name_for(self, topic: str) -> str:
+        return self.name or f"kafka.{re.sub(r'[.-]', '_', topic)}"
+
+    def kind_of(self, column: str) -> str | None:
+        """The type of a column by which the table may be divided; None if there is none of that name."""
+        return next((each.kind for each in self.columns if each.name == column), None) or _RECORD_TYPES.get(
+            column
+        )
+
+    def is_field(self, column: str) -> bool:
+        return any(each.name == column for each in self.columns)
+
+    @property
+    def conflict(self) -> str:
+        """Why the configurations contradict each other; empty when they do not."""
+        if self.columns and self.value != "json":
+            return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
+        for each in self.partition_by:
+            if (kind := self.kind_of(each.column)) is None:
+                return (
+                    f"siltstone.table.partition.by: there is no column {each.column} to divide the table by"
+                )
+            if each.transform != IDENTITY and self.is_field(each.name):
+                return (
+                    f"siltstone.table.partition.by: {each.transform}({each.column}) would have the name of the column"
+                    f" {each.name}"
+                )
+            allowed = _OF_IDENTITY if each.transform == IDENTITY else _OF_TIME
+            if kind not in allowed:
+                return (
+                    f"siltstone.table.partition.by: {each.transform}({each.column}) needs a column of type"
+                    f" {' or '.join(sorted(allowed))}, and {each.column} is of type {kind}"
+                )
+        return ""
+
+
+# -- rules, and values of texts --------------------------------------------------------------------------------
+
+
+def table_name(name: str, value: Value) -> None:
+    """A rule: empty, or ``namespace.table``."""
+    if value and not _TABLE_NAME.fullmatch(str(value)):
+        raise refused(name, value, "write namespace.table, of letters, digits and _")
+
+
+def table_columns(name: str, value: Value) -> None:
+    """A rule for lists: each item is a name and a type."""
+    _parsed_columns(name, value)
+
+
+def table_partitions(name: str, value: Value) -> None:
+    """A rule for lists: each item is a transform of a column."""
+    _parsed_partitions(name, value)
+
+
+def columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
+    """The columns of a value that has passed ``table_columns``."""
+    return _parsed_columns("siltstone.table.columns", items)
+
+
+def partitions_of(items: tuple[str, ...]) -> tuple[PartitionTransform, ...]:
+    """The transforms of a value that has passed ``table_partitions``."""
+    return _parsed_partitions("siltstone.table.partition.by", items)
+
+
+def _parsed_columns(name: str, value: Value) -> tuple[TableColumn, ...]:
+    assert isinstance(value, tuple)
+    columns: dict[str, TableColumn] = {}
+    for item in value:
+        words = item.split()
+        if len(words) != 2 or not _NAME.fullmatch(words[0]) or words[1] not in TYPES:
+            raise refused(name, item, f"write NAME TYPE; the types are {', '.join(TYPES)}")
+        if words[0].lower() in columns or words[0].lower() == KAFKA:
+            raise refused(name, item, "a column of that name is there already, and kafka is taken")
+        columns[words[0].lower()] = TableColumn(words[0], words[1])
+    if len(columns) > COLUMNS_MAX:
+        raise InvalidTopicConfig(f"{name} has {len(columns)} columns; at most {COLUMNS_MAX} are allowed")
+    return tuple(columns.values())
+
+
+def _parsed_partitions(name: str, value: Value) -> tuple[PartitionTransform, ...]:
+    assert isinstance(value, tuple)
+    found: list[PartitionTransform] = []
+    for item in value:
+        match = _TRANSFORM.fullmatch(item)
+        if match is None or match[1] not in (IDENTITY, *TIME_TRANSFORMS):
+            known = ", ".join((IDENTITY, *TIME_TRANSFORMS))
+            raise refused(name, item, f"write TRANSFORM(COLUMN); the transforms are {known}")
+        found.append(PartitionTransform(match[1], match[2]))
+    if len({each.name for each in found}) < len(found):
+        raise refused(name, value, "each partition value may be named once")
+    return tuple(found)

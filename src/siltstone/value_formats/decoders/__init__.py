@@ -1,0 +1,4 @@
+"""One module for each kind of value: ``json`` (text, too), ``avro``, ``protobuf``.
+
+Each has the decoder, and the function that gives the Arrow type of a schema of its kind.
+"""

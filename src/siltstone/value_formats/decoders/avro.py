@@ -1,0 +1,263 @@
+"""Avro. Values are read with the schema that they were written with, and resolved to the reader schema by Avro's rules:
+a field that the writer did not have gets its default, a number is widened, a field that the reader lacks is passed
+over.
+
+With a registry every value begins with the id of its writer's schema. Without one, all values are plain data of the
+reader schema.
+
+Types: a union of null and one type is that type; another union, and a record that refers to itself, is JSON in text;
+enums and UUIDs are text, a fixed is binary. Times are in microseconds.
+"""
+
+from collections.abc import Callable
+from io import BytesIO
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from siltstone.record_columns.arrow import require_arrow
+from siltstone.value_formats.columns import Getter, Path, column_of, is_json_text, text_field
+from siltstone.value_formats.decoding import BadValue, DecodedValues, each_schema, reason_of
+from siltstone.value_formats.failures import (
+    FormatExtraMissing,
+    FormatRefused,
+    SchemaMalformed,
+    SchemaUnknown,
+)
+from siltstone.value_formats.schemas.port import Registry
+from siltstone.value_formats.value_format import FormatKind, Schema, ValueFormat
+from siltstone.value_formats.wire import NOT_FRAMED, PREFIX_BYTES, schema_ids
+
+try:
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+except ModuleNotFoundError as missing:
+    if missing.name != "fastavro":
+        raise
+    fastavro = None
+
+_PRIMITIVES = {
+    "null": "null", "boolean": "bool_", "int": "int32", "long": "int64", "float": "float32", "double": "float64",
+    "bytes": "binary", "string": "string",
+}  # fmt: skip
+_LOGICAL: dict[str, tuple[str, ...]] = {
+    "date": ("date32",), "time-millis": ("time64", "us"), "time-micros": ("time64", "us"), "uuid": ("string",),
+    "timestamp-millis": ("timestamp", "us", "UTC"), "timestamp-micros": ("timestamp", "us", "UTC"),
+    "local-timestamp-millis": ("timestamp", "us"), "local-timestamp-micros": ("timestamp", "us"),
+}  # fmt: skip
+_DECIMAL_DIGITS_MAX = 38
+
+
+class AvroDecoder:
+    """Decodes Avro values, one by one."""
+
+    def __init__(self, value_format: ValueFormat, registry: Registry | None) -> None:
+        """Raises FormatExtraMissing, FormatRefused, SchemaMalformed."""
+        if value_format.reader is None:
+            raise FormatRefused("Avro needs a schema: give one, or a schema registry")
+        self.arrow_type = value_format.arrow_type
+        self._reader = parsed(value_format.reader)
+        self._registry = registry
+        self._writers: dict[int, Any] = {}
+
+    def decode(self, values: Any) -> DecodedValues:
+        ids = schema_ids(values) if self._registry is not None else None
+        reasons = self._unknown({int(each) for each in ids} - {NOT_FRAMED}) if ids is not None else {}
+        rows: list[Any] = []
+        bad: list[BadValue] = []
+        for number, value in enumerate(values.to_pylist()):
+            schema_id = NOT_FRAMED if ids is None else int(ids[number])
+            row, reason = None, None
+            if value is not None:
+                row, reason = self._row(value, schema_id, reasons)
+            if reason is not None:
+                bad.append(BadValue(number, reason, schema_id))
+            rows.append(row)
+        return self._column(rows, bad, ids)
+
+    def _row(self, value: bytes, schema_id: int, reasons: dict[int, str]) -> tuple[Any, str | None]:
+        if self._registry is None:
+            return self._read(memoryview(value), self._reader)
+        if schema_id == NOT_FRAMED:
+            return None, "it does not begin with a schema id (the byte 0 and four more)"
+        if schema_id in reasons:
+            return None, reasons[schema_id]
+        return self._read(memoryview(value)[PREFIX_BYTES:], self._writers[schema_id])
+
+    def _read(self, payload: memoryview, writer: Any) -> tuple[Any, str | None]:
+        data = BytesIO(payload)
+        try:
+            row = fastavro.schemaless_reader(data, writer, None if writer is self._reader else self._reader)
+        except Exception as cause:  # damaged data make fastavro raise errors of many kinds
+            return None, f"{type(cause).__name__}: {reason_of(cause)}"
+        left = len(payload) - data.tell()
+        return (None, f"{left} bytes are left after the last field") if left else (row, None)
+
+    def _unknown(self, ids: set[int]) -> dict[int, str]:
+        """Finds the writers' schemas of the ids. Returns the reason for each that no value can be read with."""
+        reasons: dict[int, str] = {}
+
+        def find(schema_id: int) -> None:
+            assert self._registry is not None
+            if schema_id in self._writers:
+                return
+            try:
+                schema = self._registry.schema(schema_id)
+                if schema.kind is not FormatKind.AVRO:
+                    raise SchemaUnknown(f"schema {schema_id} is of the kind {schema.kind.value}, not avro")
+                writer = parsed(schema)
+                # Without a reader schema fastavro resolves nothing, and is twice as fast.
+                self._writers[schema_id] = self._reader if writer == self._reader else writer
+            except (SchemaUnknown, SchemaMalformed) as cause:
+                reasons[schema_id] = reason_of(cause)
+
+        each_schema(sorted(ids), find)
+        return reasons
+
+    def _column(self, rows: list[Any], bad: list[BadValue], ids: Any) -> DecodedValues:
+        arrow = require_arrow()
+        too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError, TypeError)
+        try:
+            return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))
+        except too_wide:
+            for number, row in enumerate(rows):
+                try:
+                    column_of([row], self.arrow_type, _getter_of)
+                except too_wide as cause:
+                    bad.append(
+                        BadValue(number, reason_of(cause), NOT_FRAMED if ids is None else int(ids[number]))
+                    )
+                    rows[number] = None
+        bad.sort(key=lambda each: each.row)
+        return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))
+
+
+def _getter_of(_: Path, field: Any) -> Getter:
+    read: Getter = itemgetter(field.name)
+    if is_json_text(field):
+        return lambda row: as_json(read(row))
+    return (lambda row: _texts(read(row))) if _has_texts(field.type) else read
+
+
+def _has_texts(arrow_type: Any) -> bool:
+    """Whether the values are text, or lists or maps of it: fastavro gives UUIDs as objects."""
+    types = require_arrow().types
+    if types.is_list(arrow_type):
+        return _has_texts(arrow_type.value_type)
+    return bool(types.is_string(arrow_type)) or (
+        types.is_map(arrow_type) and _has_texts(arrow_type.item_type)
+    )
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _texts(each) for name, each in value.items()}
+    return str(value) if isinstance(value, UUID) else value
+
+
+def as_json(value: Any) -> str | None:
+    """A decoded value as JSON in text; bytes are in base64."""
+    return None if value is None else msgspec.json.encode(value, enc_hook=str).decode()
+
+
+# -- schemas ---------------------------------------------------------------------------------------------------
+
+
+def parsed(schema: Schema) -> Any:
+    """The schema as fastavro wants it. Raises FormatExtraMissing, SchemaMalformed."""
+    return _parsed(schema)[0]
+
+
+def _parsed(schema: Schema) -> tuple[Any, dict[str, Any]]:
+    if fastavro is None:
+        raise FormatExtraMissing("fastavro", "avro")
+    named: dict[str, Any] = {}
+    try:
+        for text in schema.imports:
+            parse_schema(_json(text), named_schemas=named)
+        return parse_schema(_json(schema.text), named_schemas=named), named
+    except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as cause:
+        raise SchemaMalformed(f"the Avro schema cannot be understood: {reason_of(cause)}") from cause
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        if text.strip() in _PRIMITIVES:
+            return text.strip()
+        raise
+
+
+def avro_type(schema: Schema) -> Any:
+    """The pyarrow.DataType of the values of an Avro schema. Raises FormatExtraMissing, SchemaMalformed."""
+    root, named = _parsed(schema)
+    found = _type_of(root, named, ())
+    if found is None:
+        raise SchemaMalformed("the Avro schema is a union of several types: only a record makes columns")
+    return found
+
+
+def _type_of(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> Any:
+    """The Arrow type of a schema; None for JSON in text. ``above`` are the names of the records around it."""
+    arrow = require_arrow()
+    if isinstance(schema, list):
+        others = [each for each in schema if each != "null"]
+        return _type_of(others[0], named, above) if len(others) == 1 else None
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return getattr(arrow, _PRIMITIVES[schema])()
+        schema = named[schema]
+    if logical := _logical(schema):
+        return logical
+    make = _COMPLEX.get(schema["type"])
+    return _type_of(schema["type"], named, above) if make is None else make(schema, named, above)
+
+
+def _logical(schema: dict[str, Any]) -> Any:
+    arrow = require_arrow()
+    name = schema.get("logicalType")
+    if name == "decimal":
+        digits = int(schema.get("precision", 0))
+        return (
+            arrow.decimal128(digits, int(schema.get("scale", 0)))
+            if 0 < digits <= _DECIMAL_DIGITS_MAX
+            else None
+        )
+    if name not in _LOGICAL:
+        return None
+    kind, *arguments = _LOGICAL[name]
+    return getattr(arrow, kind)(*arguments)
+
+
+def _record(schema: dict[str, Any], named: dict[str, Any], above: tuple[str, ...]) -> Any:
+    if schema["name"] in above:
+        return None
+    arrow = require_arrow()
+    inside = (*above, schema["name"])
+    parts = [(field["name"], _type_of(field["type"], named, inside)) for field in schema["fields"]]
+    return arrow.struct([text_field(n) if t is None else arrow.field(n, t) for n, t in parts])
+
+
+def _array(schema: dict[str, Any], named: dict[str, Any], above: tuple[str, ...]) -> Any:
+    items = _type_of(schema["items"], named, above)
+    return None if items is None else require_arrow().list_(items)
+
+
+def _map(schema: dict[str, Any], named: dict[str, Any], above: tuple[str, ...]) -> Any:
+    items = _type_of(schema["values"], named, above)
+    return None if items is None else require_arrow().map_(require_arrow().string(), items)
+
+
+_COMPLEX: dict[str, Callable[[dict[str, Any], dict[str, Any], tuple[str, ...]], Any]] = {
+    "record": _record,
+    "error": _record,
+    "array": _array,
+    "map": _map,
+    "enum": lambda *_: require_arrow().string(),
+    "fixed": lambda *_: require_arrow().binary(),
+}

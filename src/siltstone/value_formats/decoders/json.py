@@ -1,0 +1,293 @@
+"""JSON and text. msgspec parses and checks each value against the type, one by one: what it accepts is exactly one JSON
+value, so a value with a line break, or two values in one, cannot move its neighbours.
+
+A value that was written by a serializer with a registry begins with the byte 0, which no JSON text does, so the prefix
+is passed over without being told.
+
+The type comes from a JSON Schema, from the caller, or from a sample of the values (``inferred_type``). A field whose
+type differs from value to value is JSON in text.
+"""
+
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from siltstone.record_columns.arrow import require_arrow
+from siltstone.value_formats.columns import Getter, Path, column_of, is_json_text, text_field
+from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
+from siltstone.value_formats.failures import FormatRefused, SchemaMalformed
+from siltstone.value_formats.value_format import ValueFormat
+from siltstone.value_formats.wire import MAGIC, PREFIX_BYTES, schema_ids
+
+FIELDS_MAX = 2_000
+"""Fields of one inferred struct. More means that the names are data; then the struct is JSON in text."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class JsonDecoder:
+    """Decodes JSON values. Fields that the type does not have are passed over, fields that a value lacks are null."""
+
+    def __init__(self, value_format: ValueFormat) -> None:
+        self.arrow_type = value_format.arrow_type
+        is_text = require_arrow().types.is_string(self.arrow_type)
+        python_type = msgspec.Raw if is_text else _python_type(self.arrow_type) | None
+        self._decoder: Any = msgspec.json.Decoder(python_type)
+        self._whole = _text if is_text else None
+
+    def decode(self, values: Any) -> DecodedValues:
+        rows: list[Any] = []
+        bad: list[BadValue] = []
+        decode = self._decoder.decode
+        for value in values.to_pylist():
+            if value is None:
+                rows.append(None)
+                continue
+            try:
+                rows.append(decode(payload_of(value)))
+                if self._whole is not None:
+                    rows[-1] = self._whole(rows[-1])
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
+                bad.append(_bad(values, len(rows), cause))
+                rows.append(None)
+        return _column(values, rows, self.arrow_type, bad)
+
+
+class TextDecoder:
+    """Decodes UTF-8 text."""
+
+    def __init__(self, value_format: ValueFormat) -> None:
+        self.arrow_type = value_format.arrow_type
+
+    def decode(self, values: Any) -> DecodedValues:
+        arrow = require_arrow()
+        try:
+            return DecodedValues(values.cast(arrow.string()), ())
+        except arrow.ArrowInvalid:
+            rows: list[str | None] = []
+            bad = []
+            for number, value in enumerate(values.to_pylist()):
+                try:
+                    rows.append(None if value is None else value.decode())
+                except UnicodeDecodeError as cause:
+                    bad.append(_bad(values, number, cause))
+                    rows.append(None)
+            return DecodedValues(arrow.array(rows, arrow.string()), tuple(bad))
+
+
+def payload_of(value: bytes) -> bytes:
+    """The JSON of a value, without the prefix of the wire format."""
+    return value[PREFIX_BYTES:] if value[:1] == bytes([MAGIC]) else value
+
+
+def _bad(values: Any, row: int, cause: Exception) -> BadValue:
+    return BadValue(row, reason_of(cause), int(schema_ids(values.slice(row, 1))[0]))
+
+
+def _column(values: Any, rows: list[Any], arrow_type: Any, bad: list[BadValue]) -> DecodedValues:
+    """The column of the rows. A number that the type cannot hold is found only here; then rows are made one by one."""
+    arrow = require_arrow()
+    too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError)
+    try:
+        return DecodedValues(column_of(rows, arrow_type, _getter_of), tuple(bad))
+    except too_wide:
+        for number, row in enumerate(rows):
+            try:
+                column_of([row], arrow_type, _getter_of)
+            except too_wide as cause:
+                bad.append(_bad(values, number, cause))
+                rows[number] = None
+    return DecodedValues(
+        column_of(rows, arrow_type, _getter_of), tuple(sorted(bad, key=lambda each: each.row))
+    )
+
+
+# -- Arrow's types as msgspec's --------------------------------------------------------------------------------
+
+
+def _getter_of(path: Path, field: Any) -> Getter:
+    read = attrgetter(f"f{path[-1]}")
+    return (lambda row: _text(read(row))) if is_json_text(field) else read
+
+
+def _text(raw: Any) -> str | None:
+    text = None if raw is None else bytes(raw).decode()
+    return None if text == "null" else text
+
+
+def _python_type(arrow_type: Any) -> Any:
+    """The type as which msgspec decodes a value; every field may be missing or null."""
+    types = require_arrow().types
+    if types.is_struct(arrow_type):
+        for field in arrow_type:
+            if not _is_name(field.name):
+                raise FormatRefused(
+                    f"the field {field.name!r} has a name that JSON values cannot be decoded with"
+                )
+        fields = [
+            (
+                f"f{number}",
+                msgspec.Raw if is_json_text(field) else _python_type(field.type) | None,
+                msgspec.field(default=None, name=field.name),
+            )
+            for number, field in enumerate(arrow_type)
+        ]
+        return msgspec.defstruct("Row", fields, gc=False)
+    if types.is_list(arrow_type):
+        return list[_python_type(arrow_type.value_type) | None]  # type: ignore[misc]
+    if types.is_map(arrow_type):
+        return dict[str, _python_type(arrow_type.item_type) | None]  # type: ignore[misc]
+    return _plain_type(arrow_type)
+
+
+def _plain_type(arrow_type: Any) -> Any:
+    types = require_arrow().types
+    plain: list[tuple[Any, Any]] = [
+        (types.is_boolean, bool), (types.is_integer, int), (types.is_floating, float), (types.is_string, str),
+        (types.is_large_string, str), (types.is_binary, bytes), (types.is_timestamp, datetime), (types.is_date32, date),
+        (types.is_time64, time), (types.is_decimal, Decimal),
+    ]  # fmt: skip
+    for is_it, python in plain:
+        if is_it(arrow_type):
+            return python
+    raise FormatRefused(f"JSON has no values of type {arrow_type}: use another type")
+
+
+# -- a type from a sample --------------------------------------------------------------------------------------
+
+
+def inferred_type(values: Iterable[bytes | None]) -> Any:
+    """The pyarrow.DataType of a sample of JSON values; those that are no JSON are passed over. A number is int64 until
+    one has a fraction; what is of two types is JSON in text. Raises FormatRefused if no value is JSON."""
+    found: Any = None
+    for value in values:
+        if value is None:
+            continue
+        try:
+            found = _joined(found, _shape_of(msgspec.json.decode(payload_of(value))))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    if found is None:
+        raise FormatRefused("no value of the sample is JSON, so the fields cannot be inferred: give a schema")
+    return _type_of(found)
+
+
+def _shape_of(value: Any) -> Any:
+    """What inference knows of a value: a Python type, ("object", shapes of the fields) or ("array", shape of the
+    items)."""
+    if isinstance(value, dict):
+        return ("object", {name: _shape_of(each) for name, each in value.items()})
+    if isinstance(value, list):
+        items: Any = type(None)
+        for each in value:
+            items = _joined(items, _shape_of(each))
+        return ("array", items)
+    if isinstance(value, int) and not isinstance(value, bool) and not -_INT64_MAX <= value <= _INT64_MAX:
+        return msgspec.Raw
+    return type(value)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """The shape of values of both shapes; Raw, JSON in text, if there is none."""
+    if one is None or one is type(None) or one == other:
+        return other
+    if other is type(None):
+        return one
+    if (one, other) in ((int, float), (float, int)):
+        return float
+    if isinstance(one, tuple) and isinstance(other, tuple) and one[0] == other[0]:
+        return ("array", _joined(one[1], other[1])) if one[0] == "array" else _joined_fields(one[1], other[1])
+    return msgspec.Raw
+
+
+def _joined_fields(one: dict[str, Any], other: dict[str, Any]) -> Any:
+    absent = type(None)
+    names = dict.fromkeys((*one, *other))
+    if len(names) > FIELDS_MAX:
+        return msgspec.Raw
+    return ("object", {name: _joined(one.get(name, absent), other.get(name, absent)) for name in names})
+
+
+_TYPES = {
+    bool: "bool_",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    msgspec.Raw: "string",
+    type(None): "string",
+}
+
+
+def _type_of(shape: Any) -> Any:
+    arrow = require_arrow()
+    if isinstance(shape, type):
+        return getattr(arrow, _TYPES[shape])()
+    if _has_text(shape):
+        return arrow.string()
+    if shape[0] == "array":
+        return arrow.list_(_type_of(shape[1]))
+    return arrow.struct([_field_of(name, each) for name, each in shape[1].items()])
+
+
+def _field_of(name: str, shape: Any) -> Any:
+    return text_field(name) if _has_text(shape) else require_arrow().field(name, _type_of(shape))
+
+
+def _has_text(shape: Any) -> bool:
+    """Whether a field becomes JSON in text: it is of two types itself, or the items of its array are; or it was null in
+    all of the sample."""
+    while isinstance(shape, tuple) and shape[0] == "array":
+        shape = shape[1]
+    return shape is msgspec.Raw or shape is type(None) or _has_odd_names(shape)
+
+
+def _has_odd_names(shape: Any) -> bool:
+    """Whether the shape is an object with a field that msgspec cannot name."""
+    return isinstance(shape, tuple) and shape[0] == "object" and not all(map(_is_name, shape[1]))
+
+
+def _is_name(name: str) -> bool:
+    return name.isprintable() and not set(name) & set('"\\')
+
+
+# -- a type from a JSON Schema ---------------------------------------------------------------------------------
+
+_FORMATS = {"date-time": ("timestamp", "us", "UTC"), "date": ("date32",)}
+
+
+def json_schema_type(text: str) -> Any:
+    """The pyarrow.DataType of a JSON Schema. What it says in other ways than by type, properties and items (a choice of
+    several, a reference) is JSON in text. Raises SchemaMalformed."""
+    try:
+        schema = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as cause:
+        raise SchemaMalformed(f"the JSON Schema is not JSON: {cause}") from cause
+    found = _described(schema)
+    return require_arrow().string() if found is None else found
+
+
+def _described(schema: Any) -> Any:
+    """The type that a part of a JSON Schema describes; None for JSON in text."""
+    arrow = require_arrow()
+    kinds = schema.get("type") if isinstance(schema, dict) else None
+    kinds = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
+    if len(kinds) != 1 or kinds[0] is None:
+        return None
+    if kinds[0] == "object":
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return None
+        parts = [(name, _described(part)) for name, part in properties.items()]
+        return arrow.struct([text_field(n) if t is None else arrow.field(n, t) for n, t in parts])
+    if kinds[0] == "array":
+        items = _described(schema.get("items"))
+        return None if items is None else arrow.list_(items)
+    if kinds[0] == "string":
+        name, *arguments = _FORMATS.get(str(schema.get("format")), ("string",))
+        return getattr(arrow, name)(*arguments)
+    plain = {"integer": "int64", "number": "float64", "boolean": "bool_"}.get(kinds[0])
+    return None if plain is None else getattr(arrow, plain)()

@@ -1,0 +1,58 @@
+"""The port of decoders.
+
+A decoder never drops a row and never moves one: row n of its column is value n. It holds no state between calls but
+what it knows about schemas, so a task may be repeated anywhere.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from siltstone.value_formats.failures import SchemasNeeded
+
+REASON_CHARACTERS_MAX = 300
+
+
+class BadValue(msgspec.Struct, frozen=True):
+    """The value of ``row`` cannot be decoded. ``schema_id`` is that of its prefix, or -1."""
+
+    row: int
+    reason: str
+    schema_id: int = -1
+
+
+class DecodedValues(msgspec.Struct, frozen=True):
+    """``column`` is a pyarrow.Array with as many rows as there were values; it is null where a value was null or is
+    ``bad``."""
+
+    column: Any
+    bad: tuple[BadValue, ...]
+
+
+class ValueDecoder(Protocol):
+    """Decodes columns of values in one format."""
+
+    arrow_type: Any
+
+    def decode(self, values: Any) -> DecodedValues:
+        """``values`` is a pyarrow.BinaryArray. Raises SchemasNeeded and RegistryNotReachable."""
+        ...
+
+
+def each_schema(ids: Sequence[int], find: Callable[[int], Any]) -> None:
+    """Calls ``find`` for each id. Raises one SchemasNeeded for all that are missing."""
+    needed: list[int] = []
+    for schema_id in ids:
+        try:
+            find(schema_id)
+        except SchemasNeeded as missing:
+            needed.extend(missing.ids)
+    if needed:
+        raise SchemasNeeded(needed)
+
+
+def reason_of(failure: BaseException) -> str:
+    """The cause of a bad value in one line."""
+    text = " ".join(str(failure).split()) or type(failure).__name__
+    return text[:REASON_CHARACTERS_MAX]

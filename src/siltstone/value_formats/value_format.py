@@ -1,0 +1,75 @@
+"""How a column of values is decoded: ``ValueFormat``, which a plan settles once and each task is given.
+
+It names the reader schema and the Arrow type that follows from it, so every task makes columns of one type, whatever
+schema each value was written with.
+"""
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from siltstone.record_columns.arrow import require_arrow
+from siltstone.value_formats.failures import FormatRefused
+
+
+class FormatKind(Enum):
+    """``STRING`` is UTF-8 text as it is; the others have fields."""
+
+    STRING = "string"
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """A schema as a registry has it. ``text`` is JSON for Avro and JSON Schema, and for Protobuf a FileDescriptorProto
+    in base64; ``imports`` are the texts of the schemas that it refers to, each before those that need it."""
+
+    kind: FormatKind
+    text: str
+    imports: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.text) + sum(map(len, self.imports))
+
+
+class BadValues(Enum):
+    """What a scan does with a value that cannot be decoded: it fails, or the value is null and is counted."""
+
+    FAIL = "fail"
+    NULL = "null"
+
+
+class ValueFormat(msgspec.Struct, frozen=True):
+    """``reader`` is the schema whose fields become columns; JSON and text may have none. ``type_ipc`` is the Arrow type
+    of the decoded column. ``registry`` is the URL of the registry whose ids the values begin with; empty if they have
+    no such prefix. ``message`` is the full name of the Protobuf message."""
+
+    kind: FormatKind
+    type_ipc: bytes
+    reader: Schema | None = None
+    registry: str = ""
+    message: str = ""
+    on_bad: BadValues = BadValues.FAIL
+
+    @property
+    def arrow_type(self) -> Any:
+        """The pyarrow.DataType of the decoded column. Raises ArrowMissing."""
+        return decode_type(self.type_ipc)
+
+
+def encode_type(arrow_type: Any) -> bytes:
+    """A pyarrow.DataType as bytes, which any version of Arrow reads."""
+    arrow = require_arrow()
+    return bytes(arrow.schema([arrow.field("value", arrow_type)]).serialize().to_pybytes())
+
+
+def decode_type(type_ipc: bytes) -> Any:
+    """The pyarrow.DataType that ``encode_type`` wrote. Raises FormatRefused."""
+    arrow = require_arrow()
+    try:
+        return arrow.ipc.read_schema(arrow.py_buffer(type_ipc)).field(0).type
+    except (arrow.ArrowInvalid, OSError, IndexError) as cause:
+        raise FormatRefused(f"the type of the values is not one that Arrow has written: {cause}") from cause

@@ -1,0 +1,113 @@
+"""Drivers of table export killed with SIGKILL at any step, beside a broker whose topics grow: at the end every record
+is a row of the table or of its dead letters, once."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from confluent_kafka import Producer
+
+import siltstone
+from siltstone.maintenance.checking.check import check
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.failures import TableNotThere
+from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.server.settings.store import load_settings
+from support.maintenance.compacted_store import maintained
+from support.maintenance.table_driver import export
+from support.processes.tried import RecordTried
+
+TESTS = Path(__file__).parents[1]
+FORMATS = ("parquet", "iceberg")
+SETTINGS = {"engine.upload.cache_block_age_ms_max": "50ms"}
+KILLS = 25
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+
+Key = tuple[int, bytes]
+"""A number that no other record of the topic has, and its value."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [100, 101])
+def test_tb2_drivers_that_are_killed_lose_and_double_nothing(
+    tmp_path: Path, seed: int, record_tried: RecordTried
+) -> None:
+    rng, folder = random.Random(seed), tmp_path / "store"
+    tables = load_settings(folder, environment={}).tables
+    sent: dict[str, list[Key]] = {name: [] for name in FORMATS}
+    with siltstone.Broker(folder, settings=SETTINGS) as broker:
+        for name in FORMATS:
+            config = {"siltstone.table.format": name, "siltstone.table.value": "json"}
+            broker.create_topic(name, partitions=2, config=config)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 5})
+        for _ in range(KILLS):
+            for name, pairs in sent.items():
+                for _ in range(60):
+                    value = b"garbage" if rng.random() < 0.1 else b'{"a": 1}'
+                    pairs.append((len(pairs), value))
+                    producer.produce(name, key=str(pairs[-1][0]), value=value)
+            assert producer.flush(60) == 0
+            with driver(folder):
+                time.sleep(rng.random())
+            record_tried("kills", 1)
+            for name, pairs in sent.items():
+                assert_nothing_twice(folder, tables, name, pairs)
+        del producer
+    with maintained(folder, hours_ahead=1) as context:
+        while export(context, tables).units:
+            pass
+        assert check(context, tables=tables).is_clean
+    for name, pairs in sent.items():
+        assert sorted(found(folder, tables, name)) == pairs
+
+
+def assert_nothing_twice(folder: Path, tables: TableSettings, name: str, pairs: list[Key]) -> None:
+    numbers = [number for number, value in found(folder, tables, name)]
+    assert len(set(numbers)) == len(numbers), f"{name}: some rows are there twice"
+    assert set(numbers) <= {number for number, _ in pairs}
+
+
+def found(folder: Path, tables: TableSettings, name: str) -> list[Key]:
+    """The keys and values of the table and of its dead letters, each where it belongs."""
+    rows: list[Key] = []
+    with maintained(folder) as context:
+        for is_bad in (False, True):
+            try:
+                with opened_table(context, tables, name, dead_letters=is_bad) as table:
+                    urls = file_urls(table, tables)
+            except TableNotThere:
+                continue
+            for url in urls:
+                frame = pl.read_parquet(url.removeprefix("file://")).select("key", "value")
+                for key, value in frame.rows():
+                    as_bytes = value if isinstance(value, bytes) else value.encode()
+                    assert (as_bytes == b"garbage") == is_bad, (key, value)
+                    rows.append((int(key), as_bytes))
+    return rows
+
+
+@contextmanager
+def driver(folder: Path) -> Iterator[None]:
+    """Killed where the body ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "support.maintenance.table_driver", str(folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begin\n", "it ended by itself"
+            yield
+            assert process.poll() is None, "it ended by itself"
+        finally:
+            os.kill(process.pid, signal.SIGKILL)

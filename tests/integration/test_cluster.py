@@ -1,0 +1,322 @@
+"""Two and three real processes on one store are a Kafka cluster for a real client. The scenarios N.. and M.. are those
+of the page of scenarios."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from siltstone.broker.groups.groups import partition_of_group
+from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
+from support.broker.cluster_processes import ClusterProcesses
+from support.metadata.postgres_server import PostgresServer
+from support.processes.tried import RecordTried
+
+SECONDS_MAX = 60
+"""A machine under load is ten times slower than ours."""
+
+
+def until(look: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"{what}: not in {seconds} s"
+        time.sleep(0.05)
+    return found
+
+
+class Sending:
+    """Sends numbered records to all partitions in a thread until ``stop``, idempotently. ``acked``: partition → the
+    numbers in the order of their offsets; ``pauses_ms``: the longest time between two answers of each partition."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._topic, self._partitions = topic, partitions
+        self._producer = Producer({
+            "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0,
+        })  # fmt: skip
+        self.acked: dict[int, dict[int, int]] = defaultdict(dict)
+        self.errors: list[str] = []
+        self._answered: dict[int, float] = {}
+        self.pauses_ms: dict[int, float] = defaultdict(float)
+        self._stopping = threading.Event()
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._producer.produce(
+                self._topic,
+                str(self.sent).encode(),
+                partition=self.sent % self._partitions,
+                callback=self._done,
+            )
+            self.sent += 1
+            self._producer.poll(0.002)
+        left = self._producer.flush(SECONDS_MAX)
+        if left:
+            self.errors.append(f"{left} records were not answered")
+
+    def _done(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.errors.append(str(error))
+            return
+        partition, now = message.partition(), time.monotonic()
+        self.acked[partition][message.offset()] = int(message.value())
+        pause_ms = (now - self._answered.get(partition, now)) * 1000
+        self.pauses_ms[partition] = max(self.pauses_ms[partition], pause_ms)
+        self._answered[partition] = now
+
+    @property
+    def answered(self) -> int:
+        return sum(map(len, self.acked.values()))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        assert not self.errors, self.errors[:3]
+        assert self.answered == self.sent
+
+
+def read_all(bootstrap: str, topic: str, partition: int, count: int) -> dict[int, int]:
+    """Offset → number."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-all", "log_level": 0})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: dict[int, int] = {}
+
+    def look() -> bool:
+        for message in consumer.consume(1_000, 0.2):
+            assert message.error() is None, message.error()
+            found[message.offset()] = int(message.value())
+        return len(found) >= count
+
+    until(look, f"{count} records of {topic}-{partition}")
+    consumer.close()
+    return found
+
+
+def made_topic(bootstrap: str, name: str, partitions: int) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(SECONDS_MAX)
+    return admin
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with ClusterProcesses(tmp_path_factory.mktemp("cluster") / "store", 2) as cluster:
+        yield cluster
+        for node in cluster.nodes.values():
+            assert node.stop() == 0
+            assert "Traceback" not in node.log
+    checked_store(cluster.folder)
+
+
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+class TestPair:
+    def test_n01_a_client_sees_both_nodes_and_leaders_on_each(self, pair: ClusterProcesses) -> None:
+        for node_id in (0, 1):
+            admin = made_topic(pair.address(node_id), f"made-at-{node_id}", 4)
+            seen = admin.list_topics(f"made-at-{node_id}", timeout=SECONDS_MAX)
+            assert {f"{each.host}:{each.port}" for each in seen.brokers.values()} == {
+                pair.address(0),
+                pair.address(1),
+            }
+            led = [each.leader for each in seen.topics[f"made-at-{node_id}"].partitions.values()]
+            assert sorted(led) == [0, 0, 1, 1]
+        assert len({node.wal_location for node in pair.image.nodes.values()}) == 2
+
+    def test_m01_what_is_sent_during_moves_is_stored_once_and_in_order(self, pair: ClusterProcesses) -> None:
+        made_topic(pair.address(1), "moved", 2)
+        sending = Sending(pair.address(0), "moved", 2)
+        until(lambda: sending.answered > 100, "answers")
+        leader, answered = pair.leaders("moved")[0], sending.answered
+        command = [
+            str(SILTSTONE),
+            "topics",
+            "move",
+            "moved:0",
+            "--to",
+            str(1 - leader),
+            "-b",
+            pair.address(0),
+        ]
+        moved = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert moved.returncode == 0, moved.stderr
+        assert pair.leaders("moved")[0] == 1 - leader
+        until(lambda: sending.answered > answered + 100, "answers after the move")
+        for partition in (0, 1, 0):
+            answered = sending.answered
+            pair.move("moved", partition)
+            until(lambda before=answered: sending.answered > before + 100, "answers after the move")
+        sending.stop()
+        for partition, acked in sending.acked.items():
+            assert read_all(pair.address(1), "moved", partition, len(acked)) == acked
+            assert list(acked.values()) == sorted(acked.values())
+
+    def test_m07_a_group_goes_on_when_its_coordinator_moves(self, pair: ClusterProcesses) -> None:
+        made_topic(pair.bootstrap, "for-a-group", 1)
+        sending = Sending(pair.bootstrap, "for-a-group", 1)
+        rebalances: list[int] = []
+        consumer = Consumer({
+            "bootstrap.servers": pair.bootstrap, "group.id": "goes-on", "auto.offset.reset": "earliest", "log_level": 0,
+        })  # fmt: skip
+        consumer.subscribe(["for-a-group"], on_assign=lambda _, assigned: rebalances.append(len(assigned)))
+        until(lambda: consumer.consume(100, 0.2), "records")
+        consumer.commit(asynchronous=False)
+        count = len(pair.leaders("__consumer_offsets"))
+        pair.move("__consumer_offsets", partition_of_group("goes-on", count))
+        read = until(lambda: consumer.consume(100, 0.2), "records after the move")
+
+        def committed() -> Any:
+            try:
+                return consumer.commit(message=read[-1], asynchronous=False)
+            except KafkaException:  # the client looks for the coordinator
+                return None
+
+        until(committed, "a commit at the new coordinator")
+        (found,) = consumer.committed([TopicPartition("for-a-group", 0)], timeout=SECONDS_MAX)
+        assert found.offset == read[-1].offset() + 1
+        assert rebalances == [1]
+        consumer.close()
+        sending.stop()
+
+    def test_n16_a_topic_is_deleted_at_the_node_that_does_not_lead_it(self, pair: ClusterProcesses) -> None:
+        admin = made_topic(pair.address(0), "deleted", 2)
+        sending = Sending(pair.bootstrap, "deleted", 2)
+        until(lambda: sending.answered > 10, "answers")
+        sending.stop()
+        admin.delete_topics(["deleted"])["deleted"].result(SECONDS_MAX)
+        until(lambda: "deleted" not in pair.image.topic_ids, "the deletion")
+        other = AdminClient({"bootstrap.servers": pair.address(1), "allow.auto.create.topics": False})
+        until(
+            lambda: "deleted" not in other.list_topics(timeout=SECONDS_MAX).topics, "the other node's answer"
+        )
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+def test_n12_a_rolling_restart_costs_each_partition_less_than_a_second_and_a_half(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    with ClusterProcesses(tmp_path / "store", 3) as cluster:
+        made_topic(cluster.bootstrap, "t", 6)
+        sending = Sending(cluster.bootstrap, "t", 6)
+        until(lambda: sending.answered > 600, "answers")
+        for node_id in range(3):
+            assert cluster.nodes[node_id].stop(SECONDS_MAX) == 0
+            until(lambda n=node_id: n not in cluster.leaders("t"), "other leaders")
+            cluster.start(node_id)
+            answered = sending.answered
+            until(lambda before=answered: sending.answered > before + 600, "answers")
+        sending.stop()
+        for partition, acked in sending.acked.items():
+            assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+        record_tried("restarts", 3)
+        assert max(sending.pauses_ms.values()) < 1_500
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+def test_n05_a_node_that_was_stopped_for_8_s_leads_again_and_has_all(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    with ClusterProcesses(tmp_path / "store", 2) as cluster:
+        made_topic(cluster.bootstrap, "t", 2)
+        sending = Sending(cluster.bootstrap, "t", 2)
+        until(lambda: sending.answered > 100, "answers")
+        leaders = cluster.leaders("t")
+        cluster.nodes[1].signal(signal.SIGSTOP)
+        until(lambda: cluster.image.nodes[1].is_fenced, "the fence")
+        time.sleep(1)
+        cluster.nodes[1].signal(signal.SIGCONT)
+        until(lambda: not cluster.image.nodes[1].is_fenced, "the resumption")
+        answered = sending.answered
+        until(lambda: sending.answered > answered + 100, "answers")
+        sending.stop()
+        assert cluster.leaders("t") == leaders
+        for partition, acked in sending.acked.items():
+            assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+        record_tried("stops", 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+def test_m08_a_node_that_is_killed_during_moves_comes_back_with_all(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """Killed while it hands over; what it had not given up it leads again when it is back."""
+    with ClusterProcesses(tmp_path / "store", 2) as cluster:
+        made_topic(cluster.bootstrap, "t", 4)
+        sending = Sending(cluster.bootstrap, "t", 4)
+        until(lambda: sending.answered > 200, "answers")
+        for round_ in range(4):
+            leaders = cluster.leaders("t")
+            command = [
+                str(SILTSTONE),
+                "topics",
+                "move",
+                "t",
+                "--to",
+                str(round_ % 2),
+                "-b",
+                cluster.bootstrap,
+            ]
+            moving = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.6 + 0.15 * round_)
+            victim = 1 - round_ % 2
+            cluster.nodes[victim].kill()
+            cluster.start(victim)
+            moving.wait(SECONDS_MAX * 2)
+            answered = dict(sending.pauses_ms), sending.answered
+            until(lambda before=answered[1]: sending.answered > before + 200, f"answers after {leaders}")
+        sending.stop()
+        for partition, acked in sending.acked.items():
+            assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+        record_tried("kills", 4)
+
+
+@pytest.mark.nightly
+def test_n02_a_second_process_with_the_same_id_is_refused(tmp_path: Path, record_tried: RecordTried) -> None:
+    folder = tmp_path / "store"
+    with ClusterProcesses(folder, 1) as cluster:
+        second = BrokerProcess(folder, {"wal_folder": "wal/elsewhere"}, options=("--node-id", "0"))
+        refused = subprocess.run(
+            second.command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+        assert refused.returncode == 2
+        assert "another process runs as node 0" in refused.stderr
+        assert cluster.image.nodes[0].node_epoch == 1
+        record_tried("refusals", 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+@pytest.mark.postgres
+def test_p01_nodes_share_a_store_whose_metadata_are_in_postgresql(
+    tmp_path: Path, postgres_server: PostgresServer, record_tried: RecordTried
+) -> None:
+    """A partition is moved, a node is killed, fenced by the other one's look at the board, and comes back."""
+    metadata = {"metadata": postgres_server.url(postgres_server.new_schema())}
+    with ClusterProcesses(tmp_path / "store", 2, metadata) as cluster:
+        made_topic(cluster.bootstrap, "t", 2)
+        sending = Sending(cluster.bootstrap, "t", 2)
+        until(lambda: sending.answered > 100, "answers")
+        for partition in (0, 1):
+            cluster.move("t", partition)
+        cluster.nodes[1].kill()
+        until(lambda: cluster.image.nodes[1].is_fenced, "the fence")
+        cluster.start(1)
+        answered = sending.answered
+        until(lambda: sending.answered > answered + 100, "answers")
+        sending.stop()
+        for partition, acked in sending.acked.items():
+            assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+        record_tried("kills", 1)

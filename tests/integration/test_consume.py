@@ -1,0 +1,148 @@
+"""``siltstone consume``: what was printed is what is committed, however it ends; and beside others' consumers."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from siltstone.server.embedded import Broker
+from support.processes.cli import Outcome, assert_one_line, run
+from support.processes.started import started
+
+RECORDS = 20_000
+DEADLINE_SECONDS = 60
+
+
+@pytest.fixture
+def at(siltstone_broker: Broker) -> str:
+    return siltstone_broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(siltstone_topic: str, at: str) -> str:
+    assert run("topics", "create", siltstone_topic, "-p", 2, "-b", at).status == 0
+    return siltstone_topic
+
+
+def produce(at: str, topic: str, records: int) -> None:
+    lines = b"".join(b'{"number": %d, "text": "%s"}\n' % (number, b"x" * 60) for number in range(records))
+    assert run("produce", topic, "--json-lines", "--key-field", "number", "-b", at, stdin=lines).status == 0
+
+
+def consume(at: str, topic: str, *words: object) -> Outcome:
+    return run("consume", topic, "--group", f"of-{topic}", "-b", at, *words)
+
+
+def committed(at: str, topic: str) -> int:
+    """The sum over both partitions; each began at offset 0."""
+    partitions = run("groups", "describe", f"of-{topic}", "--json", "-b", at).json["partitions"]
+    return sum(row["committed_offset"] or 0 for row in partitions)
+
+
+def test_a_group_goes_on_where_it_was(at: str, topic: str) -> None:
+    produce(at, topic, 10)
+    first = consume(at, topic, "--from-beginning", "-n", 3, "-f", "%p:%o %k\n")
+    assert first.status == 0 and len(first.out.splitlines()) == 3 and committed(at, topic) == 3
+    second = consume(at, topic, "--from-beginning", "--until-end", "-f", "%p:%o %k\n")
+    assert second.status == 0 and committed(at, topic) == 10
+    lines = first.out.splitlines() + second.out.splitlines()
+    assert sorted(int(line.split()[1]) for line in lines) == list(range(10))
+    assert consume(at, topic, "--from-beginning", "--until-end").out == ""
+
+
+def test_a_new_group_begins_at_the_end_and_commits_nothing_that_it_did_not_print(at: str, topic: str) -> None:
+    produce(at, topic, 10)
+    assert consume(at, topic, "--until-end").out == ""
+    assert committed(at, topic) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize("lines_before", [0, 1, 7_000])
+def test_after_a_signal_exactly_what_was_printed_is_committed(
+    at: str, topic: str, number: int, lines_before: int
+) -> None:
+    """The reader is slower than the command, so the signal meets it while it writes into a full pipe."""
+    produce(at, topic, RECORDS)
+    with started("consume", topic, "-g", f"of-{topic}", "--from-beginning", "-b", at) as process:
+        printed = [process.stdout.readline() for _ in range(lines_before)]
+        process.send_signal(number)
+        printed += process.stdout.readlines()
+        said = process.stderr.read()
+        process.wait(DEADLINE_SECONDS)
+    if lines_before:  # else the signal may have come before Python had loaded the command
+        assert (process.returncode, said) == (130, b"")
+        assert lines_before <= len(printed) < RECORDS
+        assert committed(at, topic) == len(printed)
+
+
+def test_a_reader_that_has_enough_ends_it(at: str, topic: str) -> None:
+    produce(at, topic, 5)
+    with started("consume", topic, "-g", f"of-{topic}", "--from-beginning", "-b", at) as process:
+        assert all(process.stdout.readline() for _ in range(5))
+        process.stdout.close()
+        assert process.wait(DEADLINE_SECONDS) == 0
+    assert committed(at, topic) == 5
+    assert consume(at, topic, "--until-end").out == ""
+
+
+@pytest.fixture
+def other_consumer(at: str, topic: str) -> Iterator[Consumer]:
+    consumer = Consumer({
+        "bootstrap.servers": at, "group.id": f"of-{topic}", "auto.offset.reset": "earliest", "log_level": 0,
+    })  # fmt: skip
+    consumer.subscribe([topic])
+    yield consumer
+    consumer.close()
+
+
+def test_it_shares_a_group_with_another_client_and_takes_over_when_that_leaves(
+    at: str, topic: str, other_consumer: Consumer
+) -> None:
+    produce(at, topic, 100)
+    with started(
+        "consume", topic, "-g", f"of-{topic}", "--from-beginning", "-f", "%k\n", "-b", at
+    ) as process:
+        theirs = [message.key() for message in _until_assigned_one(other_consumer)]
+        other_consumer.close()
+        ours: list[bytes] = []
+        while len(set(ours) | set(theirs)) < 100:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            ours.append(line.strip())
+        process.send_signal(signal.SIGINT)
+        ours += [line.strip() for line in process.stdout.readlines()]
+        process.wait(DEADLINE_SECONDS)
+    assert len(ours) == len(set(ours)), "nothing is printed twice"
+    assert process.returncode == 130 and committed(at, topic) == 100
+
+
+def _until_assigned_one(consumer: Consumer) -> list:
+    """Polls until the group has given away one of the two partitions, and returns what was read by then."""
+    found = []
+    give_up = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < give_up:
+        found += [message for message in consumer.consume(100, 0.1) if message.error() is None]
+        if len(consumer.assignment()) == 1:
+            return found
+    raise AssertionError("the other member never joined")
+
+
+def test_a_group_must_be_named_and_a_topic_be_there(at: str, siltstone_topic: str) -> None:
+    assert_one_line(run("consume", siltstone_topic, "-b", at), 2, "Missing option", "--group")
+    assert_one_line(
+        run("consume", siltstone_topic, "-g", "g", "-b", at), 2, f"there is no topic {siltstone_topic}"
+    )
+
+
+def test_json_values_are_for_jq(at: str, topic: str) -> None:
+    produce(at, topic, 1)
+    run("produce", topic, "-b", at, stdin=b"plain text\n")
+    outcome = run("tail", topic, "--from", "beginning", "--until-end", "--json-values", "-b", at)
+    found = subprocess.run(
+        ["python3", "-c", "import json,sys\nfor line in sys.stdin: print(json.loads(line)['value'])"],
+        input=outcome.out, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert sorted(found.stdout.splitlines()) == ["plain text", "{'number': 0, 'text': '" + "x" * 60 + "'}"]

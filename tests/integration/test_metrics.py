@@ -1,0 +1,137 @@
+"""``/metrics``, ``/livez`` and ``/readyz`` of real processes, read by Prometheus' own library."""
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from siltstone.model.serving_limits import SCRAPE_SERIES_MAX
+from siltstone.server.admin.exposition import TextFormat
+from siltstone.server.admin.families import FAMILIES
+from support.broker.broker_process import SILTSTONE, BrokerProcess
+from support.engine.small_store import small_store
+from support.kafka.raw_calls import (
+    batch_of,
+    create_topic,
+    fetch_request,
+    produce_well,
+)
+from support.kafka.raw_kafka import Address, RawConnection
+from support.metrics.scraping import Scrape, http_get, scrape, value_of, values_of
+
+SECONDS_MAX = 60
+URL = re.compile(r"http://([^:/]+):(\d+)")
+ON = {"admin.listeners": "127.0.0.1:0"}
+KEPT_SECONDS = 1.1
+"""A scrape is kept for a second."""
+
+
+def admin_address(log: Callable[[], str]) -> Address:
+    """As the process writes it."""
+    return eventually(lambda: URL.search(log()), lambda match: (match[1], int(match[2])))
+
+
+def eventually(look, then=lambda found: found):
+    deadline = time.monotonic() + SECONDS_MAX
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return then(found)
+
+
+@contextmanager
+def broker_in(folder: Path, **settings: str) -> Iterator[tuple[BrokerProcess, Address]]:
+    with BrokerProcess(folder / "store", {**ON, **settings}) as broker:
+        yield broker, admin_address(lambda: broker.log)
+
+
+def names_in(found: Scrape) -> set[str]:
+    return {name for name, _ in found}
+
+
+def test_ob01_both_formats_of_a_broker_say_the_same_in_names_of_the_reference(tmp_path: Path) -> None:
+    """And OB04: the counters are exact, and never fall."""
+    with broker_in(tmp_path) as (broker, admin), RawConnection(broker.address) as client:
+        topic = create_topic(client, "t")
+        for _ in range(1_000):
+            produce_well(client, topic, batch_of())
+        client.ask(fetch_request(topic, {0: 0}), 12)
+        first = scrape(admin)
+        assert value_of(first, "siltstone_requests_total", api="Produce") == 1_000
+        assert value_of(first, "siltstone_append_seconds_count") == 1_000
+        for api, stage, count in (("Produce", "durable", 1_000), ("Fetch", "read", 1), ("Fetch", "wait", 0)):
+            labels = {"api": api, "stage": stage}
+            assert value_of(first, "siltstone_request_stage_seconds_count", **labels) == count
+        time.sleep(KEPT_SECONDS)
+        second = scrape(admin, TextFormat.PROMETHEUS)
+        assert first.keys() <= second.keys()
+        falling = {key for key, value in first.items() if key[0].endswith("_total") and second[key] < value}
+        assert not falling
+        known = {family.sample_name for family in FAMILIES.values()}
+        assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in names_in(second)} <= known
+        assert http_get(admin, "/livez")[0] == http_get(admin, "/readyz")[0] == 200
+
+
+def test_ob05_the_lag_of_a_stopped_group_is_exact(tmp_path: Path) -> None:
+    with broker_in(tmp_path) as (broker, admin), RawConnection(broker.address) as client:
+        topic = create_topic(client, "t", partitions=2)
+        now_ms = int(time.time() * 1_000)
+        for partition in range(2):
+            for _ in range(10):
+                produce_well(client, topic, batch_of(timestamp_ms=now_ms), partition=partition)
+        servers = f"{broker.address[0]}:{broker.address[1]}"
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "log_level": 0})
+        consumer.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
+        consumer.close()
+        found = scrape(admin)
+        assert value_of(found, "siltstone_group_lag_records", group="g", topic="t") == 6
+        age = time.time() - now_ms / 1_000
+        assert 0 <= value_of(found, "siltstone_group_lag_seconds", group="g", topic="t") <= age + 1
+        assert value_of(found, "siltstone_group_state", group="g", state="Empty") == 1
+
+
+def test_ob01_a_maintenance_service_is_scraped_in_both_formats(tmp_path: Path) -> None:
+    settings = small_store(tmp_path / "store")
+    log = tmp_path / "log.txt"
+    words = f"maintain serve --runner in-process --set admin.listeners=127.0.0.1:0 --store {settings.folder}"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([SILTSTONE, *words.split()], stdout=subprocess.DEVNULL, stderr=stderr)
+    try:
+        admin = admin_address(log.read_text)
+        eventually(lambda: sum(values_of(scrape(admin), "siltstone_maintenance_units_total").values()))
+        time.sleep(KEPT_SECONDS)
+        for text_format in TextFormat:
+            found = scrape(admin, text_format)
+            assert set(values_of(found, "siltstone_compaction_debt_bytes").values()) == {0}
+            assert set(values_of(found, "siltstone_maintenance_set_aside").values()) == {0}
+        assert http_get(admin, "/readyz")[0] == 200
+    finally:
+        process.terminate()
+        assert process.wait(SECONDS_MAX) == 0
+
+
+# -- many topics (nightly) ------------------------------------------------------------------------------------
+
+TOPICS = 5_000
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_ob03_a_scrape_of_5000_topics_has_5000_series_at_most_that_add_up(
+    tmp_path: Path, record_tried
+) -> None:
+    """What scrapes cost: ``tests/unit/server/admin``."""
+    with broker_in(tmp_path) as (broker, admin), RawConnection(broker.address) as client:
+        for number in range(TOPICS):
+            produce_well(client, create_topic(client, f"topic-{number}"), batch_of())
+        record_tried("topics", TOPICS)
+        for text_format in TextFormat:
+            found = scrape(admin, text_format)
+            assert len(found) <= SCRAPE_SERIES_MAX and value_of(found, "siltstone_scrape_series_dropped") == 0
+            rows = values_of(found, "siltstone_topic_in_bytes_total")
+            assert sum(rows.values()) == TOPICS * len(batch_of())

@@ -1,0 +1,110 @@
+"""docs/operations.md is true: its unit starts a broker that stops in time, its backup can be read and is refused."""
+
+import configparser
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+import siltstone
+from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.server.settings.store import load_settings
+from support.broker.broker_process import SILTSTONE
+from support.pages.bare_environment import BareEnvironment
+from support.pages.documents import ROOT, blocks
+
+PAGE = ROOT / "docs" / "operations.md"
+(UNIT,) = blocks(PAGE, "ini")
+(BACKUP,) = blocks(PAGE, "sh")
+(RESCUE,) = blocks(PAGE, "python")
+RUN = [UNIT, BACKUP, RESCUE]
+SECONDS_MAX = 60
+
+
+def service() -> configparser.SectionProxy:
+    parser = configparser.RawConfigParser()
+    parser.optionxform = str  # type: ignore[assignment]  systemd's names have capitals
+    parser.read_string(UNIT)
+    return parser["Service"]
+
+
+@contextmanager
+def unit_running(folder: Path) -> Iterator[str]:
+    """What the unit starts, with other places; stopped as systemd does. The address of the broker."""
+    program, *words = shlex.split(service()["ExecStart"])
+    assert program.endswith("/bin/siltstone")
+    words = [word.replace("/var/lib/siltstone", str(folder)).replace(":9644", ":0") for word in words]
+    command = [SILTSTONE, *words, "--listener", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        found = re.search(r"ready at (\S+)", process.stdout.readline())
+        assert found
+        try:
+            yield found[1]
+        finally:
+            began = time.monotonic()
+            process.terminate()
+            assert process.wait(SECONDS_MAX) == 0
+            assert time.monotonic() - began < int(service()["TimeoutStopSec"])
+
+
+def produce(servers: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    for number in range(count):
+        producer.produce("flights", b"%d" % number)
+    assert producer.flush(SECONDS_MAX) == 0
+
+
+def test_the_unit_waits_for_longer_than_a_stop_takes() -> None:
+    settings = load_settings(Path("any"), environment={})
+    promised_ms = settings.engine.close_time_limit_ms + settings.network.close_time_limit_ms
+    assert int(service()["TimeoutStopSec"]) * 1_000 >= promised_ms + 10_000
+    assert "25 s: `TimeoutStopSec`" in PAGE.read_text() and promised_ms == 25_000
+
+
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    file = tmp_path / "siltstone.service"
+    file.write_text(
+        UNIT.replace("/opt/siltstone/bin/siltstone", str(SILTSTONE)).replace("=siltstone\n", "=root\n", 1)
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", file], capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    assert str(file) not in done.stderr, done.stderr
+
+
+def test_a_backup_is_made_beside_a_broker_read_when_all_else_is_lost_and_not_written_with(
+    tmp_path: Path,
+) -> None:
+    store, bare = tmp_path / "my-store", BareEnvironment(tmp_path / "bare")
+    with unit_running(store) as servers:
+        produce(servers, 100)
+    with unit_running(store) as servers:
+        made = bare.run(BACKUP, tmp_path)
+        assert (made.returncode, made.stderr) == (0, "")
+        produce(servers, 50)
+    backup = tmp_path / "metadata-backup.sqlite"
+    assert backup.stat().st_mode & 0o077 == 0
+    (tmp_path / "rescued").mkdir()
+    shutil.copy(backup, tmp_path / "rescued" / "metadata.sqlite")
+    read = bare.run(f"python - <<'END'\n{RESCUE}END", tmp_path)
+    assert read.stdout == "100 records are readable\n", read
+    before = sorted(path.name for path in (store / "bucket").rglob("*"))
+    settings = load_settings(
+        tmp_path / "rescued", environment={}, flags={"buckets.0": (store / "bucket").as_uri()}
+    )
+    with (
+        siltstone.open_store(settings) as opened,
+        pytest.raises(MetadataOlderThanBucket, match="newest copy"),
+    ):
+        siltstone.scan("flights", store=opened)
+    assert sorted(path.name for path in (store / "bucket").rglob("*")) == before

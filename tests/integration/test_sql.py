@@ -1,0 +1,114 @@
+"""``siltstone sql`` on a real store: fresh each time, typed, and shut off from files."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import siltstone
+from siltstone.cli.main import cli
+from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topics_named
+
+pytestmark = pytest.mark.xdist_group("sql")  # the tests share a broker and its topics
+
+QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broker]:
+    with siltstone.Broker(tmp_path_factory.mktemp("sql") / "store") as running:
+        yield running
+
+
+def produce(
+    broker: siltstone.Broker, topic: str, values: list[bytes | None], key: bytes | None = None
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    for value in values:
+        producer.produce(topic, value, key)
+    assert producer.flush(60) == 0
+
+
+def create(broker: siltstone.Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(60)
+
+
+def rows(broker: siltstone.Broker, text: str, words: QueryChoice | None = None) -> list[tuple[object, ...]]:
+    with siltstone.open_store(broker.folder) as store, run_query(store, text, words) as found:
+        return list(found.rows)
+
+
+def test_each_query_sees_what_was_acknowledged_before_it(broker: siltstone.Broker) -> None:
+    create(broker, "flights")
+    produce(
+        broker,
+        "flights",
+        [json.dumps({"carrier": carrier, "n": 1}).encode() for carrier in ("UA", "AA", "UA")],
+    )
+    text = "select carrier, count(*) from flights group by 1 order by 1"
+    assert rows(broker, text) == [("AA", 1), ("UA", 2)]
+    produce(broker, "flights", [b'{"carrier": "AA", "n": 5}'])
+    assert rows(broker, text) == [("AA", 2), ("UA", 2)]
+    joined = "with f as (select * from flights) select count(*) from f a join f b using (carrier)"
+    assert rows(broker, joined) == [(8,)], "a table may be read several times"
+
+
+def test_a_value_that_does_not_fit_is_null_and_counted(broker: siltstone.Broker) -> None:
+    create(broker, "mixed")
+    produce(broker, "mixed", [b'{"a": 1}'] * 1_000 + [b"nonsense"], b"\xff")
+    with siltstone.open_store(broker.folder) as store:
+        text = "select count(a), count(*), min(kafka.key), max(kafka.offset) from mixed"
+        with run_query(store, text) as found:
+            assert list(found.rows) == [(1_000, 1_001, "ff", 1_000)]
+            assert found.notes[0].startswith(
+                "mixed: null instead of 1 value that cannot be decoded; the first: offset 1000"
+            )
+
+
+def test_text_and_bytes_are_one_column(broker: siltstone.Broker) -> None:
+    create(broker, "my-text")
+    create(broker, "bytes")
+    produce(broker, "my-text", [b"x", None, b"[1]"])
+    produce(broker, "bytes", [b"\xff"])
+    assert rows(broker, 'select value, kafka.offset from "my-text" order by 2') == [
+        ("x", 0),
+        (None, 1),
+        ("[1]", 2),
+    ]
+    assert rows(broker, "select value from bytes") == [(b"\xff",)]
+    assert rows(broker, "select value from flights limit 1", QueryChoice("raw"))[0][0].startswith(b"{")
+
+
+def test_a_query_reads_no_file_and_its_errors_are_one_line(broker: siltstone.Broker) -> None:
+    for text, reason in (
+        ("select * from nothing", "nothing does not exist"), ("selec", "syntax error"),
+        ("select * from read_csv('/etc/hostname')", "disabled"), ("copy flights to 'x.csv'", "disabled"),
+        ("set enable_external_access = true", "."),
+    ):  # fmt: skip
+        with pytest.raises(QueryRefused, match=reason) as refused:
+            rows(broker, text)
+        assert "\n" not in str(refused.value)
+
+
+def test_a_topic_is_found_in_a_text_as_a_word() -> None:
+    topics = ["a", "flights", "flights-2", "my.topic", "Upper"]
+    assert topics_named('select data from flights join "my.topic" using (x), upper', topics) == [
+        "Upper", "flights", "my.topic",
+    ]  # fmt: skip
+    assert topics_named('select * from "flights-2"', topics) == ["flights-2"]
+
+
+def test_the_formats(broker: siltstone.Broker) -> None:
+    def printed(*words: str) -> str:
+        done = CliRunner().invoke(cli, ["sql", *words, "--store", str(broker.folder)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    text = "select carrier, kafka.partition as p, null as x from flights order by n desc limit 1"
+    assert json.loads(printed(text, "--format", "json")) == {"carrier": "AA", "p": 0, "x": None}
+    assert printed(text, "--format", "csv").splitlines() == ["carrier,p,x", "AA,0,"]
+    assert printed(text).split()[:3] == ["carrier", "p", "x"]

@@ -1,0 +1,258 @@
+"""Streams on a real Spark: read from topics, written to files and topics, and Spark's connector for Kafka as oracle."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import siltstone
+from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
+from siltstone.metadata.sinks import SinkState, sinks_of
+from siltstone.server.scanning import open_source
+from siltstone.spark.sink.batches import write_batch
+from siltstone.spark.source.lag import lag
+from support.processes.tried import RecordTried
+from support.spark import stream_driver
+from support.spark.stream_driver import DRIVER_VARIABLE
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broker]:
+    with siltstone.Broker(tmp_path_factory.mktemp("streams") / "store") as running:
+        yield running
+
+
+def create(broker: siltstone.Broker, name: str, partitions: int = 1) -> str:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    admin.create_topics([NewTopic(name, partitions)])[name].result(60)
+    return name
+
+
+def produce(broker: siltstone.Broker, topic: str, count: int, first: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, **QUIET})
+    for number in range(first, first + count):
+        producer.produce(
+            topic, key=b"key-%d" % (number % 9), value=b"value-%06d" % number, timestamp=1_000 + number
+        )
+    assert producer.flush(60) == 0
+
+
+def values(broker: siltstone.Broker, topic: str, partitions: int = 1) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "streams", **QUIET})
+    found = []
+    for number in range(partitions):
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 60)
+        consumer.assign([TopicPartition(topic, number, 0)])
+        position = 0
+        while position < end:
+            (message,) = consumer.consume(1, 60)
+            position = message.offset() + 1
+            found.append(message.value())
+    consumer.close()
+    return sorted(found, key=lambda value: value or b"")
+
+
+def stream(spark: Any, broker: siltstone.Broker, topic: str, **options: Any) -> Any:
+    reader = spark.readStream.format("siltstone").options(store=str(broker.folder), subscribe=topic)
+    return reader.options(**{"startingOffsets": "earliest", **options}).load()
+
+
+def run(writer: Any, checkpoint: Path) -> Any:
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def test_ss1_sw2_a_stream_reads_each_record_once_and_writes_it_once(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path
+) -> None:
+    """Micro-batches of 40, 40 and 20; progress; Spark's connector for Kafka gives the same rows; the query, started
+    again, goes on; and its batches arrive once in a topic, by writeStream and by foreachBatch."""
+    source, copy, late = (
+        create(broker, name, 2 if name == "source" else 1) for name in ("source", "copy", "late")
+    )
+    produce(broker, source, 100)
+    rows: dict[int, list[Any]] = {}
+
+    def keep(frame: Any, batch_id: int) -> None:
+        rows[batch_id] = frame.collect()
+        for _ in range(2 if batch_id == 1 else 1):  # as after a crash
+            write_batch(frame.select("value"), batch_id, sink="late-out", topic=late, store=broker.folder)
+
+    query = run(
+        stream(spark, broker, source, maxOffsetsPerTrigger=40).writeStream.foreachBatch(keep),
+        tmp_path / "kept",
+    )
+    assert [len(each) for each in rows.values()] == [40, 40, 20]
+    counted = [each["numInputRows"] for each in query.recentProgress]
+    assert counted == [80, 120, 40], "each action of a foreachBatch function reads its batch"
+    assert lag(query) == {"source-0": 0, "source-1": 0}
+    assert sum(lag(query.recentProgress[0]).values()) == 60
+    found = sorted(
+        (row for each in rows.values() for row in each), key=lambda row: (row.partition, row.offset)
+    )
+    try:
+        fetch_jars(SPARK_KAFKA_CONNECTOR)
+    except JavaArtifactsUnavailable:
+        pass
+    else:
+        theirs = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        assert found == theirs.option("subscribe", source).load().orderBy("partition", "offset").collect()
+    assert values(broker, late) == sorted(row.value for row in found)
+
+    def relay() -> Any:
+        frame = stream(spark, broker, source).selectExpr("key", "cast(value as string) as value")
+        return run(
+            frame.writeStream.format("siltstone").options(store=str(broker.folder), topic=copy),
+            tmp_path / "copied",
+        )
+
+    relay()
+    produce(broker, source, 10, 100)
+    query = relay()
+    assert values(broker, copy) == [b"value-%06d" % number for number in range(110)]
+    with open_source(broker.folder) as opened:
+        sinks = sinks_of(opened.metadata.image)
+        assert {sinks[str(query.id)].state, sinks["late-out"].state} == {SinkState.DONE}
+        assert not opened.metadata.image.pins, "the pins of micro-batches are ended"
+
+
+def test_sw17_sw20_sw24_batches_are_appended_once_or_refused_by_name(
+    spark: Any, broker: siltstone.Broker
+) -> None:
+    topic = create(broker, "batches")
+    frame = spark.createDataFrame([("a", "1"), ("b", None)], "key string, value string")
+
+    def writer(rows: Any, **options: Any) -> Any:
+        return rows.write.format("siltstone").options(store=str(broker.folder), topic=topic, **options)
+
+    for batch_id in (7, 7, 8):
+        writer(frame, sinkName="loads", batchId=batch_id).mode("append").save()
+    assert len(values(broker, topic)) == 4
+    for rows, mode, options, named in (
+        (frame, "append", {"sinkName": "loads", "batchId": 3}, "batch 3 of sink loads is behind batch 8"),
+        (
+            frame,
+            "append",
+            {"sinkName": "loads", "batchId": 9, "queryId": "other"},
+            "sink loads belongs to query none",
+        ),
+        (frame, "overwrite", {}, "a topic cannot be overwritten"),
+        (frame.withColumn("more", frame.value), "append", {}, "a sink has no column 'more'"),
+        (frame, "append", {"sinkName": "loads"}, "sinkName and batchId are given together"),
+        (frame, "append", {"mode": "objects"}, "this version writes through the broker only"),
+        (frame, None, {}, "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
+    ):
+        prepared = writer(rows, **options)
+        with pytest.raises(Exception, match=named):
+            (prepared if mode is None else prepared.mode(mode)).save()
+    assert len(values(broker, topic)) == 4
+
+
+class Driver:
+    """A driver in a process of its own."""
+
+    def __init__(self, tmp_path: Path, broker: siltstone.Broker, topic: str, out: str, limit: int) -> None:
+        self._environment = {**os.environ, DRIVER_VARIABLE: str(tmp_path / "driver.pid")}
+        self._log = tmp_path / "driver.txt"
+        self._job = {
+            "store": str(broker.folder), "topic": topic, "checkpoint": str(tmp_path / "checkpoint"), "out": out,
+            "limit": limit,
+        }  # fmt: skip
+
+    def start(self, **more: Any) -> subprocess.Popen[bytes]:
+        job = json.dumps({**self._job, **more})
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, stream_driver.__file__, job], env=self._environment, stdout=log, stderr=log
+            )
+
+    def run(self, **more: Any) -> int:
+        """The exit status. A driver whose source Spark could not start is started again, as anybody would."""
+        while (status := self.start(**more).wait(600)) > 0 and self.was_slow:
+            self._log.write_bytes(b"")
+        return status
+
+    @property
+    def was_slow(self) -> bool:
+        """Spark gives the process of a source ten seconds to connect, which a loaded machine may need for imports."""
+        return "Python worker failed to connect back" in self.log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-4_000:]
+
+
+@pytest.mark.nightly
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+def test_ss2_a_driver_that_is_killed_and_restarted_writes_the_topic_exactly_once_into_files(
+    broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    topic, count = create(broker, "killed-files", 3), 3_000
+    produce(broker, topic, count)
+    driver = Driver(tmp_path, broker, topic, str(tmp_path / "out"), 250)
+    chance, kills = random.Random(14), 0
+    while True:
+        process = driver.start()
+        done = tmp_path / "checkpoint" / "commits"
+        before = len(list(done.glob("[0-9]*"))) if done.exists() else 0
+        wanted = before + chance.randrange(1, 8)
+        while process.poll() is None and (not done.exists() or len(list(done.glob("[0-9]*"))) < wanted):
+            time.sleep(0.05)
+        if process.poll() is None:
+            time.sleep(chance.random() / 2)
+            process.send_signal(signal.SIGKILL)
+        if process.wait(600) == 0:
+            break
+        assert process.returncode == -signal.SIGKILL or driver.was_slow, driver.log
+        kills += 1
+    files = [
+        json.loads(line)["path"]
+        for path in sorted((tmp_path / "out" / "_spark_metadata").glob("[0-9]*"))
+        for line in path.read_text().splitlines()[1:]
+    ]
+    tables = [
+        pq.read_table(file.removeprefix("file://"), columns=["partition", "offset", "value"])
+        for file in set(files)
+    ]
+    found = sorted(
+        (row["partition"], row["offset"], row["value"]) for table in tables for row in table.to_pylist()
+    )
+    assert len(found) == len(set(found)) == count
+    assert sorted(value for _, _, value in found) == values(broker, topic, 3)
+    record_tried("kills", kills)
+    record_tried("records", count)
+
+
+@pytest.mark.nightly
+@pytest.mark.crash
+@pytest.mark.timeout(3_600)
+def test_sw2_a_driver_that_is_killed_at_each_step_of_a_commit_writes_each_record_once(
+    broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    topic, out = create(broker, "killed-in", 2), create(broker, "killed-out", 2)
+    produce(broker, topic, 400)
+    driver = Driver(tmp_path, broker, topic, out, 50)
+    steps = ("before", "staged", "intent", "relaying", "relayed", "done")
+    for number, step in enumerate(steps):
+        assert driver.run(dies_at=[number, step]) == -signal.SIGKILL, driver.log
+    assert driver.run() == 0, driver.log
+    assert values(broker, out, 2) == values(broker, topic, 2)
+    record_tried("kills", len(steps))
+    record_tried("records", 400)

@@ -1,0 +1,98 @@
+"""Tables written by tasks on Spark, and read by Spark, DuckDB, Polars and pyiceberg."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from confluent_kafka import Producer
+
+import siltstone
+from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.server.components import Store
+
+pytestmark = pytest.mark.spark
+
+COUNT = 400
+DAY_MS = 86_400_000
+Row = tuple[int, int, Any, Any]
+
+
+def filled(folder: Path, table_format: str) -> list[tuple[Any, Any]]:
+    """Three partitions, all codecs, records of two days. Returns the pairs of key and value that were sent."""
+    sent = []
+    with siltstone.Broker(folder) as broker:
+        config = {"siltstone.table.format": table_format}
+        broker.create_topic("flights", partitions=3, config=config)
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+            producer = Producer(
+                {"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec, "log_level": 0}
+            )
+            for number in range(COUNT // 5):
+                key = None if number % 5 == 0 else b"key-%d" % number
+                value = None if number % 7 == 0 else b"value-%d-" % number + codec.encode()
+                producer.produce(
+                    "flights", key=key, value=value, timestamp=1_700_000_000_000 + number % 2 * DAY_MS
+                )
+                sent.append((key, value))
+            assert producer.flush(60) == 0
+            del producer
+    return sent
+
+
+def opened_by_duckdb(files: list[str], _: Any, __: Store) -> list[Row]:
+    return (
+        duckdb.read_parquet([each.removeprefix("file://") for each in files])
+        .select('"partition", "offset", "key", "value"')
+        .fetchall()
+    )
+
+
+def opened_by_polars(files: list[str], _: Any, __: Store) -> list[Row]:
+    frame = pl.scan_parquet([each.removeprefix("file://") for each in files])
+    return frame.select("partition", "offset", "key", "value").collect().rows()
+
+
+def opened_by_spark(files: list[str], spark: Any, _: Store) -> list[Row]:
+    rows = spark.read.parquet(*files).select("partition", "offset", "key", "value").collect()
+    return [(row[0], row[1], _bytes(row[2]), _bytes(row[3])) for row in rows]
+
+
+def opened_by_pyiceberg(_: list[str], __: Any, store: Store) -> list[Row]:
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog("siltstone", **store.kind_settings.tables.catalog)
+    rows = catalog.load_table("kafka.flights").scan().to_arrow().to_pylist()
+    catalog.close()
+    return [(row["partition"], row["offset"], row["key"], row["value"]) for row in rows]
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+def test_tb1_tb7_the_rows_that_spark_wrote_are_those_of_every_reader(
+    spark: Any, tmp_path: Path, table_format: str
+) -> None:
+    sent = filled(tmp_path / "store", table_format)
+    with siltstone.open_store(tmp_path / "store") as store:
+        expected = [
+            (row["partition"], row["offset"], row["key"], row["value"])
+            for row in siltstone.scan("flights", store=store).to_arrow().to_pylist()
+        ]
+        assert Counter((key, value) for _, _, key, value in expected) == Counter(sent)
+        report = siltstone.maintenance.plan(store, kinds=["table-export"]).run(spark)
+        assert report.is_well, report
+        with opened_table(store.context, store.kind_settings.tables, "flights") as table:
+            files = file_urls(table, store.kind_settings.tables)
+        assert len(files) == 2, "one for each day"
+        readers = [opened_by_duckdb, opened_by_polars, opened_by_spark]
+        if table_format == "iceberg":
+            readers.append(opened_by_pyiceberg)
+        for reader in readers:
+            assert sorted(reader(files, spark, store), key=repr) == sorted(expected, key=repr), (
+                reader.__name__
+            )

@@ -1,0 +1,159 @@
+"""Several brokers on one metadata log and one bucket, in one thread and by one manual clock. The access of each node to
+the log can fail by itself (``FaultyLog``, ``HeldEntries``); leases are switched by hand."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.starting import start_broker
+from siltstone.broker.topics.creating import NewTopic
+from siltstone.broker.topics.registry import Topic
+from siltstone.metadata.commands import MovePartitions
+from siltstone.metadata.entities import NodeListener, PartitionMetadata
+from siltstone.metadata.log_entry import LogPosition
+from siltstone.metadata.store.memory import MemoryLog
+from siltstone.metadata.store.port import AppendUncertain, VersionMovedOn
+from siltstone.object_store.memory import MemoryStore
+from siltstone.runtime.clock import ManualClock
+from siltstone.stream_engine.opening import NodeEnrolment
+from support.broker.broker_world import ENGINE, Client, HoldableCalls
+from support.engine.engine_world import World, settled
+from support.metadata.faulty_log import FaultyLog
+
+
+class HeldEntries(FaultyLog):
+    """While ``is_holding``, appends have no known outcome: their entries are under way, until ``land``."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.is_holding = False
+        self.under_way: list[tuple[bytes, LogPosition]] = []
+
+    def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
+        if self.is_holding:
+            self.under_way.append((entry, expected))
+            raise AppendUncertain("no answer")
+        return super().append(entry, expected)
+
+    def land(self) -> int:
+        """What is under way arrives, in the order of sending. Returns how many entries were written."""
+        landed = 0
+        for entry, expected in self.under_way:
+            with suppress(VersionMovedOn):
+                self.log.append(entry, expected)
+                landed += 1
+        self.under_way = []
+        return landed
+
+
+class ServingNode:
+    """One node; ``holds_lease`` is what the others allow it."""
+
+    def __init__(self, node_id: int, folder: Path, cluster: "BrokerCluster", listener_name: str) -> None:
+        self.node_id = node_id
+        self.log = HeldEntries(cluster.log)
+        self.world = World(folder, log=self.log, store=cluster.store, clock=cluster.clock)
+        self.calls = HoldableCalls()
+        self.holds_lease = True
+        self.listeners = (NodeListener(listener_name, f"node-{node_id}.example", 9092),)
+        self.broker: KafkaBroker
+        self._connections = 0
+
+    async def start(self) -> None:
+        settings = msgspec.structs.replace(ENGINE, node_id=self.node_id)
+        self.node = await self.world.open(
+            settings, calls=self.calls, enrolment=NodeEnrolment(self.listeners, f"rack-{self.node_id}")
+        )
+        self.broker = await start_broker(
+            self.node.engine, self.node.metadata, BrokerSettings(), GroupSettings(), self.world.clock, self.world.rng,
+            is_lease_held=lambda: self.holds_lease,
+        )  # fmt: skip
+
+    async def stop(self) -> None:
+        await self.broker.close()
+        await self.node.close()
+
+    @property
+    def parts(self) -> BrokerParts:
+        return self.broker.parts
+
+    def client(self) -> Client:
+        self._connections += 1
+        world: Any = self
+        return Client(world, self._connections)
+
+
+class BrokerCluster:
+    def __init__(self, folder: Path, count: int, listener_names: dict[int, str]) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.store = MemoryStore(self.clock)
+        self.nodes = [
+            ServingNode(node_id, folder / f"node-{node_id}", self, listener_names.get(node_id, "PLAINTEXT"))
+            for node_id in range(count)
+        ]
+
+    async def topic(self, name: str = "t", leaders: tuple[int, ...] = (0,), **configs: str) -> Topic:
+        """One whose partitions are led by these nodes; every node knows it."""
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        made = await self.nodes[0].parts.creation.create(
+            NewTopic(name=name, partition_count=len(leaders), leaders=leaders, configs=dotted)
+        )
+        await self.known()
+        return made
+
+    async def known(self) -> None:
+        """Every node has read the log to its head."""
+        for node in self.nodes:
+            await node.node.metadata.refresh()
+        await settled()
+
+    async def move(self, topic: Topic, target: int, index: int = 0) -> None:
+        """The target is recorded, and known to all. What follows from it without time passing has happened."""
+        await self.nodes[target].node.metadata.execute(MovePartitions(((topic.id, index, target),)))
+        await self.known()
+
+    async def passes(self, duration_ms: int, step_ms: int = 100) -> None:
+        for _ in range(0, duration_ms, step_ms):
+            self.clock.advance_ms(step_ms)
+            await settled(120)
+
+    async def until(self, look: Callable[[], object], limit_ms: int = 120_000) -> None:
+        for _ in range(0, limit_ms, 100):
+            if look():
+                await self.known()
+                return
+            await self.passes(100)
+        raise AssertionError(f"not in {limit_ms} ms")
+
+    def partition(self, topic: Topic, index: int = 0) -> PartitionMetadata:
+        """As the newest image of all nodes has it."""
+        newest = max((node.node.metadata.image for node in self.nodes), key=lambda image: image.version)
+        return newest.topics[topic.id].partitions[index]
+
+
+def in_broker_cluster(
+    scenario: Callable[[BrokerCluster], Awaitable[None]],
+    count: int = 2,
+    listener_names: dict[int, str] | None = None,
+) -> None:
+    async def main(folder: Path) -> None:
+        cluster = BrokerCluster(folder, count, listener_names or {})
+        for node in cluster.nodes:
+            await node.start()
+        await cluster.known()
+        await scenario(cluster)
+        for node in cluster.nodes:
+            await node.stop()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder)))

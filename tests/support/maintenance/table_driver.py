@@ -1,0 +1,50 @@
+"""A process that exports topics to tables until it is killed: ``python -m support.maintenance.table_driver FOLDER``."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.pipeline.kind import Budget, Scope
+from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.kind import TableExport
+from siltstone.maintenance.tables.rounds import Rounds
+from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.metadata.refusals import JobRunning
+from siltstone.record_columns.kernels.choosing import best_kernels
+from siltstone.server.components import open_store
+from siltstone.server.settings.store import load_settings
+
+LEASE_MS = 500
+"""Who is killed holds nobody up for longer."""
+ROUND_BYTES = 2_000
+"""Several rounds for what is produced at a time."""
+
+
+class HastyExport(TableExport):
+    lease_ms = LEASE_MS
+
+
+def export(context: MaintenanceContext, tables: TableSettings) -> RunReport:
+    """One round of each topic."""
+    kind = HastyExport(tables, round_bytes=ROUND_BYTES)
+    watch = Watch(kind.name, context.clock)
+    return run(context, kind, InProcessRunner, Scope(is_forced=True), Budget(), watch)
+
+
+def main(folder: Path) -> None:
+    from siltstone.maintenance.tables.formats import iceberg
+
+    assert Rounds and iceberg, "loaded before it begins"
+    best_kernels()
+    with open_store(load_settings(folder, environment={})) as store:
+        print("begin", flush=True)
+        while True:
+            with suppress(JobRunning):  # the killed driver's lease has not passed yet
+                export(store.context, store.kind_settings.tables)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

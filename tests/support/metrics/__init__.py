@@ -1,0 +1,1 @@
+"""Scrapes as an oracle reads them, and an HTTP client of bytes."""

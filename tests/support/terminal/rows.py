@@ -1,0 +1,370 @@
+"""What every command does in every state: nothing to do, work, failure, Ctrl-C.
+
+A command has one ``Case`` for each state, or a sentence that says why it has none. ``{...}`` in words are places of the
+scene: ``{store}`` a store with work to do, of which each run gets a copy of its own, ``{done}`` the same after
+maintenance, ``{tabled}`` one with the topic ``kept``, which is exported to a table, and ``fresh``, which was not yet,
+``{empty}`` a store without streams, ``{broken}`` a store that has lost an object, ``{nowhere}`` a folder
+that does not exist; ``{at}`` a broker with the topic ``full``, ``{idle}`` one without topics, ``{closed}`` an address
+at which nothing listens; ``{topic}`` and ``{group}`` a topic and a group that only this run uses.
+"""
+
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class State(StrEnum):
+    NOTHING = "nothing to do"
+    WORK = "work"
+    FAILURE = "failure"
+    CTRL_C = "ctrl-c"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """``shows``: a pattern that stdout or stderr has. ``ctrl_c``: the pattern after which Ctrl-C is pressed; "" presses
+    it when the command begins, None never. ``typed``: the input; at a terminal Ctrl-D follows. ``is_slow``: runs with
+    the nightly tests only. ``is_story``: is drawn in a pipe, too."""
+
+    line: str
+    status: int = 0
+    shows: str = "."
+    ctrl_c: str | None = None
+    typed: str = ""
+    is_slow: bool = False
+    is_story: bool = False
+
+    def words(self, places: Mapping[str, str]) -> list[str]:
+        return [word.format_map(places) for word in shlex.split(self.line)]
+
+
+INTERRUPTED = 130
+SAID_INTERRUPTED = "siltstone: interrupted"
+
+
+def begun(line: str) -> Case:
+    """Ctrl-C when the command begins."""
+    return Case(line, INTERRUPTED, SAID_INTERRUPTED, ctrl_c="")
+
+
+def row(
+    nothing: Case | str, work: Case | str, failure: Case | str, ctrl_c: Case | str
+) -> dict[State, Case | str]:
+    return dict(zip(State, (nothing, work, failure, ctrl_c), strict=True))
+
+
+NO_BROKER = "no broker at 127.0.0.1"
+NO_STORE = "no store"
+
+ROWS: dict[str, dict[State, Case | str]] = {
+    "": row(
+        Case("", shows="Run a broker"),
+        "it only shows its help",
+        Case("nonsense", 2, "No such command 'nonsense'"),
+        "it only shows its help",
+    ),
+    "demo": row(
+        "it always has something to do",
+        Case("demo --runner in-process --flights 3000", shows="What each step changed", is_slow=True, is_story=True),
+        Case("demo --runner nonsense", 2, "nonsense"),
+        Case(
+            "demo --runner in-process --flights 3000", INTERRUPTED, SAID_INTERRUPTED, ctrl_c="Produce",
+            is_slow=True, is_story=True,
+        ),
+    ),
+    "serve": row(
+        Case("serve --store {nowhere} --listener 127.0.0.1:0", 0, "ready at", ctrl_c="ready at"),
+        Case("serve --store {store} --listener 127.0.0.1:0", 0, "ready at", ctrl_c="ready at"),
+        Case("serve --store {nowhere} --listener {at}", 2, "another process listens there"),
+        begun("serve --store {nowhere} --listener 127.0.0.1:0"),
+    ),
+    "topics": row(
+        Case("topics -b {idle}", shows="There are no topics yet"),
+        Case("topics -b {at}", shows="full"),
+        Case("topics -b {closed}", 1, NO_BROKER),
+        begun("topics -b {at}"),
+    ),
+    "topics list": row(
+        Case("topics list -b {idle}", shows="There are no topics yet"),
+        Case("topics list -b {at}", shows="full"),
+        Case("topics list -b {closed}", 1, NO_BROKER),
+        begun("topics list -b {at}"),
+    ),
+    "topics create": row(
+        Case("topics create -b {at} {topic} --if-missing", shows="already exists"),
+        Case("topics create -b {at} new-{topic} -p 2", shows="Created new-"),
+        Case("topics create -b {at} full", 2, "TOPIC_ALREADY_EXISTS"),
+        begun("topics create -b {at} never-{topic}"),
+    ),
+    "topics describe": row(
+        Case("topics describe -b {at} {topic}", shows="Every configuration has its default value"),
+        Case("topics describe -b {at} full --all", shows="retention.ms"),
+        Case("topics describe -b {at} ful", 2, "did you mean full"),
+        begun("topics describe -b {at} full"),
+    ),
+    "topics configure": row(
+        Case("topics configure -b {at} {topic} --dry-run retention.ms=7d", shows="nothing was changed"),
+        Case("topics configure -b {at} {topic} retention.ms=7d -p 3", shows="retention.ms.*604800000"),
+        Case("topics configure -b {at} {topic} retention.ms=banana", 2, "write retention.ms=7d"),
+        begun("topics configure -b {at} {topic} retention.ms=7d"),
+    ),
+    "topics trim": row(
+        Case("topics trim -b {at} {topic} --before 0 --yes", shows="Nothing was deleted"),
+        Case("topics trim -b {at} {topic} --before 2 --yes", shows="Deleted 2 records"),
+        Case("topics trim -b {at} {topic}", 2, "say how far to trim"),
+        begun("topics trim -b {at} {topic} --before 2 --yes"),
+    ),
+    "topics move": row(
+        "it is told what to move",
+        Case("topics move -b {at} {topic} --to 0", shows="moved to node 0"),
+        Case("topics move -b {at} {topic} --to 9", 2, "node 9"),
+        begun("topics move -b {at} {topic} --to 0"),
+    ),
+    "topics delete": row(
+        "it is told what to delete",
+        Case("topics delete -b {at} {topic} --yes", shows="Deleted"),
+        Case("topics delete -b {at} nosuch --yes", 2, "there is no topic nosuch"),
+        begun("topics delete -b {at} {topic} --yes"),
+    ),
+    "tables": row(
+        Case("tables --store {done}", shows="No topic is kept as a table"),
+        Case("tables --store {tabled}", shows="kafka.kept"),
+        Case("tables --store {nowhere}", 2, NO_STORE),
+        begun("tables --store {tabled}"),
+    ),
+    "tables list": row(
+        Case("tables list --store {done}", shows="No topic is kept as a table"),
+        Case("tables list --store {tabled}", shows="kafka.kept"),
+        Case("tables list --store {nowhere}", 2, NO_STORE),
+        begun("tables list --store {tabled}"),
+    ),
+    "tables show": row(
+        Case("tables show fresh --store {tabled}", 2, "there is no table kafka.fresh yet"),
+        Case("tables show kept --store {tabled}", shows="exported up to"),
+        Case("tables show nosuch --store {tabled}", 2, "topic nosuch is not kept as a table"),
+        begun("tables show kept --store {tabled}"),
+    ),
+    "tables explain": row(
+        Case("tables explain fresh --store {tabled}", shows="is not exported"),
+        Case("tables explain kept --store {tabled}", shows="kafka.kept"),
+        Case("tables explain nosuch --store {tabled}", 2, "topic nosuch is not kept as a table"),
+        begun("tables explain kept --store {tabled}"),
+    ),
+    "tables forget": row(
+        "it is told what to forget",
+        Case("tables forget fresh --store {tabled} --yes", shows="Forgotten"),
+        Case("tables forget kept --store {tabled} --yes", 2, "is still there"),
+        begun("tables forget fresh --store {tabled} --yes"),
+    ),
+    "groups": row(
+        Case("groups -b {idle}", shows="There are no consumer groups"),
+        Case("groups -b {at}", shows="readers"),
+        Case("groups -b {closed}", 1, NO_BROKER),
+        begun("groups -b {at}"),
+    ),
+    "groups list": row(
+        Case("groups list -b {idle}", shows="There are no consumer groups"),
+        Case("groups list -b {at}", shows="readers"),
+        Case("groups list -b {closed}", 1, NO_BROKER),
+        begun("groups list -b {at}"),
+    ),
+    "groups describe": row(
+        "a group that exists has something to show",
+        Case("groups describe -b {at} readers", shows="full"),
+        Case("groups describe -b {at} reader", 2, "did you mean readers"),
+        begun("groups describe -b {at} readers"),
+    ),
+    "groups reset": row(
+        Case("groups reset -b {at} readers -t full --to earliest --dry-run", shows="Nothing was changed"),
+        Case("groups reset -b {at} readers -t full --to latest", shows="full"),
+        Case("groups reset -b {at} readers -t full --to never", 2, "earliest, latest, an offset"),
+        begun("groups reset -b {at} readers -t full --to latest"),
+    ),
+    "groups delete": row(
+        "it is told what to delete",
+        Case("groups delete -b {at} {group} --yes", shows="Deleted"),
+        Case("groups delete -b {at} nosuch --yes", 2, "there is no consumer group nosuch"),
+        begun("groups delete -b {at} {group} --yes"),
+    ),
+    "produce": row(
+        Case("produce -b {at} {topic} /dev/null", shows="0 records to"),
+        Case("produce -b {at} {topic} -K :", shows="2 records to", typed="a:1\nb:2\n"),
+        Case("produce -b {at} {topic} --json-lines", 1, "line 2 is not JSON", typed='{"a": 1}\nb\n'),
+        begun("produce -b {at} {topic}"),
+    ),
+    "tail": row(
+        Case("tail -b {at} {topic} -o end -e", shows=""),
+        Case("tail -b {at} full --all -e", shows="value-2"),
+        Case("tail -b {at} full -p 7", 2, "has no partition 7"),
+        Case("tail -b {at} full", INTERRUPTED, "value-2", ctrl_c="value-2"),
+    ),
+    "consume": row(
+        Case("consume -b {at} {topic} -g {group} -e", shows=""),
+        Case("consume -b {at} full -g new-{group} --from-beginning -n 3", shows="value-2"),
+        Case("consume -b {at} full", 2, "Missing option '-g'"),
+        Case("consume -b {at} full -g new-{group} --from-beginning", INTERRUPTED, "value-2", ctrl_c="value-2"),
+    ),
+    "table": row(
+        Case("table -b {at} new-{topic} --key x", 2, "there is no topic"),
+        Case("table -b {at} full", shows="value-2"),
+        Case("table -b {at} full --key nosuch", 1, "not found"),
+        begun("table -b {at} full"),
+    ),
+    "sql": row(
+        "a query always has an answer",
+        Case("sql 'select 7 as seven' --store {store}", shows="seven"),
+        Case("sql 'select 1' --store {nowhere}", 2, NO_STORE),
+        begun("sql 'select 1' --store {store}"),
+    ),
+    "nodes": row(
+        Case("nodes --store {empty}"),
+        Case("nodes --store {store}"),
+        Case("nodes --store {nowhere}", 2, NO_STORE),
+        begun("nodes --store {store}"),
+    ),
+    "nodes list": row(
+        Case("nodes list --store {empty}"),
+        Case("nodes list --store {store}"),
+        Case("nodes list --store {nowhere}", 2, NO_STORE),
+        begun("nodes list --store {store}"),
+    ),
+    "nodes drain": row(
+        "it is told what to drain",
+        Case("nodes drain 9 --store {store}", 2, "there is no node 9"),
+        Case("nodes drain 9 --store {nowhere}", 2, NO_STORE),
+        begun("nodes drain 0 --store {store}"),
+    ),
+    "nodes resume": row(
+        "it is told what to resume",
+        Case("nodes resume 0 --store {store}", shows="Node 0 is"),
+        Case("nodes resume 9 --store {store}", 2, "there is no node 9"),
+        begun("nodes resume 0 --store {store}"),
+    ),
+    "nodes unregister": row(
+        "it is told what to forget",
+        Case("nodes unregister 9 --store {store}", 2, "there is no node 9"),
+        Case("nodes unregister 9 --store {nowhere}", 2, NO_STORE),
+        begun("nodes unregister 0 --store {store}"),
+    ),
+    "streams": row(
+        Case("streams --store {empty}", shows="This store has no streams yet"),
+        Case("streams --store {store}", shows="topic=t2"),
+        Case("streams --store {nowhere}", 2, NO_STORE),
+        begun("streams --store {store}"),
+    ),
+    "inspect": row(
+        "an object that exists has something to show",
+        Case("inspect 0 --blocks --store {store}", shows="checksum verified"),
+        Case("inspect 999 --store {store}", 2, "999"),
+        begun("inspect 0 --store {store}"),
+    ),
+    "compact": row(
+        Case("compact --runner in-process --store {empty}", shows="nothing to do"),
+        Case("compact --runner in-process --store {store}", shows="became"),
+        Case("compact --runner in-process --store {nowhere}", 2, NO_STORE),
+        begun("compact --runner in-process --store {store}"),
+    ),
+    "maintain": row(
+        Case("maintain", shows="plan"),
+        "it only shows its help",
+        Case("maintain plam", 2, "No such command 'plam'"),
+        begun("maintain"),
+    ),
+    "maintain plan": row(
+        Case("maintain plan --store {done}", shows="[Nn]othing to do"),
+        Case("maintain plan --store {store}", shows="sso-compaction"),
+        Case("maintain plan --store {nowhere}", 2, NO_STORE),
+        begun("maintain plan --store {store}"),
+    ),
+    "maintain explain": row(
+        Case("maintain explain --store {empty}", shows="there is nothing to do"),
+        Case("maintain explain --store {store}", shows="will be done"),
+        Case("maintain explain --store {nowhere}", 2, NO_STORE),
+        begun("maintain explain --store {store}"),
+    ),
+    "maintain run": row(
+        Case("maintain run --runner in-process --store {done}", shows="nothing to do"),
+        Case("maintain run --runner in-process --store {store}", shows="became"),
+        Case("maintain run --runner in-process --kind sso-compaction --store {broken}", 1, "failed"),
+        begun("maintain run --runner in-process --store {store}"),
+    ),
+    "maintain status": row(
+        Case("maintain status --store {empty}", shows="No job has run yet"),
+        Case("maintain status --store {done}", shows="Recent jobs"),
+        Case("maintain status --store {nowhere}", 2, NO_STORE),
+        begun("maintain status --store {done}"),
+    ),
+    "maintain cancel": row(
+        Case("maintain cancel 0 --store {done}", shows="had already ended"),
+        Case("maintain cancel 0 --store {leased}", shows="was cancelled"),
+        Case("maintain cancel 99 --store {done}", 2, "there is no job 99"),
+        begun("maintain cancel 0 --store {leased}"),
+    ),
+    "maintain unpin": row(
+        Case("maintain unpin all --store {done}", shows="0 scan pins ended"),
+        Case("maintain unpin query-1 --store {leased}", shows="1 scan pin ended"),
+        Case("maintain unpin query-2 --store {done}", 2, "there is no pin query-2"),
+        begun("maintain unpin all --store {leased}"),
+    ),
+    "sinks": row(
+        Case("sinks --store {empty}", shows="There are no sinks"),
+        Case("sinks --store {leased}", shows="orders.*intent"),
+        Case("sinks --store {nowhere}", 2, NO_STORE),
+        begun("sinks --store {done}"),
+    ),
+    "sinks list": row(
+        Case("sinks list --store {empty}", shows="There are no sinks"),
+        Case("sinks list --store {leased}", shows="orders.*intent"),
+        Case("sinks list --store {nowhere}", 2, NO_STORE),
+        begun("sinks list --store {done}"),
+    ),
+    "sinks abandon": row(
+        Case("sinks abandon loads --store {leased}", shows="nothing to give up"),
+        Case("sinks abandon orders --store {leased}", shows="was given up"),
+        Case("sinks abandon orders --store {done}", 2, "there is no sink orders"),
+        begun("sinks abandon orders --store {leased}"),
+    ),
+    "sinks forget": row(
+        "it always has a sink to forget, or fails",
+        Case("sinks forget loads --store {leased}", shows="Sink loads was forgotten"),
+        Case("sinks forget orders --store {leased}", 2, "is not finished"),
+        begun("sinks forget loads --store {leased}"),
+    ),
+    "maintain sweep": row(
+        Case("maintain sweep --store {store}", shows="0 objects"),
+        Case("maintain sweep --grace-period 0ms --store {done}", shows=r"[1-9] objects"),
+        Case("maintain sweep --store {nowhere}", 2, NO_STORE),
+        begun("maintain sweep --store {done}"),
+    ),
+    "maintain serve": row(
+        Case("maintain serve --once --runner in-process --store {empty}", shows="Maintenance is running"),
+        Case("maintain serve --once --runner in-process --store {store}", shows="became"),
+        Case("maintain serve --runner in-process --store {nowhere}", 2, NO_STORE),
+        Case("maintain serve --runner in-process --store {done}", 0, "stopping", ctrl_c="Maintenance is running"),
+    ),
+    "check": row(
+        Case("check --store {empty}", shows="clean"),
+        Case("check --store {store}", shows="clean"),
+        Case("check --store {broken}", 1, "something is wrong"),
+        begun("check --store {store}"),
+    ),
+    "metadata": row(
+        Case("metadata", shows="copy"),
+        "it only shows its help",
+        Case("metadata move", 2, "No such command 'move'"),
+        begun("metadata"),
+    ),
+    "metadata copy": row(
+        "tests/integration/test_metadata_copy.py repeats it, with a PostgreSQL",
+        "tests/integration/test_metadata_copy.py runs it, with a PostgreSQL",
+        Case("metadata copy --to sqlite:///elsewhere.sqlite --store {store}", 2, "is no place for a copy"),
+        begun("metadata copy --to postgresql://user@host/database --store {store}"),
+    ),
+    "completion": row(
+        "it always has something to print",
+        Case("completion bash", shows="_SILTSTONE_COMPLETE"),
+        Case("completion tcsh", 2, "tcsh"),
+        begun("completion bash"),
+    ),
+}  # fmt: skip

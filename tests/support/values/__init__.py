@@ -1,0 +1,1 @@
+"""Values, as tests look at them."""

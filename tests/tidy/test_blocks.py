@@ -1,0 +1,122 @@
+"""Every fenced block of every document is run by a test, or says in a comment before it why not; and the blocks of the
+pages that have no test of their own are run here, in a bare environment."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from siltstone.server.embedded import Broker
+from support.engine.small_store import small_store
+from support.pages.bare_environment import BareEnvironment
+from support.pages.documents import PAGES, ROOT, blocks, fenced
+
+RUN_BY = {
+    "README.md": "tests/tidy/test_readme.py",
+    "docs/quick-start.md": "tests/tidy/test_quick_start.py",
+    "docs/testing-your-code.md": "tests/tidy/test_testing_page.py",
+    "docs/s3.md": "tests/integration/test_s3_page.py",
+    "docs/operations.md": "tests/integration/test_operations_page.py",
+    "docs/maintenance.md": "tests/tidy/test_blocks.py",
+    "docs/retention.md": "tests/tidy/test_blocks.py",
+    "docs/tables.md": "tests/tidy/test_tables_page.py",
+}
+"""Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
+
+MAINTENANCE = blocks(ROOT / "docs" / "maintenance.md", "sh")
+MAINTENANCE_PROGRAMS = blocks(ROOT / "docs" / "maintenance.md", "python")
+RETENTION = blocks(ROOT / "docs" / "retention.md", "sh")
+RUN = [*MAINTENANCE, *MAINTENANCE_PROGRAMS, *RETENTION]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def module_of(file: str) -> ModuleType:
+    spec = spec_from_file_location("runs_blocks", ROOT / file)
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if fenced(page)], ids=name)
+def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+    wanted = [text for text, reason in fenced(page) if reason is None]
+    run = module_of(RUN_BY[name(page)]).RUN if name(page) in RUN_BY else []
+    assert [text for text in wanted if text not in run] == [], (
+        "run it, or write <!-- not run: reason --> before it"
+    )
+
+
+def test_the_blocks_that_are_not_run_are_these() -> None:
+    reasons = {
+        f"{name(page)}: {reason}" for page in PAGES for _, reason in fenced(page) if reason is not None
+    }
+    assert reasons == {
+        "ARCHITECTURE.md: a drawing",
+        "docs/bucket-log.md: a part of siltstone.toml",
+        "README.md: make test runs this test, and make demo is the demo below with all its flights",
+        "docs/groups.md: a diagram, made from the table of states",
+        "docs/metrics.md: a configuration of Prometheus, which the tests do not have",
+        "docs/metrics.md: tests/integration/test_metrics.py scrapes both services, at ports that are free",
+        "docs/operations.md: no images can be fetched where the tests run",
+        "docs/postgresql.md: the database of the example does not exist; "
+        "tests/integration/test_postgres_store.py serves a store from one",
+        "docs/postgresql.md: the database of the example does not exist; "
+        "tests/integration/test_metadata_copy.py runs the command",
+        "docs/quick-start.md: a list, compared with the jars that tests/spark uses",
+        "docs/s3.md: the test's own SeaweedFS is started with ports and keys of its own",
+        "docs/tables.md: the catalog of the example does not exist; "
+        "tests/unit/server/settings reads the same settings",
+        "docs/s3.md: there is no MinIO and no AWS where the tests run",
+        "docs/quick-start.md: it downloads the connector; tests/spark/test_kafka_connector.py does the same with the "
+        "four jars below",
+    }
+
+
+def test_a_block_that_nobody_runs_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- not run: a drawing -->\n```\n|\n```\n\n```sh\nsiltstone nonsense\n```\n")
+    assert fenced(page) == [("|\n", "a drawing"), ("siltstone nonsense\n", None)]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
+    return BareEnvironment(tmp_path_factory.mktemp("bare"))
+
+
+def test_maintenance_at_the_command_line(bare: BareEnvironment, tmp_path: Path) -> None:
+    """``run`` and ``serve`` without a JVM, ``serve`` once; there is no job 7 and no scan pin T."""
+    small_store(tmp_path / "siltstone-data")
+    (block,) = MAINTENANCE
+    for line in block.splitlines():
+        command = line.partition("#")[0].strip()
+        command += {"run": " --runner in-process", "serve": " --runner in-process --once"}.get(
+            command.split()[2], ""
+        )
+        done = bare.run(command, tmp_path)
+        assert done.returncode == (2 if command.endswith(("cancel 7", "unpin T")) else 0), (
+            f"{command}: {done}"
+        )
+
+
+def test_maintenance_from_python(bare: BareEnvironment, tmp_path: Path) -> None:
+    """In this process, as its comment says; the README's second program starts a Spark."""
+    small_store(tmp_path / "my-store")
+    (program,) = MAINTENANCE_PROGRAMS
+    assert '.run("local[*]")' in program
+    (tmp_path / "program.py").write_text(program.replace('"local[*]"', ""))
+    done = bare.run("python program.py", tmp_path)
+    assert done.returncode == 0 and "sso-compaction" in done.stdout, done
+
+
+def test_retention_that_waits_for_groups(
+    bare: BareEnvironment, tmp_path: Path, siltstone_broker: Broker
+) -> None:
+    siltstone_broker.create_topic("orders")
+    (line,) = RETENTION
+    done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=siltstone_broker.bootstrap_servers)
+    assert done.returncode == 0 and "billing,search" in done.stdout, done

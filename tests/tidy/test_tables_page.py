@@ -1,0 +1,56 @@
+"""docs/tables.md works: its commands, its program, and the configurations and failures that it names are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import siltstone
+from siltstone.maintenance.tables import failures
+from siltstone.topic_configs.rows import TABLE
+from siltstone.topic_configs.table_export import TYPES
+from support.pages.bare_environment import BareEnvironment
+from support.pages.documents import ROOT, blocks
+
+PAGE = ROOT / "docs" / "tables.md"
+TEXT = PAGE.read_text()
+COMMANDS = blocks(PAGE, "sh")
+PROGRAMS = blocks(PAGE, "python")
+RUN = [*COMMANDS, *PROGRAMS]
+
+
+@pytest.mark.timeout(300)
+def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
+    """The broker stops before the export, which uploads the records sooner than after a minute."""
+    bare = BareEnvironment(tmp_path / "bare")
+    (commands,), (program,) = COMMANDS, PROGRAMS
+    lines = commands.splitlines()
+    with siltstone.Broker(tmp_path / "my-store") as broker:
+        for line in lines[:3]:
+            done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
+            assert done.returncode == 0, (line, done)
+    shown = []
+    for line in lines[3:]:
+        done = bare.run(line, tmp_path)
+        assert done.returncode == 0, (line, done)
+        shown.append(done.stdout)
+    assert "3 rows in 1 file appended to table kafka.flights" in shown[0]
+    assert "flights\tkafka.flights\ticeberg\t3\t0\t0\t" in shown[1]
+    assert "delay\tint64" in shown[2]
+    (tmp_path / "program.py").write_text(program)
+    done = bare.run("python program.py", tmp_path)
+    assert done.returncode == 0, done
+    assert "delay: [[61]]" in done.stdout, done.stdout
+    assert re.search(r"B6.*NULL", done.stdout) and re.search(r"AA.*61", done.stdout), done.stdout
+
+
+def test_every_configuration_and_every_type_is_on_the_page() -> None:
+    named = [name for name in TABLE if name.startswith("siltstone.table.")]
+    assert [name for name in named if name not in TEXT] == []
+    assert [kind for kind in TYPES if f"`{kind}`" not in TEXT] == []
+
+
+def test_the_failures_on_the_page_exist() -> None:
+    named = re.findall(r"^\| `([A-Z]\w+)` \|", TEXT, re.MULTILINE)
+    assert len(named) > 4
+    assert [name for name in named if not hasattr(failures, name)] == []

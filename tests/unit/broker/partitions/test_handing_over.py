@@ -1,0 +1,398 @@
+"""Moves between brokers. M.. are the rows of the page of scenarios."""
+
+import pytest
+
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from siltstone.kafka_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from siltstone.metadata.commands import DeleteTopic, FenceNode, MovePartitions, ResumeNode
+from siltstone.metadata.entities import NO_NODE, StreamState
+from siltstone.metadata.refusals import NotLeader
+from siltstone.model.limits import HAND_OVER_MS_MAX, HELD_PRODUCE_BYTES_MAX
+from siltstone.object_store.port import StoreTransient
+from siltstone.stream_engine.errors import StreamHandleClosed, StreamHeld
+from support.broker.broker_cluster import BrokerCluster, in_broker_cluster
+from support.broker.broker_world import WRITE
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of, sequenced
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def produced(cluster: BrokerCluster, node_id: int, topic, batch):
+    return row_of(await cluster.nodes[node_id].client().ask(produce_request(topic, batch)))
+
+
+def image_of(cluster: BrokerCluster, node_id: int):
+    return cluster.nodes[node_id].node.metadata.image
+
+
+def test_m01_the_target_goes_on_under_the_next_epoch_and_m02_knows_the_producers():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        first = await produced(cluster, 0, topic, sequenced(5, 0, 3))
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        again = await produced(cluster, 1, topic, sequenced(5, 0, 3))
+        assert (again.error_code, again.base_offset) == (0, first.base_offset)
+        assert not cluster.nodes[1].parts.partitions.opened(topic.id, 0).needs_snapshot, (
+            "no batch was read again"
+        )
+        following = await produced(cluster, 1, topic, sequenced(5, 3))
+        assert (following.error_code, following.base_offset) == (0, 3)
+        opened = cluster.nodes[1].parts.partitions.opened(topic.id, 0)
+        assert (opened.leader_epoch, opened.next_offset) == (1, 4)
+
+    in_broker_cluster(scenario)
+
+
+def test_a_partition_comes_back_and_is_read_across_both_moves():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        for turn in range(4):
+            assert (await produced(cluster, turn % 2, topic, batch_of(2))).base_offset == 2 * turn
+            await cluster.move(topic, 1 - turn % 2)
+            await cluster.until(lambda turn=turn: cluster.partition(topic).leader == 1 - turn % 2)
+        answer = await cluster.nodes[0].client().ask(fetch_request(topic, {0: 0}))
+        assert row_of(answer).high_watermark == 8
+        opened = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
+        read = [batch for offset in (0, 2, 4, 6) for batch in await opened.read(offset, 1)]
+        assert [batch.base_offset for batch in read] == [0, 2, 4, 6]
+
+    in_broker_cluster(scenario)
+
+
+def test_m04_a_held_produce_is_answered_with_the_new_leader_and_nothing_was_appended():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        old = cluster.nodes[0]
+        partition = old.parts.partitions.opened(topic.id, 0)
+        partition.hold()
+        waiting = old.client().send(produce_request(topic, batch_of()))
+        await settled()
+        assert not waiting.done()
+        await cluster.move(topic, 1)
+        await cluster.until(waiting.done)
+        answer = waiting.result()
+        row = row_of(answer)
+        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (
+            NOT_LEADER,
+            1,
+            1,
+        )
+        (endpoint,) = answer.node_endpoints
+        assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "node-1.example", 9092)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
+
+    in_broker_cluster(scenario)
+
+
+@pytest.mark.parametrize("bytes_held", [0, HELD_PRODUCE_BYTES_MAX])
+def test_what_waits_for_a_hand_over_has_limits_in_time_and_bytes(bytes_held):
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        node = cluster.nodes[0]
+        partition = node.parts.partitions.opened(topic.id, 0)
+        partition.hold()
+        node.broker._produce._held_bytes = bytes_held
+        waiting = node.client().send(produce_request(topic, batch_of()))
+        await settled()
+        assert waiting.done() == bool(bytes_held)
+        cluster.clock.advance_ms(HAND_OVER_MS_MAX)
+        row = row_of(await waiting)
+        assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, -1), "no other one leads it"
+        assert node.broker._produce._held_bytes == bytes_held
+        partition.release()
+        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
+
+    in_broker_cluster(scenario)
+
+
+def test_m05_a_produce_without_hints_is_refused_alike():
+    async def scenario(cluster):
+        topic = await cluster.topic(leaders=(1,))
+        answer = await cluster.nodes[0].client().ask(produce_request(topic, batch_of()), 9)
+        assert row_of(answer).error_code == NOT_LEADER
+
+    in_broker_cluster(scenario)
+
+
+def test_m06_a_waiting_fetch_is_woken_and_the_old_epoch_has_its_end():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(5))
+        waiting = cluster.nodes[0].client().send(fetch_request(topic, {0: 5}, wait_ms=60_000, min_bytes=1))
+        await settled()
+        await cluster.move(topic, 1)
+        await cluster.until(waiting.done)
+        row = row_of(waiting.result())
+        assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, 1)
+        await produced(cluster, 1, topic, batch_of())
+        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=1, leader_epoch=0)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+        found = (await cluster.nodes[1].client().ask(request)).topics[0].partitions[0]
+        assert (found.leader_epoch, found.end_offset) == (0, 5)
+
+    in_broker_cluster(scenario)
+
+
+def test_appends_under_way_are_answered_before_the_partition_leaves():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        old = cluster.nodes[0]
+        old.calls.hold(WRITE)
+        under_way = old.client().send(produce_request(topic, batch_of()))
+        await cluster.move(topic, 1)
+        await cluster.passes(1_000)
+        assert cluster.partition(topic).leader == 0
+        old.calls.release(WRITE)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        assert row_of(await under_way).base_offset == 1
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
+
+    in_broker_cluster(scenario)
+
+
+def test_m10_while_the_bucket_refuses_the_old_leader_serves_on():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        put = cluster.store.put
+
+        def refused(*_, **__):
+            raise StoreTransient("out of reach")
+
+        cluster.store.put = cluster.store.put_if_absent = refused
+        await cluster.move(topic, 1)
+        for offset in range(1, 20):
+            sent = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
+            await cluster.passes(1_000)
+            assert sent.done(), "never longer than the time a hand-over may hold"
+            assert row_of(sent.result()).base_offset == offset
+        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
+        cluster.store.put = put
+        del cluster.store.put_if_absent
+        await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 20
+
+    in_broker_cluster(scenario)
+
+
+@pytest.mark.parametrize("lands", [False, True])
+def test_m11_while_the_outcome_is_unknown_nothing_is_appended(lands):
+    """The entry is under way for half a minute; then it arrives, or never does."""
+
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(3))
+        old = cluster.nodes[0]
+        partition = old.parts.partitions.opened(topic.id, 0)
+        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+        # What is uploaded needs the log, so it fails only from the command on.
+        execute = old.node.metadata.execute
+
+        async def failing_from_now_on(command):
+            if type(command).__name__ == "GiveUpPartitions":
+                old.log.is_holding = True
+            return await execute(command)
+
+        old.node.metadata.execute = failing_from_now_on
+        await cluster.until(lambda: old.log.under_way)
+        for _ in range(10):
+            refused = old.client().send(produce_request(topic, batch_of()))
+            await cluster.passes(3_000)
+            assert row_of(refused.result()).error_code == NOT_LEADER
+            assert partition.next_offset == 3
+            assert old.parts.partitions.opened(topic.id, 0) is partition
+        if lands:
+            assert old.log.land() == 1
+        old.log.is_holding = False
+        old.node.metadata.execute = execute
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        assert old.log.land() == 0, "an entry that is late finds its version taken"
+        await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is None)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 3
+        assert (await produced(cluster, 0, topic, batch_of())).error_code == NOT_LEADER
+
+    in_broker_cluster(scenario)
+
+
+def test_m12_a_cancelled_move_is_served_on_and_one_that_ended_cannot_be_cancelled():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        cluster.nodes[0].calls.hold(WRITE)
+        under_way = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
+        await cluster.move(topic, 1)
+        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+        cluster.nodes[0].calls.release(WRITE)
+        await cluster.passes(3_000)
+        assert row_of(await under_way).base_offset == 1
+        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 2
+        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, NO_NODE)
+        row = ReassignablePartition(partition_index=0, replicas=None)
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[row])])
+        answer = await cluster.nodes[1].client().ask(request)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+    in_broker_cluster(scenario)
+
+
+def test_m16_the_old_leader_with_its_old_handles_can_neither_append_nor_open():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        old = cluster.nodes[0]
+        streams = old.parts.partitions.opened(topic.id, 0).streams
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        with pytest.raises(StreamHandleClosed):
+            old.node.engine.append(streams.data, b"late", 1)
+        partition = cluster.partition(topic)
+        with pytest.raises(NotLeader):
+            await old.node.engine.open_partition(
+                topic.id, 0, (partition.data_stream_id, partition.meta_stream_id)
+            )
+
+    in_broker_cluster(scenario)
+
+
+def test_m19_a_move_that_is_cancelled_while_it_is_given_up_is_refused_and_served_on():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        old, other = cluster.nodes
+        execute = old.node.metadata.execute
+
+        async def cancelled_before(command):
+            if type(command).__name__ == "GiveUpPartitions":
+                await other.node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+            return await execute(command)
+
+        old.node.metadata.execute = cancelled_before
+        await cluster.move(topic, 1)
+        await cluster.passes(3_000)
+        assert cluster.partition(topic).leader == 0
+        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
+
+    in_broker_cluster(scenario)
+
+
+def test_m20_a_topic_deleted_meanwhile_does_not_hold_up_the_others():
+    async def scenario(cluster):
+        topics = [await cluster.topic(f"t{number}") for number in range(3)]
+        for topic in topics:
+            await produced(cluster, 0, topic, batch_of())
+        old, other = cluster.nodes
+        execute = old.node.metadata.execute
+
+        async def deleted_before(command):
+            if (
+                type(command).__name__ == "GiveUpPartitions"
+                and topics[1].id in other.node.metadata.image.topics
+            ):
+                await other.node.metadata.execute(DeleteTopic(1, 1, topics[1].id))
+            return await execute(command)
+
+        old.node.metadata.execute = deleted_before
+        targets = tuple((topic.id, 0, 1) for topic in topics)
+        await other.node.metadata.execute(MovePartitions(targets))
+        await cluster.until(lambda: cluster.partition(topics[0]).leader == 1)
+        assert cluster.partition(topics[2]).leader == 1
+        assert all(old.parts.partitions.opened(topic.id, 0) is None for topic in topics)
+
+    in_broker_cluster(scenario)
+
+
+def test_m21_after_the_last_snapshot_nothing_is_appended():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, sequenced(5, 0, 4))
+        partition = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
+        partition.hold()
+        partition.hold_snapshots()
+        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        answer = await cluster.nodes[0].client().ask(DeleteRecordsRequest(topics=[asked]))
+        assert answer.topics[0].partitions[0].error_code == NOT_LEADER
+        with pytest.raises(StreamHeld):
+            await partition.write_snapshot()
+        partition.release()
+        await partition.write_snapshot()
+
+    in_broker_cluster(scenario)
+
+
+def test_m22_a_node_that_is_fenced_before_it_gives_up_serves_on_when_it_has_resumed():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        old, other = cluster.nodes
+        life = image_of(cluster, 0).nodes[0]
+        execute, fences = old.node.metadata.execute, iter([FenceNode(0, life.node_epoch)])
+
+        async def fenced_before(command):
+            if type(command).__name__ == "GiveUpPartitions" and (fence := next(fences, None)):
+                await other.node.metadata.execute(fence)
+            return await execute(command)
+
+        old.node.metadata.execute = fenced_before
+        await cluster.move(topic, 1)
+        await cluster.passes(500)
+        assert cluster.partition(topic).leader == 0
+        await other.node.metadata.execute(ResumeNode(0, life.node_epoch, life.incarnation))
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
+
+    in_broker_cluster(scenario)
+
+
+def test_a_partition_that_was_never_opened_moves_as_well():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
+
+    in_broker_cluster(scenario)
+
+
+def test_a_partition_whose_log_was_carried_over_a_start_is_opened_before_it_leaves():
+    """Its end in the metadata is not its end: what the log holds was acknowledged."""
+
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(7))
+        old = cluster.nodes[0]
+        put, if_absent = cluster.store.put, cluster.store.put_if_absent
+
+        def refused(*_, **__):
+            raise StoreTransient("out of reach")
+
+        cluster.store.put = cluster.store.put_if_absent = refused
+        old.world.crash(old.calls)
+        old.calls = type(old.calls)()
+        await old.world.passing(old.start())
+        assert image_of(cluster, 0).streams[0].state is StreamState.OPENED
+        assert old.parts.partitions.opened(topic.id, 0) is None
+        cluster.store.put, cluster.store.put_if_absent = put, if_absent
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 7
+
+    in_broker_cluster(scenario)

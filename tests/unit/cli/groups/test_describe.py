@@ -1,0 +1,107 @@
+import re
+
+import msgspec
+import pytest
+
+from siltstone.cli.groups import describe as module
+from siltstone.cli.groups.describe import GroupPartition
+from siltstone.cli.groups.lag import PartitionLag
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.groups import Group, Member
+from support.broker.in_process import InProcessBroker
+from support.groups.served_member import joined_member
+
+LOOKS = """\
+group        g
+state        stable
+members      1
+assignor     range
+coordinator  broker 7 at kafka.example:9092
+lag          6 records
+
+topic  partition  committed  end  lag  member  host
+──────────────────────────────────────────────────────────────
+t              0          -    0    -  MEMBER  client.example
+t              1          4   10    6  MEMBER  client.example
+"""
+
+
+@pytest.fixture
+def busy(broker: InProcessBroker, topic: str) -> InProcessBroker:
+    member = joined_member(broker, topic, "g", [0, 1])
+    broker.wait(member.commit(4, partition=1, topic=topic))
+    return broker
+
+
+def squeezed(text: str) -> list[list[str]]:
+    return [re.sub(r"a client-[0-9a-f]{8}…", "MEMBER", line).split() for line in text.splitlines()]
+
+
+def test_how_a_group_looks(busy: InProcessBroker) -> None:
+    shown = busy.siltstone("groups", "describe", "g")
+    assert [line for line in squeezed(shown.out) if "─" not in "".join(line)] == [
+        line.split() for line in LOOKS.splitlines() if "─" not in line
+    ]
+
+
+def test_a_group_as_json(busy: InProcessBroker) -> None:
+    told = busy.siltstone("groups", "describe", "g", "--json").json
+    (member,) = told["members"]
+    assert (told["group"], told["state"], told["assignor"], told["coordinator"]) == (
+        "g",
+        "Stable",
+        "range",
+        7,
+    )
+    assert (member["client"], member["host"], member["instance"]) == ("a client", "client.example", None)
+    assert [part["partition"] for part in member["partitions"]] == [0, 1]
+    assert told["partitions"] == [
+        {"topic": "t", "partition": 0, "committed_offset": None, "end_offset": 0, "lag": None,
+         "member": member["member"]},
+        {"topic": "t", "partition": 1, "committed_offset": 4, "end_offset": 10, "lag": 6,
+         "member": member["member"]},
+    ]  # fmt: skip
+
+
+def test_a_member_without_a_partition_is_listed_by_itself(broker: InProcessBroker, topic: str) -> None:
+    joined_member(broker, topic, "g", [])
+    shown = broker.siltstone("groups", "describe", "g")
+    assert squeezed(shown.out)[-1] == ["MEMBER", "client.example"]
+    assert "member without a partition" in shown.out and "committed" not in shown.out
+
+
+def test_a_group_whose_members_have_left(busy: InProcessBroker) -> None:
+    busy.wait(busy.world.pass_ms(60_000))
+    shown = busy.siltstone("groups", "describe", "g")
+    assert squeezed(shown.out)[-1] == ["t", "1", "4", "10", "6", "-", "-"]
+    assert ["members", "0"] in squeezed(shown.out) and "assignor" not in shown.out
+    assert "without a partition" not in shown.out
+
+
+def test_what_a_broker_does_not_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group of the KIP-848 protocol with an offset in a topic that was deleted."""
+    gone = GroupPartition(PartitionLag(TopicPartition("old", 0), 3, None), None)
+    kept = GroupPartition(
+        PartitionLag(TopicPartition("t", 0), 3, 1234),
+        Member("m", None, "c", "h", (TopicPartition("t", 0),)),
+    )
+    facts = module._facts(Group("g", "Stable"), [gone, kept], "?")
+    module.results(100).print(facts)
+    assert squeezed(capsys.readouterr().out) == [
+        ["group", "g"],
+        ["state", "stable"],
+        ["members", "not", "reported", "by", "this", "broker"],
+        ["lag", "1,231", "records"],
+    ]
+    module.results(100).print(module._partitions_table([gone, kept]))
+    assert squeezed(capsys.readouterr().out)[2:] == [
+        ["old", "0", "3", "deleted", "-", "-", "-"],
+        ["t", "0", "3", "1,234", "1,231", "m", "h"],
+    ]
+    document = module._as_json(Group("g", "Stable"), [gone])
+    assert document["members"] is None and msgspec.json.encode(document)
+    told = module._facts(Group("g", "Empty", coordinator=0, members=()), [], "h:1")
+    module.results(100).print(told)
+    assert "broker 0 at h:1" in capsys.readouterr().out

@@ -1,0 +1,30 @@
+import pytest
+
+from siltstone.cli.groups import listing as module
+from siltstone.cli.groups.listing import GroupRow, group_rows, groups_table
+from siltstone.cli.output import results
+from siltstone.kafka_client.cluster import TopicPartition
+from siltstone.kafka_client.groups import Group
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def test_each_group_has_its_own_topics_and_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = {"g": {U0: 1, T1: 4, T0: 4}, "h": {}}
+    monkeypatch.setattr(module, "all_groups", lambda _: [Group("g", "Empty", members=()), Group("h", "Dead")])
+    monkeypatch.setattr(
+        module, "committed_offsets", lambda _, names: {name: committed[name] for name in names}
+    )
+    monkeypatch.setattr(module, "end_offsets", lambda _, keys: dict.fromkeys(keys, 10))
+    assert group_rows(None) == [
+        GroupRow("g", "Empty", 0, ["t", "u"], 21),
+        GroupRow("h", "Dead", None, [], 0),
+    ]
+
+
+def test_how_the_list_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [GroupRow("[b]g", "Stable", 1200, ["t", "u"], 34_567), GroupRow("h", "Dead", None, [], 0)]
+    results(80).print(groups_table(rows))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["group", "state", "members", "lag", "topics"]
+    assert lines[2:] == [["[b]g", "stable", "1,200", "34,567", "t", "u"], ["h", "dead", "-", "0"]]

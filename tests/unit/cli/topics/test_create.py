@@ -1,0 +1,41 @@
+from support.broker.in_process import InProcessBroker
+from support.processes.cli import assert_one_line
+
+
+def test_a_topic_with_its_partitions_and_configurations(broker: InProcessBroker) -> None:
+    made = broker.siltstone("topics", "create", "t", "--partitions", 2, "--config", "retention.ms=1d")
+    assert (made.status, made.out, made.err) == (0, "Created t, 2 partitions.\n", "")
+    described = broker.siltstone("topics", "describe", "t", "--json").json
+    assert len(described["partitions"]) == 2
+    assert described["configs"]["retention.ms"]["value"] == "86400000"
+
+
+def test_without_a_number_the_topic_has_as_many_partitions_as_the_broker_gives(
+    broker: InProcessBroker,
+) -> None:
+    assert broker.siltstone("topics", "create", "t").out == "Created t, 1 partition.\n"
+
+
+def test_json_tells_the_id_of_the_topic(broker: InProcessBroker) -> None:
+    made = broker.siltstone("topics", "create", "t", "--partitions", 3, "--json").json
+    assert list(made) == ["name", "made", "topic_id", "partitions"]
+    assert (made["name"], made["made"], made["partitions"]) == ("t", True, 3)
+    assert made["topic_id"] == broker.siltstone("topics", "describe", "t", "--json").json["topic_id"]
+
+
+def test_a_topic_that_exists_is_refused_unless_it_may_exist(broker: InProcessBroker) -> None:
+    broker.siltstone("topics", "create", "t")
+    assert_one_line(broker.siltstone("topics", "create", "t"), 2, "topic t: ", "TOPIC_ALREADY_EXISTS")
+    again = broker.siltstone("topics", "create", "t", "--if-missing")
+    assert (again.status, again.out) == (0, "t already exists.\n")
+    assert broker.siltstone("topics", "create", "t", "--if-missing", "--json").json == {
+        "name": "t",
+        "made": False,
+    }
+
+
+def test_every_other_refusal_is_an_error(broker: InProcessBroker) -> None:
+    for words in ((), ("--if-missing",)):
+        refused = broker.siltstone("topics", "create", "t", "--config", "retention.mss=1", *words)
+        assert_one_line(refused, 2, "INVALID_CONFIG", "did you mean retention.ms?")
+    assert broker.siltstone("topics", "--json").json == {"topics": []}

@@ -1,0 +1,344 @@
+"""Nodes that beat, watch each other, fence and resume, in one thread and by clocks that the test moves."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from siltstone.cluster.membership import BoardCalls, NodeIdInUse, wait_until_silent
+from siltstone.cluster.suspicion import SESSION_MS
+from siltstone.metadata.commands import ClaimFailover, PutKey
+from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable, MemoryBoard
+from siltstone.metadata.records import NodeFenced, NodeResumed
+from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
+from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.clock import ManualClock
+from support.metadata.cluster_world import BoardOfAll, ClusterWorld, HeldCalls
+from support.metadata.metadata_world import MetadataWorld
+
+HOUR_MS = 3_600_000
+
+
+def in_cluster(
+    scenario: Callable[[ClusterWorld], Awaitable[None]], count: int = 3, wall_ms: tuple[int, ...] = ()
+) -> None:
+    async def main() -> None:
+        async with ClusterWorld(count, wall_ms) as cluster:
+            await asyncio.wait_for(scenario(cluster), 60)
+
+    asyncio.run(main())
+
+
+def test_n04_a_node_whose_beats_stop_for_four_seconds_is_not_fenced() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(1)
+        await cluster.passes(4_000)
+        await cluster.thaw(1)
+        await cluster.passes(10_000)
+        assert cluster.written(NodeFenced) == []
+
+    in_cluster(scenario)
+
+
+def test_n05_a_node_that_was_stopped_is_fenced_once_and_resumes() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(1)
+        await cluster.passes(8_000)
+        assert cluster.written(NodeFenced) == [NodeFenced(1, 1)]
+        assert cluster.image.nodes[1].is_fenced
+        await cluster.thaw(1)
+        await cluster.passes(2_000)
+        assert cluster.written(NodeResumed) == [NodeResumed(1, 1)]
+        assert cluster.image.nodes[1].is_live
+        await cluster.passes(20_000)
+        assert len(cluster.written(NodeFenced)) == len(cluster.written(NodeResumed)) == 1
+        assert not cluster.nodes[1].lost
+        assert cluster.nodes[1].membership.statistics().times_resumed == 1
+
+    in_cluster(scenario)
+
+
+def test_n05_the_lowest_live_node_fences_and_the_next_one_if_that_is_dead() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(2)
+        await cluster.passes(8_000)
+        fenced = [node.membership.statistics().nodes_fenced for node in cluster.nodes]
+        assert fenced == [1, 0, 0, 0]
+        cluster.freeze(0, 1)
+        await cluster.passes(8_000)
+        assert cluster.nodes[3].membership.statistics().nodes_fenced == 2
+        assert sorted(record.node_id for record in cluster.written(NodeFenced)) == [0, 1, 2]
+
+    in_cluster(scenario, count=4)
+
+
+def test_n06_observers_that_were_stopped_for_a_minute_fence_nobody() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(0, 1, 2)
+        await cluster.passes(60_000)
+        await cluster.thaw(0)
+        await cluster.passes(3_000)
+        await cluster.thaw(1, 2)
+        await cluster.passes(20_000)
+        assert cluster.written(NodeFenced) == []
+
+    in_cluster(scenario)
+
+
+def test_n07_wall_clocks_that_are_hours_apart_fence_nobody() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        await cluster.passes(20_000)
+        assert cluster.written(NodeFenced) == []
+        cluster.freeze(2)
+        await cluster.passes(8_000)
+        assert cluster.written(NodeFenced) == [NodeFenced(2, 1)]
+
+    now_ms = 1_700_000_000_000
+    in_cluster(scenario, wall_ms=(now_ms - HOUR_MS, now_ms, now_ms + HOUR_MS))
+
+
+def test_n09_two_that_fall_silent_together_are_fenced_once_each() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(0, 3)
+        await cluster.passes(15_000)
+        assert sorted(record.node_id for record in cluster.written(NodeFenced)) == [0, 3]
+
+    in_cluster(scenario, count=4)
+
+
+def test_n18_a_board_that_is_out_for_a_minute_fences_nobody_and_ends_the_leases() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        assert all(node.membership.lease.is_held for node in cluster.nodes)
+        cluster.board.is_out = True
+        await cluster.passes(60_000)
+        assert not any(node.membership.lease.is_held for node in cluster.nodes)
+        cluster.board.is_out = False
+        await cluster.passes(20_000)
+        assert all(node.membership.lease.is_held for node in cluster.nodes)
+        assert cluster.written(NodeFenced) == []
+        assert cluster.nodes[0].membership.statistics().rounds_failed >= 50
+
+    in_cluster(scenario)
+
+
+def test_n18_the_time_in_which_the_board_is_out_is_not_silence() -> None:
+    """Node 2 is stopped for 3 s, then the board is out for 2 s."""
+
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(2)
+        await cluster.passes(3_000)
+        cluster.board.is_out = True
+        await cluster.passes(2_000)
+        cluster.board.is_out = False
+        await cluster.passes(1_500)
+        await cluster.thaw(2)
+        await cluster.passes(10_000)
+        assert cluster.written(NodeFenced) == []
+
+    in_cluster(scenario)
+
+
+async def waits_for_its_turn(cluster: ClusterWorld, node_id: int, silent: int) -> None:
+    """The nodes with lower ids would act, but their commands hang; ``node_id`` is about to."""
+    for node in cluster.nodes[:node_id]:
+        node.metadata_calls.free.clear()
+    cluster.freeze(silent)
+    for _ in range(100):
+        if cluster.nodes[node_id].membership._fencing:
+            return
+        await cluster.passes(100)
+    raise AssertionError("nobody is suspect")
+
+
+def test_n06_a_node_that_was_stopped_while_it_waited_for_its_turn_fences_nobody() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        await waits_for_its_turn(cluster, 1, silent=2)
+        cluster.freeze(1)
+        await cluster.thaw(2)
+        await cluster.passes(10_000)
+        await cluster.thaw(1)
+        await cluster.passes(1_000)
+        assert cluster.written(NodeFenced) == [NodeFenced(1, 1)], "it was silent itself"
+
+    in_cluster(scenario)
+
+
+def test_a_node_whose_beats_come_back_before_the_turn_of_the_next_is_not_fenced() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        await waits_for_its_turn(cluster, 3, silent=4)
+        await cluster.thaw(4)
+        await cluster.passes(3_000)
+        assert cluster.written(NodeFenced) == []
+
+    in_cluster(scenario, count=5)
+
+
+def test_n19_beats_go_on_while_an_append_hangs() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        node = cluster.nodes[1]
+        node.metadata_calls.free.clear()
+        hanging = asyncio.ensure_future(node.metadata.execute(PutKey("a", b"1")))
+        before = node.membership.statistics().beats
+        await cluster.passes(10_000)
+        assert node.membership.statistics().beats >= before + 9
+        assert node.membership.lease.is_held
+        assert cluster.written(NodeFenced) == []
+        node.metadata_calls.free.set()
+        assert await hanging == b"1"
+
+    in_cluster(scenario)
+
+
+def test_n08_a_node_whose_board_hangs_knows_that_its_lease_is_over_before_it_is_fenced() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        node = cluster.nodes[1]
+        node.board_calls.free.clear()
+        held_when_fenced = None
+        for _ in range(100):
+            await cluster.passes(100)
+            if held_when_fenced is None and cluster.written(NodeFenced):
+                held_when_fenced = node.membership.lease.is_held
+        assert held_when_fenced is False
+        assert node.membership.statistics().times_resumed == 0, "it cannot beat, so it would be fenced again"
+        node.board_calls.free.set()
+        await cluster.passes(5_000)
+        assert cluster.image.nodes[1].is_live and node.membership.lease.is_held
+        assert len(cluster.written(NodeFenced)) == 1
+
+    in_cluster(scenario)
+
+
+def test_a_node_whose_failover_was_claimed_meanwhile_stops() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(1)
+        await cluster.passes(8_000)
+        await cluster.nodes[0].metadata.execute(ClaimFailover(0, 1, 1))
+        await cluster.thaw(1)
+        await cluster.passes(10_000)
+        assert [type(reason) for reason in cluster.nodes[1].lost] == [NodeFencedRefusal]
+        assert cluster.written(NodeResumed) == []
+
+    in_cluster(scenario)
+
+
+def test_a_single_node_beats_and_writes_nothing_to_the_log() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        version = cluster.image.version
+        await cluster.passes(30_000)
+        assert cluster.nodes[0].metadata.image.version == version
+        assert 30 <= cluster.nodes[0].membership.statistics().beats <= 34
+
+    in_cluster(scenario, count=1)
+
+
+# -- calls to the board ---------------------------------------------------------------------------------------
+
+
+def test_a_call_that_hangs_ends_at_the_deadline_and_none_is_queued_behind_it() -> None:
+    async def main() -> None:
+        clock, held, board = ManualClock(), HeldCalls(), MemoryBoard()
+        calls = BoardCalls(board, held, clock)
+        held.free.clear()
+        first = asyncio.ensure_future(calls.beats())
+        await asyncio.sleep(0)
+        clock.advance_ms(BOARD_DEADLINE_MS)
+        with pytest.raises(BoardUnavailable, match="did not answer in 2000 ms"):
+            await asyncio.wait_for(first, 60)
+
+    asyncio.run(main())
+
+
+def test_while_a_call_is_in_its_thread_no_other_is_made() -> None:
+    async def main() -> None:
+        clock, board, threads = ManualClock(), BoardOnASlowDisk(), ThreadedCalls("leases", 1)
+        calls = BoardCalls(board, threads, clock)
+        first = asyncio.ensure_future(calls.beats())
+        await asyncio.to_thread(board.is_asked.wait, 60)
+        clock.advance_ms(BOARD_DEADLINE_MS)
+        with pytest.raises(BoardUnavailable, match="did not answer in 2000 ms"):
+            await asyncio.wait_for(first, 60)
+        for _ in range(3):
+            with pytest.raises(BoardUnavailable, match="an earlier call"):
+                await calls.beats()
+        board.may_answer.set()
+        await asyncio.to_thread(board.has_answered.wait, 60)
+        await threads.run(lambda: None)  # the thread is free again
+        assert await asyncio.wait_for(calls.beats(), 60) == ()
+        assert board.calls == 2
+        threads.close()
+
+    asyncio.run(main())
+
+
+class BoardOnASlowDisk(MemoryBoard):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.is_asked, self.may_answer, self.has_answered = (threading.Event() for _ in range(3))
+
+    def beats(self) -> tuple[Beat, ...]:
+        self.calls += 1
+        self.is_asked.set()
+        self.may_answer.wait(60)
+        self.has_answered.set()
+        return super().beats()
+
+
+# -- the same id twice ----------------------------------------------------------------------------------------
+
+
+async def started_beside(board: MemoryBoard, each_second: Callable[[int], None]) -> float:
+    """A second process that would start under node 3's id: the milliseconds it waited. Raises NodeIdInUse."""
+    world = MetadataWorld()
+    world.register_reachable(3, "first")
+    clock = ManualClock()
+    began_ms = clock.monotonic_ms()
+    calls = BoardCalls(board, HeldCalls(), clock)
+    waiting = asyncio.ensure_future(wait_until_silent(calls, world.image.nodes[3], clock))
+    for second in range(30):
+        for _ in range(40):
+            await asyncio.sleep(0)
+        if waiting.done():
+            break
+        each_second(second)
+        clock.advance_ms(1_000)
+    await asyncio.wait_for(waiting, 60)
+    return clock.monotonic_ms() - began_ms
+
+
+def test_n02_a_second_process_under_a_living_node_s_id_is_refused_by_name() -> None:
+    board = MemoryBoard()
+    board.beat(Beat(3, 1, 1, "first"))
+
+    def beat(second: int) -> None:
+        board.beat(Beat(3, 1, second + 2, "first"))
+
+    with pytest.raises(NodeIdInUse, match="another process runs as node 3, with the log wal-of-3"):
+        asyncio.run(started_beside(board, beat))
+
+
+def test_n02_after_a_session_of_silence_the_second_process_may_start() -> None:
+    board = MemoryBoard()
+    board.beat(Beat(3, 1, 1, "first"))
+    waited_ms = asyncio.run(started_beside(board, lambda second: None))
+    assert SESSION_MS <= waited_ms <= SESSION_MS + 1_000
+
+
+def test_n02_beats_of_an_older_life_keep_nobody_waiting() -> None:
+    board = MemoryBoard()
+
+    def beat(second: int) -> None:
+        board.beat(Beat(3, 0, second, "a zombie"))
+
+    assert asyncio.run(started_beside(board, beat)) <= SESSION_MS + 1_000
+
+
+def test_n02_while_the_board_is_out_nobody_starts_under_a_known_id() -> None:
+    board = BoardOfAll()
+    board.is_out = True
+
+    def come_back(second: int) -> None:
+        board.is_out = second < 10
+
+    assert asyncio.run(started_beside(board, come_back)) >= 10_000 + SESSION_MS

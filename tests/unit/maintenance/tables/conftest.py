@@ -1,0 +1,25 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.maintenance.table_world import TableWorld, table_world
+
+
+@pytest.fixture(params=["parquet", "iceberg"])
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
+    with table_world(tmp_path, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[TableWorld]:
+    """For what does not depend on the format."""
+    with table_world(tmp_path, "parquet") as made:
+        yield made
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Iterator[TableWorld]:
+    with table_world(tmp_path, "iceberg") as made:
+        yield made

@@ -1,0 +1,61 @@
+import pytest
+
+from siltstone.maintenance.sinking.failures import SinkRefused
+from siltstone.spark.sink.options import SinkRequest, parse_sink_options
+
+
+def parsed(*, is_stream: bool = False, overwrite: bool = False, **options: str) -> SinkRequest:
+    return parse_sink_options({"store": "my-store", **options}, overwrite=overwrite, is_stream=is_stream)
+
+
+def test_a_batch_is_named_by_us_or_by_the_names_that_delta_lake_has() -> None:
+    ours = parsed(TOPIC="out", sinkName="loads", batchId="7", queryId="q", compression="zstd")
+    assert (ours.topic, ours.sink_id, ours.batch_id, ours.query_id, ours.compression) == (
+        "out",
+        "loads",
+        7,
+        "q",
+        "zstd",
+    )
+    theirs = parsed(txnAppId="loads", txnVersion="7")
+    assert (theirs.sink_id, theirs.batch_id, theirs.topic) == ("loads", 7, None)
+    nameless = parsed(), parsed()
+    assert {(each.batch_id, each.is_nameless) for each in nameless} == {(0, True)}
+    assert not ours.is_nameless and not theirs.is_nameless
+    assert nameless[0].sink_id != nameless[1].sink_id, "two jobs are two sinks"
+
+
+def test_a_stream_has_the_ids_of_spark() -> None:
+    found = parsed(is_stream=True, checkpointLocation="/c", topic="out")
+    assert (found.sink_id, found.batch_id) == (None, None)
+    assert parsed(is_stream=True, sinkName="out").sink_id == "out"
+
+
+def test_the_store_and_its_brokers_are_named() -> None:
+    found = parse_sink_options(
+        {"metadata": "sqlite:///m", "bucket.0": "file:///b", "kafka.bootstrap.servers": "h:1", "kafka.acks": "all"},
+        overwrite=False, is_stream=True,
+    )  # fmt: skip
+    assert (found.place.metadata, found.place.buckets, found.bootstrap) == (
+        "sqlite:///m",
+        {0: "file:///b"},
+        "h:1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"overwrite": True}, "a topic cannot be overwritten"),
+        ({"mode": "objects"}, "option mode='objects'"),
+        ({"sinkName": "loads"}, "sinkName and batchId are given together"),
+        ({"batchId": "5", "is_stream": True}, "Spark numbers its batches"),
+        ({"batchId": "five", "sinkName": "a"}, "option batchId='five'"),
+        ({"sinkName": "a/b", "batchId": "5"}, "option sinkName='a/b'"),
+        ({"topics": "out"}, "option topics does not exist"),
+        ({"metadata": "sqlite:///m"}, "name the store: give one"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_its_name(options: dict[str, object], named: str) -> None:
+    with pytest.raises(SinkRefused, match=named):
+        parsed(**options)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""The configurations ``siltstone.table.*``."""
+
+import pytest
+
+from siltstone.topic_configs.table import parse_topic_configs, stored_topic_config, written_configs
+from siltstone.topic_configs.table_export import PartitionTransform, TableColumn, TableConfig
+from siltstone.topic_configs.values import InvalidTopicConfig
+
+
+def parsed(**table: str) -> TableConfig:
+    named = {f"siltstone.table.{key.replace('_', '.')}": text for key, text in table.items()}
+    return parse_topic_configs(named).table
+
+
+def test_a_topic_has_no_table_until_a_format_is_set() -> None:
+    nothing = parsed()
+    assert (nothing.table_format, nothing.has_fields, nothing.conflict) == ("", False, "")
+    assert nothing.partition_by == (PartitionTransform("day", "timestamp"),)
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"), [("flights", "kafka.flights"), ("a.b-c_d", "kafka.a_b_c_d"), ("__x", "kafka.__x")]
+)
+def test_the_table_is_named_after_the_topic_unless_it_has_a_name(topic: str, table: str) -> None:
+    assert parsed().name_for(topic) == table
+    assert parsed(name="lake.flights_2").name_for(topic) == "lake.flights_2"
+
+
+def test_columns_and_transforms() -> None:
+    config = parsed(
+        value="json", columns=" carrier string , at timestamp ", partition_by="hour(at),identity(carrier)"
+    )
+    assert config.columns == (TableColumn("carrier", "string"), TableColumn("at", "timestamp"))
+    assert [each.name for each in config.partition_by] == ["at_hour", "carrier"]
+    assert written_configs({"siltstone.table.columns": " a  int "}) == {"siltstone.table.columns": "a  int"}
+    assert parsed(partition_by="").partition_by == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"format": "csv"}, "String must be one of: , parquet, iceberg"),
+        ({"name": "flights"}, "write namespace.table, of letters, digits and _"),
+        ({"name": "a.b/../c"}, "write namespace.table"),
+        ({"columns": "a"}, "write NAME TYPE; the types are boolean, int, long"),
+        ({"columns": "a varchar"}, "write NAME TYPE"),
+        ({"columns": "a-b int"}, "write NAME TYPE"),
+        ({"columns": "a int,A long"}, "a column of that name is there already"),
+        ({"columns": "kafka int"}, "kafka is taken"),
+        (
+            {"columns": "a int", "value": "raw"},
+            "names fields of JSON values, but siltstone.table.value is raw",
+        ),
+        ({"partition_by": "week(timestamp)"}, "write TRANSFORM"),
+        ({"partition_by": "timestamp"}, "write TRANSFORM"),
+        ({"partition_by": "day(nothing)"}, "there is no column nothing to divide the table by"),
+        (
+            {"partition_by": "day(partition)"},
+            "needs a column of type timestamp, and partition is of type int",
+        ),
+        ({"partition_by": "identity(timestamp)"}, "needs a column of type boolean or int or long or string"),
+        (
+            {
+                "value": "json",
+                "columns": "at_day string, at timestamp",
+                "partition_by": "day(at),identity(at_day)",
+            },
+            "each partition value may be named once",
+        ),
+        (
+            {"value": "json", "columns": "timestamp_day string"},
+            "day(timestamp) would have the name of the column timestamp_day",
+        ),
+        ({"bytes_min": "0"}, "Value must be at least 1"),
+    ],
+)
+def test_what_is_refused(table: dict[str, str], why: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=why.replace("(", r"\(").replace(")", r"\)")):
+        parsed(**table)
+
+
+def test_a_field_may_have_the_name_of_a_column_of_the_record() -> None:
+    config = parsed(
+        value="json", columns="timestamp string, partition string", partition_by="identity(timestamp)"
+    )
+    assert config.is_field("timestamp") and config.kind_of("timestamp") == "string"
+
+
+def test_too_many_columns() -> None:
+    with pytest.raises(InvalidTopicConfig, match="has 1001 columns; at most 1000 are allowed"):
+        parsed(value="json", columns=",".join(f"c{number} int" for number in range(1_001)))
+
+
+def test_stored_configurations_that_contradict_each_other_say_so_later() -> None:
+    stored = stored_topic_config({"siltstone.table.columns": "a int"}, {})
+    assert stored.table.conflict.startswith("siltstone.table.columns names fields of JSON values")

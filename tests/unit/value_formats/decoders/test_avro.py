@@ -1,0 +1,156 @@
+"""Avro, with values that fastavro's writer made."""
+
+import json
+import struct
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from siltstone.value_formats.decoders.avro import avro_type
+from siltstone.value_formats.decoding import DecodedValues
+from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemasNeeded, SchemaUnknown
+from siltstone.value_formats.opening import open_decoder
+from siltstone.value_formats.schemas.port import HeldSchemas
+from siltstone.value_formats.settling import settle_format
+from siltstone.value_formats.value_format import FormatKind, Schema
+
+FLIGHT = {
+    "type": "record", "name": "t.Flight",
+    "fields": [{"name": "id", "type": "int"}, {"name": "carrier", "type": ["null", "string"]}],
+}  # fmt: skip
+NEWER = {
+    **FLIGHT,
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "delay", "type": "double", "default": -1.0},
+        {"name": "carrier", "type": ["null", "string"]},
+    ],
+}
+
+
+def schema(value: Any, *imports: Any) -> Schema:
+    return Schema(FormatKind.AVRO, json.dumps(value), tuple(map(json.dumps, imports)))
+
+
+def encode(avro: Any, value: Any, schema_id: int | None = None) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(avro), value)
+    prefix = b"" if schema_id is None else struct.pack(">bI", 0, schema_id)
+    return prefix + out.getvalue()
+
+
+def decode(reader: Schema, values: list[bytes | None], registry: Any = None) -> DecodedValues:
+    fmt = settle_format(FormatKind.AVRO, schema=reader, registry=registry)
+    return open_decoder(fmt, registry).decode(pa.array(values, pa.binary()))
+
+
+def test_values_of_two_schemas_become_rows_of_the_reader_schema() -> None:
+    registry = HeldSchemas({1: schema(FLIGHT), 2: schema(NEWER)})
+    old = encode(FLIGHT, {"id": 1, "carrier": "UA"}, 1)
+    new = encode(NEWER, {"id": 2**40, "delay": 3.5, "carrier": None}, 2)
+    decoded = decode(schema(NEWER), [old, None, new], registry)
+    assert decoded.column.to_pylist() == [
+        {"id": 1, "delay": -1.0, "carrier": "UA"}, None, {"id": 2**40, "delay": 3.5, "carrier": None},
+    ]  # fmt: skip
+    assert decoded.bad == ()
+
+
+def test_two_bytes_too_many_too_few_and_garbage_are_bad_values_and_move_nothing() -> None:
+    registry = HeldSchemas({1: schema(FLIGHT), 5: Schema(FormatKind.JSON, "{}"), 6: schema({"type": "no"})})
+    good = encode(FLIGHT, {"id": 1, "carrier": "UA"}, 1)
+    values = [good, good + b"xx", good, good[:-1], b"garbage", b"", good[:5], good]
+    other = [b"\0\0\0\0\5x", b"\0\0\0\0\6x"]
+    decoded = decode(schema(FLIGHT), [*values, *other], registry)
+    assert [each.row for each in decoded.bad] == [1, 3, 4, 5, 6, 8, 9]
+    assert [each.schema_id for each in decoded.bad] == [1, 1, -1, -1, 1, 5, 6]
+    assert [row for row in decoded.column.to_pylist() if row] == 3 * [{"id": 1, "carrier": "UA"}]
+
+
+def test_a_task_names_every_schema_that_it_lacks() -> None:
+    values: list[bytes | None] = [b"\0\0\0\0\3x", b"\0\0\0\0\1x", b"\0\0\0\0\2x", b"nothing"]
+    with pytest.raises(SchemasNeeded) as needed:
+        decode(schema(FLIGHT), values, HeldSchemas({1: schema(FLIGHT)}))
+    assert needed.value.ids == (2, 3)
+
+
+class Forgetful(HeldSchemas, frozen=True):
+    def schema(self, schema_id: int) -> Schema:
+        raise SchemaUnknown(f"no schema {schema_id}")
+
+
+def test_a_schema_that_the_registry_does_not_have_makes_a_bad_value() -> None:
+    decoded = decode(schema(FLIGHT), [b"\0\0\0\0\3x"], Forgetful({}))
+    assert [(each.row, each.reason, each.schema_id) for each in decoded.bad] == [(0, "no schema 3", 3)]
+
+
+def test_plain_values_without_a_registry_are_of_the_reader_schema() -> None:
+    decoded = decode(schema(FLIGHT), [encode(FLIGHT, {"id": 0, "carrier": None})])
+    assert decoded.column.to_pylist() == [{"id": 0, "carrier": None}]
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+def test_every_type() -> None:
+    point = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
+    types: dict[str, tuple[Any, Any, Any]] = {
+        "b": ("boolean", True, True), "f": ("float", 0.5, 0.5), "d": ("double", 0.1, 0.1), "s": ("string", "é", "é"),
+        "y": ("bytes", b"\1", b"\1"), "e": ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        "x": ({"type": "fixed", "name": "X", "size": 2}, b"ab", b"ab"),
+        "l": ({"type": "array", "items": ["null", "long"]}, [1, None], [1, None]),
+        "m": ({"type": "map", "values": "int"}, {"k": 1}, [("k", 1)]), "p": (point, {"x": 1}, {"x": 1}),
+        "q": ({"type": "array", "items": "Point"}, [{"x": 2}], [{"x": 2}]), "u": (["int", "string"], "x", '"x"'),
+        "day": (logical("int", "date"), date(2013, 1, 1), date(2013, 1, 1)),
+        "at": (logical("long", "timestamp-millis"), datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 1, tzinfo=UTC)),
+        "local": (logical("long", "local-timestamp-micros"), datetime(2013, 1, 1), datetime(2013, 1, 1)),
+        "n": (logical("bytes", "decimal", precision=9, scale=2), Decimal("1.25"), Decimal("1.25")),
+        "id": (logical("string", "uuid"), UUID(int=5), str(UUID(int=5))),
+        "ids": ({"type": "array", "items": logical("string", "uuid")}, [UUID(int=5)], [str(UUID(int=5))]),
+    }  # fmt: skip
+    avro = {"type": "record", "name": "All", "fields": [{"name": n, "type": t[0]} for n, t in types.items()]}
+    decoded = decode(schema(avro), [encode(avro, {name: each[1] for name, each in types.items()})])
+    assert decoded.bad == ()
+    assert decoded.column[0].as_py() == {name: each[2] for name, each in types.items()}
+
+
+def test_a_record_that_holds_itself_is_json_in_text() -> None:
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "v", "type": "bytes"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    value = {"v": b"a", "next": {"v": b"b", "next": None}}
+    decoded = decode(schema(node), [encode(node, value)])
+    assert decoded.column[0].as_py() == {"v": b"a", "next": '{"v":"Yg==","next":null}'}
+
+
+def test_a_schema_that_refers_to_others() -> None:
+    point = {"type": "record", "name": "t.Point", "fields": [{"name": "x", "type": "int"}]}
+    line = {"type": "record", "name": "t.Line", "fields": [{"name": "a", "type": "t.Point"}]}
+    named: dict[str, Any] = {}
+    fastavro.parse_schema(point, named_schemas=named)
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(line, named_schemas=named), {"a": {"x": 7}})
+    assert decode(schema(line, point), [out.getvalue()]).column.to_pylist() == [{"a": {"x": 7}}]
+
+
+def test_schemas_that_cannot_be_understood() -> None:
+    for text in (
+        "{",
+        '{"type": "record", "name": "X", "fields": [{"name": "a", "type": "Missing"}]}',
+        "[]x",
+        "3",
+    ):
+        with pytest.raises(SchemaMalformed):
+            avro_type(Schema(FormatKind.AVRO, text))
+    with pytest.raises(SchemaMalformed, match="union"):
+        avro_type(Schema(FormatKind.AVRO, '["int", "string"]'))
+    with pytest.raises(FormatRefused, match="needs a schema"):
+        settle_format(FormatKind.AVRO)

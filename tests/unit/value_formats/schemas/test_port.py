@@ -1,0 +1,34 @@
+"""Schemas in memory: those that a driver holds, and the bounded cache of every registry."""
+
+import pytest
+
+from siltstone.value_formats.failures import SchemasNeeded
+from siltstone.value_formats.schemas.port import HeldSchemas, SchemaCache
+from siltstone.value_formats.value_format import FormatKind, Schema
+
+
+def test_a_task_knows_what_its_driver_gave_it() -> None:
+    held = HeldSchemas({1: Schema(FormatKind.AVRO, '"int"')})
+    assert held.schema(1).text == '"int"'
+    with pytest.raises(SchemasNeeded) as needed:
+        held.schema(2)
+    assert needed.value.ids == (2,)
+    with pytest.raises(SchemasNeeded):
+        held.latest("flights-value")
+
+
+def test_the_cache_drops_what_was_not_asked_for_the_longest() -> None:
+    cache = SchemaCache(bytes_max=100)
+    asked: list[int] = []
+
+    def ask(schema_id: int) -> Schema:
+        def answer() -> Schema:
+            asked.append(schema_id)
+            return Schema(FormatKind.AVRO, "x" * 40)
+
+        return cache.of(schema_id, answer)
+
+    for schema_id in (1, 2, 1, 3, 1, 2):
+        ask(schema_id)
+    assert asked == [1, 2, 3, 2]
+    assert cache.size_bytes <= 100
