@@ -5,10 +5,12 @@ for the kernel itself: no tool that shifts it is at hand everywhere, so ``suppor
 program takes for the time of day.
 """
 
+import msgspec
+
 from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from support.faults.row import Acks, Reads, Row, Wanted
 from support.faults.s3_proxy import Answers
-from support.faults.scene import CLOSING, Place
+from support.faults.scene import ENDS_SOON, Place
 from support.faults.steps import (
     answer,
     close_connections,
@@ -145,7 +147,8 @@ ROWS = [
     ),
     *(
         Row(
-            id=f"told-to-end-{name}", play="told to end", place=place, fault=fault, heal=heal,
+            id=f"told-to-end-{name}", play="told to end", fault=fault, heal=heal,
+            place=msgspec.structs.replace(place, settings={**ENDS_SOON, **place.settings}),
             lasts_seconds=seconds, wanted=Wanted(acks=wanted.acks),
         )
         for name, place, fault, heal, wanted, seconds in OUTAGES
@@ -153,7 +156,7 @@ ROWS = [
     Row(id="s3-restarted", play="met by a broker", place=IN_S3, fault=kill_s3, heal=start_s3, wanted=HELD_UP),
     Row(
         id="told-twice-metadata-locked", play="told twice", fault=lock_metadata, heal=unlock_metadata,
-        place=Place(settings=dict.fromkeys(CLOSING, "60s")),
+        place=Place(settings=dict.fromkeys(ENDS_SOON, "60s")),
     ),
     *(
         Row(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import Consumer, TopicPartition
 
 from support.faults.row import Acks, Reads, Row, Wanted
-from support.faults.scene import ENDS_SECONDS_MAX, SECONDS_MAX, TOPIC, Outcome, Scene, Unwanted, has_line
+from support.faults.scene import ENDS_SOON_SECONDS_MAX, SECONDS_MAX, TOPIC, Outcome, Scene, Unwanted, has_line
 from support.faults.victim import object_in_the_middle
 
 STALLED_SECONDS = 1.5
@@ -100,13 +100,13 @@ def told_to_end(scene: Scene, row: Row) -> None:
     row.fault(scene)
     look_at(scene, row)
     began = time.monotonic()
-    status = scene.broker.stop(ENDS_SECONDS_MAX)
+    status = scene.broker.stop(ENDS_SOON_SECONDS_MAX)
     if status is None or status < 0:
         raise Unwanted(
             f"SIGTERM: after {time.monotonic() - began:.1f} s {status=}. It logged: {scene.broker.log[-2000:]}"
         )
     row.heal(scene)
-    scene.start()
+    scene.restart_with_usual_limits()
     go_on(scene, row.wanted)
     scene.end_well()
 
@@ -128,7 +128,7 @@ def told_twice(scene: Scene, row: Row) -> None:
     if status is None or status < 0:
         raise Unwanted(f"the second SIGTERM: {status=}. It logged: {scene.broker.log[-2000:]}")
     row.heal(scene)
-    scene.start()
+    scene.restart_with_usual_limits()
     go_on(scene, row.wanted)
     scene.end_well()
 
