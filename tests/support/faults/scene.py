@@ -302,8 +302,17 @@ class Scene:
         self.wait(told, seconds, f"{count} acknowledgements {when}")
 
     def wait_for_objects(self, count: int, when: str) -> None:
-        wanted = len(self.objects()) + count
-        self.wait(lambda: len(self.objects()) >= wanted, SECONDS_MAX, f"{count} new objects {when}")
+        """More than there are when the bucket can be listed, which S3 refuses for a while after a start."""
+        before: list[int] = []
+
+        def are_there() -> bool:
+            found = self.objects()
+            if found is None:
+                return False
+            before.append(len(found))
+            return len(found) >= before[0] + count
+
+        self.wait(are_there, SECONDS_MAX, f"{count} new objects {when}")
 
     def wait_for_log(self, patterns: Sequence[str]) -> None:
         """One line with all of them."""
@@ -393,13 +402,13 @@ class Scene:
         """A start that is expected to end by itself."""
         return run_command(self.broker_at(0, **settings).command, SECONDS_MAX)
 
-    def objects(self) -> list[str]:
-        """Empty while S3 is away."""
+    def objects(self) -> list[str] | None:
+        """None while S3 is away."""
         store = open_store(self.bucket_url, settings=RetrySettings(attempts_max=1))
         try:
             return [each.key for each in store.list() if "/objects/" in each.key]
         except Unavailable:
-            return []
+            return None
         finally:
             store.close()
 

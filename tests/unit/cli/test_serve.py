@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -281,10 +282,11 @@ def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """``timeout`` signals its child and then the group of its child. A later signal is a second one."""
     clock, limits_ms = ManualClock(), []
+    ended = threading.Event()
 
     class Recorded(ProcessDeadline):
         def __init__(self, status: Callable[[], int]) -> None:
-            super().__init__(status, end_process=lambda _: None)
+            super().__init__(status, end_process=lambda _: ended.set())
 
         def set(self, milliseconds: float, reason: str) -> None:
             limits_ms.append(milliseconds)
@@ -310,6 +312,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPa
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    assert ended.wait(60)  # its thread would log into the next test
 
 
 def test_a_node_that_cannot_store_data_any_more_ends_the_process(
