@@ -11,6 +11,7 @@ from siltstone.foundation.quantity_words import seconds_words, size_words
 from siltstone.maintenance.context import (
     MaintenanceContext,
     check_metadata_is_newest,
+    newest_state,
     refuse_bucket_of_another_store,
 )
 from siltstone.maintenance.jobs import RunningJob, running_job
@@ -206,10 +207,13 @@ class _CarryingOut:
 
     def _check_buckets(self) -> None:
         """A unit that fails while a bucket refuses or does not answer is not to blame, and is not set aside: the run
-        ends with the trouble of the bucket. Raises Unavailable, StoreDenied."""
+        ends with the trouble of the bucket. A bucket may be readable and refuse what is written, so the state of the
+        metadata is marked in it. Raises Unavailable, StoreDenied."""
         for bucket_id in self._context.buckets.urls:
             try:
                 refuse_bucket_of_another_store(self._context, bucket_id)
+                if (guard := self._context.guard(bucket_id)) is not None:
+                    guard.note(*newest_state(self._context.metadata))
             except (Unavailable, StoreDenied):
                 raise
             except SiltstoneError as other:

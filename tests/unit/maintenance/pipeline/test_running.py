@@ -100,11 +100,17 @@ def test_what_cannot_be_read_is_said_and_the_run_is_not_well(world: CompactionWo
     assert last_runs(world.metadata.image)["tidy"].report == report.in_one_line
 
 
-def test_a_unit_that_fails_while_the_bucket_is_out_of_reach_is_not_set_aside(world: CompactionWorld) -> None:
+@pytest.mark.parametrize(
+    ("fault", "call"), [(Fault.REFUSED, None), (Fault.REFUSED, "put"), (Fault.DENIED, "put")]
+)
+def test_a_unit_that_fails_while_the_bucket_refuses_is_not_set_aside(
+    world: CompactionWorld, fault: Fault, call: str | None
+) -> None:
+    """Whether it refuses everything, or can be read and refuses what is written."""
     world.metadata.execute(put_store_id(Random(1)))
 
     def cut_off(_: object) -> str:
-        world.store.fail_next(Fault.REFUSED)
+        world.store.fail_next(fault, call=call)
         return "put failed 10 times"
 
     kind = FakeKind(units={"one": nothing, "two": cut_off, "three": nothing})
