@@ -7,7 +7,7 @@ job of each input. Before the first job the workers are asked whether they can r
 
 A job has no shuffle, so that a lost executor costs only the task inputs that it was running: no earlier stage has to be
 run again. The job is submitted from a thread of its own, so that the calling thread can report progress and handle
-Ctrl-C. Read next: ``session.py`` (how Spark is started), ``task_attempt.py`` (what an executor does).
+Ctrl-C. Read next: ``starting.py`` (how Spark is started), ``task_attempt.py`` (what an executor does).
 """
 
 import itertools
