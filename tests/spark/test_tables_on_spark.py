@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 from confluent_kafka import Producer
@@ -43,6 +42,8 @@ def filled(folder: Path, table_format: str) -> list[tuple[Any, Any]]:
 
 
 def opened_by_duckdb(files: list[str], _: Any, __: Store) -> list[Row]:
+    import duckdb  # at its end, each process that has imported it complains about leaks of DuckDB's
+
     return (
         duckdb.read_parquet([each.removeprefix("file://") for each in files])
         .select('"partition", "offset", "key", "value"')
