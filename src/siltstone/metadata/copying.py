@@ -118,8 +118,9 @@ def copy_log(
 
 def _write(old: MetadataLog, new: LogCopy, image: MetadataImage) -> None:
     ((_, newest),) = old.read_after(image.version - 1, 1)
-    new.write(image.position, newest, encode_snapshot(image))
-    if list(new.chunks()) != list(encode_snapshot(image)):
+    chunks = list(encode_snapshot(image))
+    new.write(image.position, newest, iter(chunks))
+    if list(new.chunks()) != chunks:
         raise CopyDiffers("the copy of the metadata is not what was written; repeat the command")
 
 

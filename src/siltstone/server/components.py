@@ -24,7 +24,7 @@ from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.opening import open_board
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log, shown_url
-from siltstone.metadata.store.port import LogNotFound
+from siltstone.metadata.store.port import LogNotFound, MetadataLog
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.bucket_identity import is_marked
@@ -138,18 +138,23 @@ def open_store(
 
 
 def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
-    try:
-        log = open_log(settings.metadata, create=create, clock=clock)
-    except LogNotFound as missing:
-        raise StoreNotFound(
-            f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "
-            "name another folder with --store FOLDER, or create a store with siltstone serve or siltstone demo"
-        ) from missing
+    log = open_metadata_log(settings, clock, create=create)
     try:
         return MetadataClient(log, clock, rng)
     except BaseException:
         log.close()
         raise
+
+
+def open_metadata_log(settings: StoreSettings, clock: Clock, *, create: bool) -> MetadataLog:
+    """Opens the log alone, without reading it. Raises StoreNotFound, and what the log raises."""
+    try:
+        return open_log(settings.metadata, create=create, clock=clock)
+    except LogNotFound as missing:
+        raise StoreNotFound(
+            f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "
+            "name another folder with --store FOLDER, or create a store with siltstone serve or siltstone demo"
+        ) from missing
 
 
 def open_buckets(settings: StoreSettings, *, create: bool, faults: BucketFaults | None = None) -> Buckets:

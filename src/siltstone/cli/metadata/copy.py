@@ -10,13 +10,11 @@ from siltstone.cli.words import counted
 from siltstone.metadata.copying import copy_log
 from siltstone.metadata.leases.board import LeaseBoard
 from siltstone.metadata.opening import open_board, open_copy
-from siltstone.metadata.store.opening import open_log, shown_url
-from siltstone.metadata.store.port import LogNotFound, MetadataLog
+from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import system_randomness
-from siltstone.server.components import StoreNotFound
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.components import open_metadata_log
 
 WATCHED_MS = 3_000
 """A node beats once a second: one that lives has beaten twice."""
@@ -42,14 +40,14 @@ def copy(choice: StoreChoice, url: str) -> None:
     """Move the metadata of a store to PostgreSQL.
 
     Stop every node and all maintenance of the store first. Objects and write-ahead logs stay where they are. The old
-    metadata are kept, but cannot be opened any more: every program that tries is told where they are now.
+    metadata are kept, but cannot be opened any more: a program that tries is refused with the new URL.
 
     A copy that was interrupted changes nothing, or is completed when the command is repeated.
     """
     settings = choice.settings()
     clock = SystemClock()
     new = open_copy(url, clock)
-    with closing(new), closing(_old_log(settings)) as old:
+    with closing(new), closing(open_metadata_log(settings, clock, create=False)) as old:
         with closing(open_board(settings.metadata, clock)) as board:
             _refuse_beside_nodes(board, clock)
         copied = copy_log(old, new, shown_url(url), clock, system_randomness(), on_step=remark)
@@ -59,16 +57,6 @@ def copy(choice: StoreChoice, url: str) -> None:
     result(f"The metadata were moved to {shown_url(url)}{before} ({held}).")
     result(f"From now on name them: --metadata URL, or in {settings.folder / 'siltstone.toml'}:")
     result(f'metadata = "{shown_url(url)}"')
-
-
-def _old_log(settings: StoreSettings) -> MetadataLog:
-    try:
-        return open_log(settings.metadata, create=False)
-    except LogNotFound as missing:
-        raise StoreNotFound(
-            f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; name another folder "
-            "with --store FOLDER"
-        ) from missing
 
 
 def _refuse_beside_nodes(board: LeaseBoard, clock: Clock) -> None:
