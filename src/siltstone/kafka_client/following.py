@@ -25,7 +25,7 @@ NOT_READY_TOLD_AFTER = 3
 
 class BrokerOutage:
     """Repeats steps while the broker is away: a failed step is followed by a pause, and after a minute without a step
-    that succeeds the failure is raised. ``on_remark`` is told once of each outage."""
+    that succeeds the failure is raised. ``on_remark`` is called once for each outage."""
 
     def __init__(self, cluster: Cluster, on_remark: Callable[[str], None]) -> None:
         self._cluster = cluster

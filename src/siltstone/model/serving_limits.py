@@ -107,7 +107,8 @@ GROUP_LOAD_WAIT_MS = 500
 Loading mostly takes milliseconds, and a client retries after a hundred at the earliest."""
 
 GROUP_CLOSE_WAIT_MS = 5 * SECOND_MS
-"""How long a closing coordinator waits for records being appended; then their clients are told to retry."""
+"""How long a closing coordinator waits for records being appended; then it answers their clients with an error that
+makes them retry."""
 
 GROUP_CHECKPOINT_RECORDS_MIN = 10_000
 GROUP_CHECKPOINT_LIVE_FACTOR = 8

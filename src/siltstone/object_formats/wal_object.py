@@ -24,8 +24,8 @@ offset size field
 ====== ==== =======================================================================
 
 Its key is ``wal/<2 hex digits of a hash of the node id>/<node id>/<node epoch, 20 digits>/<seq, 20 digits>``, and every
-object is put only if there is none at its key. That is the fence: whoever takes the log over puts a *seal* at the first
-free seq of each life, and the next object of that life can never be acknowledged.
+object is put only if there is none at its key. That is the fence: a node that takes the log over puts a *seal* at the
+first free seq of each life, and the next object of that life can never be acknowledged.
 
 ====== ==============================================================================================================
 kind   body

@@ -1,6 +1,6 @@
 """Floor 4: the values of records as columns with types. JSON, Avro and Protobuf → Arrow, on request.
 
-The store does not interpret values. Whoever reads them as a table asks for it with a *value format*: the kind of
+The store does not interpret values. A reader who wants them as a table names a *value format*: the kind of
 encoding, and the *reader schema* that decides which columns there are. A *decoder* turns a column of bytes into a
 column of that type, one output row for each input row, always; a value that it cannot decode becomes null, and the
 decoder reports the row with the reason.

@@ -39,7 +39,7 @@ class RegistryNotReachable(Unavailable):
 
 
 class BadValueFound(InvalidRequest):
-    """A value cannot be decoded, and whoever reads did not ask for nulls in place of such values."""
+    """A value cannot be decoded, and the reader did not ask for nulls in place of such values."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(

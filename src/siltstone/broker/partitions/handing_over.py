@@ -8,7 +8,7 @@ step  what happens                                                              
 3     its streams are held                                                       wait, at most HAND_OVER_MS_MAX
 4     appends under way end; a last snapshot; the rest is uploaded               wait
 5     one GiveUpPartitions closes the streams and makes the target the leader    wait
-6     the partition is forgotten here, whoever waits is told the new leader      are refused, none was appended
+6     the partition is closed here; waiting clients get the new leader          are refused, none was appended
 ====  =========================================================================  ==================================
 
 Until step 5 every failure ends in serving on, and in another attempt later. Step 5 is different: while its outcome is

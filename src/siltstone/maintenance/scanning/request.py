@@ -65,7 +65,7 @@ class Tail(Enum):
 
 class TimeRange(msgspec.Struct, frozen=True):
     """Times in [from_ms, until_ms), each None for no bound. Every record is compared by itself. ``trusts_batches``:
-    blocks that say of themselves that all their records are older are passed over unread, whoever wrote the topic."""
+    a block whose header gives only older times is not read, even in a topic whose producers set the times."""
 
     from_ms: int | None = None
     until_ms: int | None = None

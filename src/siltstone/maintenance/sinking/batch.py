@@ -1,8 +1,8 @@
 """Ends a batch of a sink, on the driver: the intent, the relay, done.
 
-Each step may be the process's last. Before the intent nothing of the batch stands, and its staged objects are deleted a
-day later. After it the batch is finished by whoever asks next, with the intent's own parts. After the last write the
-record says done, and a repetition changes nothing.
+The process may die after each step. Before the intent nothing of the batch is stored, and its staged objects are
+deleted a day later. After it the next driver that asks finishes the batch, with the parts that the intent names.
+After the last write the record says done, and a repetition changes nothing.
 """
 
 import logging

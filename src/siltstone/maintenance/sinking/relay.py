@@ -1,4 +1,4 @@
-"""Produces the parts of a batch through the brokers, each record once, whoever began and however often it is resumed.
+"""Produces the parts of a batch through the brokers, each record once, however many drivers begin and resume it.
 
 All batches of a sink are sent by one idempotent producer, whose id and sequence numbers stand in the sink's record.
 So a broker recognises what it has. A process that resumes asks how far the producer came; where the broker has

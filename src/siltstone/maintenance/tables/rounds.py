@@ -341,7 +341,7 @@ class _Round:
             example = next(each.example for each in written.results if each.example)
             raise RecordsNotDecodable(self._export.table, bad, records, example, may_be_few=is_pause)
 
-    # -- what is told ----------------------------------------------------------------------------------------------
+    # -- reports ---------------------------------------------------------------------------------------------------
 
     def _overtaken(self) -> UnitReport:
         text = f"another driver has exported to table {self._export.table} meanwhile"

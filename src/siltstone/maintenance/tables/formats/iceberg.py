@@ -4,8 +4,8 @@ The ledger is in table properties that are set in the transaction that adds the 
 both. Every commit adds a snapshot, if need be one without files: the catalog compares the snapshot with the one that
 was loaded, while a commit of properties alone is compared with nothing and could set the ledger back.
 
-pyiceberg repeats a refused append on the newest metadata, which would append another driver's rows twice, so it is told
-in memory to try once; the value that is stored with the table stays.
+pyiceberg repeats a refused append on the newest metadata, which would append another driver's rows twice. So the number
+of its attempts is set to one in memory; the value that is stored with the table stays.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
