@@ -105,7 +105,19 @@ class PostgresServer:
         self.sql("SELECT pg_promote(true, 30)")
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Returns when it answers. After a kill the children of the old server may live on for a while, and then a new
+        one ends at once: it is started again."""
+        give_up = time.monotonic() + START_TIMEOUT_SECONDS
+        process = self._process = self._begun()
+        while not self._answers():
+            log = (self.folder / "log").read_text()[-2000:]
+            assert time.monotonic() < give_up, f"PostgreSQL does not come up: {log}"
+            if process.poll() is not None:
+                assert "is still in use" in log or "pre-existing" in log, f"PostgreSQL ended: {log}"
+                process = self._process = self._begun()
+            time.sleep(0.02)
+
+    def _begun(self) -> subprocess.Popen[bytes]:
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
         command = [
             str(self._programs / "postgres"),
@@ -117,14 +129,19 @@ class PostgresServer:
             "127.0.0.1",
         ]
         with (self.folder / "log").open("ab") as output:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 [*command, "-p", str(self.port), *options],
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,
                 **_as_nobody(),
             )
-        self._wait_until_it_answers()
+
+    def _answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            self.connect().close()
+            return True
+        return False
 
     def kill(self) -> None:
         """Also its children, which end when they miss it; the next start waits for that."""
@@ -151,24 +168,6 @@ class PostgresServer:
         finally:
             for process in processes:
                 process.send_signal(signal.SIGCONT)
-
-    def _wait_until_it_answers(self) -> None:
-        give_up = time.monotonic() + START_TIMEOUT_SECONDS
-        while True:
-            with suppress(psycopg.OperationalError):
-                self.connect().close()
-                return
-            log = (self.folder / "log").read_text()[-2000:]
-            process = self._process
-            if (
-                process is not None
-                and process.poll() is not None
-                and "is still in use" not in log
-                and ("pre-existing" not in log)
-            ):
-                raise AssertionError(f"PostgreSQL ended: {log}")
-            assert time.monotonic() < give_up, f"PostgreSQL does not come up: {log}"
-            time.sleep(0.02)
 
     def _run(self, command: list[str]) -> None:
         command[0] = str(self._programs / command[0])
