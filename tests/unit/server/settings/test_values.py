@@ -125,6 +125,7 @@ def test_a_refused_value_is_written_as_in_a_file(setting: Setting, raw: object, 
 
 def test_in_a_file_a_count_is_a_number_and_a_flag_is_a_flag() -> None:
     assert parsed(COUNT, 7, is_text=False) == 7
+    assert parsed(SIZE, "16MiB", is_text=False) == 16 * 2**20
     assert parsed(FLAG, False, is_text=False) is False
     for setting, raw in [(COUNT, "7"), (FLAG, "true"), (FLAG, 1), (TEXT, 5)]:
         with pytest.raises(SettingRefused):
