@@ -145,6 +145,25 @@ def test_w03_what_follows_a_bulk_that_never_landed_is_neither_answered_nor_recov
     run(main())
 
 
+def test_a_log_that_is_closed_acknowledges_what_was_appended_before():
+    async def main():
+        calls = HeldPutCalls(1)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        await in_bulks(life, 1)
+        end = life.append(1)
+        closing = asyncio.ensure_future(life.wal.close())
+        await life.pass_ms(100)
+        assert not closing.done() and not life.heard.durable
+        calls.release(1)
+        await life.passing(closing)
+        assert life.durable == end
+        assert await recovered(lives, 2) == [0, 1]
+
+    run(main())
+
+
 # -- lost answers, the fence -------------------------------------------------------------------------------
 
 
@@ -397,6 +416,24 @@ def test_what_was_trimmed_is_deleted_when_a_later_object_has_landed():
         await life.pass_ms(30_000, step_ms=1_000)
         assert lives.seqs(1) == [0, 2]
         await life.close()
+
+    run(main())
+
+
+def test_an_object_goes_when_the_last_of_its_records_is_committed_and_the_next_one_stays():
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        await life.begin(1)
+        ends = await in_bulks(life, 2, 2)
+        await life.wal.trim(ends[0] - 1)
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 1, 2]
+        await life.wal.trim(ends[0])
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 2, 3], "3 says that 1 is not kept"
+        await life.close()
+        assert await recovered(lives, 2) == [2, 3]
 
     run(main())
 
