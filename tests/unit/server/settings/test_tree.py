@@ -46,7 +46,7 @@ def test_a_struct_that_names_the_setting_itself_keeps_its_words() -> None:
             if self.port:
                 raise SettingRefused("port: write 0")
 
-    with pytest.raises(SettingRefused, match="^port: write 0$"):
+    with pytest.raises(SettingRefused, match=r"^port: write 0$"):
         build_tree(Choosy, {"port": 5})
 
 
