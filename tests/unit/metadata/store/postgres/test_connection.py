@@ -252,6 +252,15 @@ def test_a_session_that_was_closed_or_interrupted_uses_no_half_read_connection(s
     assert len(server.connects) == 2
 
 
+def test_a_call_waits_for_that_of_another_thread_no_longer_than_its_deadline(server: Server) -> None:
+    place = place_of(URL)
+    assert place is not None
+    session = Session(place, server.clock, call_deadline_ms=10)
+    with session._lock, pytest.raises(LogUnavailable, match="another call to the metadata database"):
+        session.append(QUERY, ())
+    assert server.asked == 0 and session.append(QUERY, ()) == 1
+
+
 def test_an_error_of_the_socket_wakes_the_reader_and_the_writer() -> None:
     poll = module.select
     assert [_ready(each) for each in (poll.POLLIN, poll.POLLOUT, poll.POLLIN | poll.POLLOUT)] == [1, 2, 3]
