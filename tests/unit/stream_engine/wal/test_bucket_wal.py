@@ -164,6 +164,24 @@ def test_a_log_that_is_closed_acknowledges_what_was_appended_before():
     run(main())
 
 
+def test_a_later_claim_stands_when_its_object_has_landed():
+    async def main():
+        calls = HeldPutCalls(1)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        claiming = asyncio.ensure_future(life.wal.claim(LogIdentity(STORE_ID, NODE, 1, 9)))
+        await life.pass_ms(1_000)
+        assert not claiming.done()
+        assert await life.wal.identity() == LogIdentity(STORE_ID, NODE, 1), "the earlier one"
+        calls.release(1)
+        await life.passing(claiming)
+        assert await lives.open().wal.identity() == LogIdentity(STORE_ID, NODE, 1, 9)
+        await life.close()
+
+    run(main())
+
+
 # -- lost answers, the fence -------------------------------------------------------------------------------
 
 
@@ -607,7 +625,9 @@ def test_a_log_that_is_closed_leaves_no_task_and_has_counted_its_bulks():
         others = asyncio.all_tasks()
         await life.begin(1)
         (*_, end) = await in_bulks(life, 2, 3)
+        before_ms = life.clock.monotonic_ms()
         await life.close()
+        assert life.clock.monotonic_ms() - before_ms < 100, "there is nothing to wait for"
         counted = life.wal.statistics()
         assert (counted.appends, counted.groups, counted.bytes_written) == (5, 2, end)
         assert asyncio.all_tasks() == others
