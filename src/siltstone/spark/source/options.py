@@ -8,6 +8,7 @@ warning.
 import base64
 import binascii
 import logging
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -43,6 +44,7 @@ OPTIONS = (
 )  # fmt: skip
 """Every option but ``bucket.N``. ``scanRequest`` is a whole request, encoded: siltstone.spark.read gives it."""
 
+_BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _SPECIAL_OFFSETS = {-2: EARLIEST, -1: LATEST}
@@ -91,8 +93,8 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
         name = raw.lower()
         if name in _NAMES:
             options[_NAMES[name]] = value
-        elif name.startswith("bucket.") and name.removeprefix("bucket.").isdigit():
-            buckets[int(name.removeprefix("bucket."))] = value
+        elif bucket := _BUCKET.fullmatch(name):
+            buckets[int(bucket[1])] = value
         elif name == "kafka.isolation.level":
             _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
         elif name.startswith("kafka."):

@@ -111,6 +111,7 @@ def test_a_whole_request_travels_in_one_option() -> None:
         ({"metadata": "sqlite:///m"}, "give one"),
         ({"tail": "flush"}, "tail='flush' is not allowed: write auto or fetch or committed"),
         ({"minPartitions": "0"}, "minPartitions='0': write a number"),
+        ({"timestampFrom": "²"}, "timestampFrom='²': write milliseconds since 1970"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss='maybe'"),
         ({"partitions": "0;1"}, "partitions='0;1'"),
         ({"kafka.isolation.level": "none"}, "kafka.isolation.level='none'"),
@@ -142,7 +143,7 @@ def test_what_is_not_asked_for_has_no_limit() -> None:
     assert (found.lease_ms, found.partitions, found.pattern, found.assigned) == (HOUR_MS, None, None, None)
 
 
-@pytest.mark.parametrize("name", ["bucket.", "bucket.x", "bucket.-1", "bucket"])
+@pytest.mark.parametrize("name", ["bucket.", "bucket.x", "bucket.-1", "bucket.²", "bucket"])
 def test_a_bucket_has_a_number(name: str) -> None:
     with pytest.raises(ScanRefused, match=f"option {name} does not exist"):
         parsed(**{name: "file:///b"})
