@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from siltstone.maintenance.scanning.planning import ScanPartition
 from siltstone.maintenance.scanning.streaming.advancing import (
@@ -87,6 +88,36 @@ def test_a_limit_of_bytes_counts_objects_and_estimates_what_is_in_none() -> None
     assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, 2_000), image) == position_of(p0=20)
     ends, image = ends_of(200, committed=0)
     assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, 10_240), image) == position_of(p0=10)
+
+
+def test_bytes_are_counted_exactly_where_all_of_them_are_in_objects() -> None:
+    ends, image = ends_of(100, size=10_000)
+    for count, end in ((10_000, 100), (9_999, 99), (100, 1), (1, 1)):
+        assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, count), image) == position_of(
+            p0=end
+        )
+
+
+def test_each_object_counts_with_its_own_bytes() -> None:
+    ends, image = ends_of(200)
+    (end,) = ends.values()
+    ranges = (ObjectRange(0, 1, 0, 100, 1_000, 0), ObjectRange(0, 2, 100, 200, 10_000, 0))
+    stream = replace(end.of.stream, ranges=ranges)
+    image.streams[0] = stream
+    later = {end.key: StreamEnd(replace(end.of, stream=stream), 200)}
+    # 150 offsets wait: half of the first object, and the second, which are 500 and 10,000 bytes.
+    assert advance(position_of(p0=50), later, BatchLimit(LimitKind.BYTES, 1_050), image) == position_of(p0=65)
+
+
+def test_offsets_in_no_object_weigh_at_least_a_byte() -> None:
+    ends, image = ends_of(200, committed=100, size=10)
+    assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, 55), image) == position_of(p0=100)
+
+
+def test_a_limit_of_one_byte_moves_every_partition_by_one_offset() -> None:
+    ends, image = ends_of(100, 50, 1)
+    limit = BatchLimit(LimitKind.BYTES, 1)
+    assert advance(position_of(p0=0, p1=7), ends, limit, image) == position_of(p0=1, p1=8, p2=1)
 
 
 @given(
