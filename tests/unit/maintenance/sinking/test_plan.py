@@ -13,7 +13,10 @@ from siltstone.maintenance.sinking.plan import (
     plan_sink,
 )
 from siltstone.metadata.commands import CreateTopic
+from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import MIB
+from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
+from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.keyed_world import KeyedWorld
 
 VALUE = ("value", "binary")
@@ -121,3 +124,15 @@ def test_a_plan_reaches_the_executors_and_that_of_another_version_is_refused(wor
     newer = SinkPlan(2, plan.store_id, plan.bucket_url, plan.topic, plan.schema, plan.topics)
     with pytest.raises(SinkRefused, match="planned by another version of siltstone"):
         decode_plan(encode_plan(newer))
+
+
+def test_a_plan_names_its_store_and_none_is_made_for_the_bucket_of_another(world: KeyedWorld) -> None:
+    store_id = world.metadata.execute(put_store_id(seeded_randomness(1))).decode()
+    mark(world.store, store_id)
+    assert planned(world).store_id == store_id
+    other = KeyedWorld()
+    other.topic()
+    other.metadata.execute(put_store_id(seeded_randomness(1)))
+    mark(other.store, "f" * 32)
+    with pytest.raises(BucketOfAnotherStore):
+        planned(other)

@@ -12,6 +12,9 @@ from siltstone.metadata.sinks import (
     SinkState,
     batch_folder,
 )
+from siltstone.metadata.store_id import put_store_id
+from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
+from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.maintained_store import MaintainedStore
 
 
@@ -33,7 +36,8 @@ def test_what_is_younger_than_a_day_and_what_is_not_staged_stays(world: Maintain
     world.store.put("00/objects/x", [b"1"])
     world.store.put(f"{batch_folder('out', 0)}a", [b"12345"])
     world.clock.advance_ms(STAGING_KEPT_MS)
-    assert sweep_staged(world.context, 0) == StagedSweepReport()
+    nothing = sweep_staged(world.context, 0)
+    assert (nothing.objects, nothing.size_bytes) == (0, 0)
     world.store.put(f"{batch_folder('out', 0)}b", [b"1"])
     world.clock.advance_ms(1)
     assert sweep_staged(world.context, 0) == StagedSweepReport(1, 5)
@@ -71,6 +75,16 @@ def test_many_objects_are_deleted_in_several_requests(
     assert sweep_staged(world.context, 0) == StagedSweepReport(7, 7)
     assert [len(keys) for keys in world.store.details("delete")] == [3, 3, 1]  # type: ignore[arg-type]
     assert left(world) == []
+
+
+def test_nothing_is_deleted_from_the_bucket_of_another_store(world: MaintainedStore) -> None:
+    world.store.put("staging/out/0/a", [b"1"])
+    world.clock.advance_ms(STAGING_KEPT_MS + 1)
+    world.metadata.execute(put_store_id(seeded_randomness(1)))
+    mark(world.store, "f" * 32)
+    with pytest.raises(BucketOfAnotherStore):
+        sweep_staged(world.context, 0)
+    assert "staging/out/0/a" in left(world)
 
 
 def test_a_store_without_sinks_is_known_without_a_listing(world: MaintainedStore) -> None:
