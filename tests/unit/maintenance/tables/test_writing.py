@@ -32,7 +32,13 @@ def cut(batch: Any, *transforms: str) -> dict[tuple[Any, ...], list[str]]:
 
 
 @pytest.mark.parametrize(
-    "at", [EPOCH, EPOCH - timedelta(microseconds=1), datetime(2026, 2, 28, 23, 59, tzinfo=UTC)]
+    "at",
+    [
+        EPOCH,
+        EPOCH - timedelta(microseconds=1),
+        datetime(2026, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 3, 1, tzinfo=UTC),
+    ],
 )
 def test_tb12_times_count_from_1970_and_are_rounded_down(at: datetime) -> None:
     since = at - EPOCH
@@ -73,6 +79,15 @@ def test_tb12_rows_of_several_values_are_cut_in_the_order_of_their_first() -> No
         (1, None),
     ]
     assert cut(batch) == {(): ["x", "x", "y", "x", None, "x"]}
+
+
+def test_tb12_every_combination_of_values_is_cut_by_itself() -> None:
+    """Also where one column has more values than another."""
+    pairs = [(EPOCH + timedelta(days=day), text) for day in range(2) for text in ("x", "y", "z")]
+    for transforms in (("day(timestamp)", "identity(text)"), ("identity(text)", "day(timestamp)")):
+        assert list(cut(rows(*pairs, *pairs), *transforms).values()) == [
+            [text, text] for _, text in pairs
+        ]  # fmt: skip
 
 
 FIELDS = pa.schema(

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from siltstone.maintenance.tables.failures import CommitOvertaken, LedgerLost, TableRolledBack
+from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
 from siltstone.maintenance.tables.formats.parquet import ParquetCommit, ParquetFormat, _write
 from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.ledger import Ledger, TableIdentity
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.topic_configs.table_export import PartitionTransform
 
@@ -97,6 +98,16 @@ def test_a_table_is_what_its_commits_say(store: MemoryStore) -> None:
     assert newest.kept_paths() == {"data/a.parquet", "data/b.parquet", "data/c.parquet"}
     with pytest.raises(CommitOvertaken):
         newer.append([], first)
+
+
+class _Silent(MemoryStore):
+    def put_if_absent(self, key: str, buffers: object) -> None:
+        raise StoreTransient("no answer")
+
+
+def test_a_commit_without_an_answer_may_have_been_written() -> None:
+    with pytest.raises(CommitUnknown, match=r"the commit to table kafka\.t may have been written: no answer"):
+        _write("kafka.t", _Silent(ManualClock()), COMMIT)
 
 
 def test_a_table_that_another_driver_has_made_is_his(store: MemoryStore) -> None:
