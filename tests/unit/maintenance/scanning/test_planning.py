@@ -226,6 +226,11 @@ def test_small_pieces_are_joined_and_those_of_one_object_lie_side_by_side() -> N
     (by_object,) = pieces_of(image, by_object=True)
     assert [(piece.partition, piece.object_id) for piece in by_object] == [(0, 7), (1, 7), (0, 8), (1, 8)]
     assert [len(unit) for unit in pieces_of(image, unit_bytes_max=40)] == [2, 2]
+    mixed = image_of({"flights": [[(100, 0, 5, 20), (7, 5, 10, 20)], [(101, 0, 5, 20), (7, 5, 9, 20)]]})
+    (by_object,) = pieces_of(mixed, by_object=True)
+    assert [piece.object_id for piece in by_object] == [7, 7, 100, 101], (
+        "those that several partitions share first"
+    )
 
 
 def test_sr16_at_least_the_wanted_units_and_at_most_the_wanted_records() -> None:
@@ -240,6 +245,15 @@ def test_more_units_than_there_are_bytes_have_a_byte_each() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 10)]]})
     assert len(pieces_of(image, units_min=50)) == 10
     assert len(pieces_of(image, unit_bytes_max=0)) == 10
+
+
+def test_limits_are_doubled_until_the_units_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+    image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
+    for limits, count in (({"unit_bytes_max": 7}, 18), ({"unit_offsets_max": 7}, 18)):
+        request = ScanRequest(topics=("flights",), **limits)
+        planned = plan_pieces(image, whole_cuts(image, request), request)
+        assert len(planned.units) == count, "of 56 bytes or offsets, eight times 7"
 
 
 def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.scanning import reading, times
+from siltstone.maintenance.scanning import reading, rows, times
 from siltstone.maintenance.scanning.failures import ScanDamaged, ScanOutdated
 from siltstone.maintenance.scanning.planning import cut, plan_pieces, wanted_partitions
 from siltstone.maintenance.scanning.reading import Indexes, UnitBlocks
@@ -16,6 +16,7 @@ from siltstone.maintenance.scanning.times import committed_offset_at
 from siltstone.maintenance.scanning.unit import ScanUnit
 from siltstone.model.limits import MIB
 from siltstone.object_store.buckets import UnknownBucket
+from siltstone.record_columns.kernels import plain
 from support.maintenance.keyed_world import KeyedWorld, keyed_world
 
 
@@ -25,6 +26,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyedWorld]:
     next. The first object has the offsets below 40."""
     for module in (reading, times):
         monkeypatch.setattr(module, "INDEXES", Indexes())
+    monkeypatch.setattr(rows, "best_kernels", lambda: plain)  # the others take seconds to load
     with keyed_world() as made:
         (stream,) = made.topic(cleanup_policy="delete")
         for count in (20, 10):

@@ -48,6 +48,13 @@ def test_a_schema_larger_than_the_cache_is_held_alone() -> None:
     assert cache.size_bytes == 10
 
 
+def test_as_many_bytes_as_the_cache_may_have_are_kept() -> None:
+    cache = SchemaCache(bytes_max=4)
+    for schema_id in (1, 2):
+        cache.of(schema_id, lambda: Schema(FormatKind.AVRO, "xx"))
+    assert cache.size_bytes == 4
+
+
 def test_a_schema_that_cannot_be_had_is_asked_for_again() -> None:
     cache = SchemaCache()
 

@@ -120,6 +120,11 @@ def test_a_limit_of_one_byte_moves_every_partition_by_one_offset() -> None:
     assert advance(position_of(p0=0, p1=7), ends, limit, image) == position_of(p0=1, p1=8, p2=1)
 
 
+def test_offsets_that_weigh_less_than_a_byte_are_moved_all_the_same() -> None:
+    ends, image = ends_of(100, size=1)
+    assert advance(position_of(p0=50), ends, BatchLimit(LimitKind.BYTES, 1), image) == position_of(p0=100)
+
+
 @given(
     st.lists(st.integers(0, 5_000), min_size=1, max_size=8),
     st.integers(1, 3_000),
@@ -152,6 +157,8 @@ def test_ss5_a_topic_that_is_gone_or_made_anew_is_named_or_left_out() -> None:
     kept, warnings = continued(old, ends, image, fail_on_data_loss=False)
     assert kept.offsets == {} and len(warnings) == 1
     assert advance(kept, ends, BatchLimit(), image) == position_of(p0=10), "from the new one's beginning"
+    both = StreamPosition("store", {**old.names, FLIGHTS: "flights"}, {**old.offsets, (FLIGHTS, 0): 7})
+    assert continued(both, ends, image, fail_on_data_loss=False)[0] == position_of(p0=7), "the others stay"
     gone = StreamPosition("store", {"0" * 32: "trips"}, {("0" * 32, 0): 5})
     with pytest.raises(TopicGone, match="topic trips was deleted"):
         continued(gone, ends, image, fail_on_data_loss=True)
