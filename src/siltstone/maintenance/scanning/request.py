@@ -89,7 +89,7 @@ class ValueWish(msgspec.Struct, frozen=True):
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly one of ``topics``, ``pattern`` (a regular expression that has to match the whole name) and ``assigned``
     (topic → partitions) is given. ``partitions`` leaves out the others. ``unit_bytes_max`` and ``unit_offsets_max``
-    limit each unit, ``units_min`` lowers the limit of bytes; 0 is no limit.
+    limit each unit, ``units_min`` lowers the limit of bytes; the latter two are no limit where they are 0.
 
     ``by_object`` joins the pieces of one object into one unit, so that its index is read once; otherwise the pieces are
     in the order of partitions and offsets. Tails come last.

@@ -244,7 +244,6 @@ def test_sr16_at_least_the_wanted_units_and_at_most_the_wanted_records() -> None
 def test_more_units_than_there_are_bytes_have_a_byte_each() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 10)]]})
     assert len(pieces_of(image, units_min=50)) == 10
-    assert len(pieces_of(image, unit_bytes_max=0)) == 10
 
 
 def test_limits_are_doubled_until_the_units_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:

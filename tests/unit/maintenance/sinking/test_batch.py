@@ -179,9 +179,11 @@ def test_a_batch_that_is_done_is_not_relayed_again_and_what_was_staged_for_it_is
     assert (world.values(), world.left(), world.standing()) == ([b"a"], [], before)
     with pytest.raises(SinkBatchBehind):
         world.commit(2, world.staged(2))
+    asked = len(world.relaying.addresses)
     with pytest.raises(SinkOfAnotherQuery):
         world.commit(4, world.staged(4), query="another")
-    assert world.values() == [b"a"]
+    assert (world.values(), len(world.relaying.addresses)) == ([b"a"], asked), "no broker is asked for it"
+    assert not any("manifest" in key for key in world.left())
 
 
 def test_a_batch_that_was_begun_is_finished_with_its_own_parts(world: World) -> None:

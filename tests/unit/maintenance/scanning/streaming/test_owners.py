@@ -18,7 +18,7 @@ from siltstone.metadata.entities import (
     StreamState,
     TopicMetadata,
 )
-from siltstone.metadata.node_address import put_node_address
+from siltstone.metadata.node_address import CLUSTER_ID_KEY, put_node_address
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 
@@ -54,6 +54,7 @@ class Brokers:
         return self.made[-1]
 
     def check(self, cluster: Connection, cluster_id: str | None, topic: str, topic_id: str) -> None:
+        assert cluster_id == "cluster"
         self.checked.append(topic)
         if cluster.address in self.strangers:
             raise Stranger("a broker of another store answers there")
@@ -67,12 +68,16 @@ class Brokers:
 
     def ends(self, *partitions: ScanPartition) -> list[int]:
         """The ends of the partitions, by what their owners say."""
-        keys = {
+        keys = {CLUSTER_ID_KEY: b"cluster"}
+        keys |= {
             (put := put_node_address(node_id, address)).key: put.value
             for node_id, address in self.addresses.items()
         }
         image: Any = SimpleNamespace(keys=keys)
         found = self.owners.ends(image, partitions)
+        for each in partitions:
+            if found.end_of(each) > COMMITTED:
+                assert found.piece(each, COMMITTED, END).cluster_id == "cluster"
         return [found.end_of(each) for each in partitions]
 
 
