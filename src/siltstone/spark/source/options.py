@@ -26,6 +26,7 @@ from siltstone.maintenance.scanning.request import (
     PartitionName,
     ScanRequest,
     Tail,
+    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.maintenance.scanning.words import time_range, value_wish
@@ -166,7 +167,7 @@ def _time_ms(options: Mapping[str, str], name: str) -> int | None:
             f"option {name}={text!r}: write milliseconds since 1970, or a time with its zone, such as"
             " 2013-01-01T05:15:00Z"
         )
-    return int(time.timestamp() * 1000)
+    return first_ms_at_or_after(time)
 
 
 def _lease_ms(options: Mapping[str, str]) -> int:

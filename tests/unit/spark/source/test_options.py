@@ -75,6 +75,8 @@ def test_times_and_values_reach_the_request() -> None:
         value="avro", valueSchema='"int"', badValues="null", valueSubject="s",
     ).request  # fmt: skip
     assert found.times == TimeRange(1_356_998_400_000, 1_356_998_400_001, trusts_batches=True)
+    day = parsed(timestampUntil="2012-12-31T23:59:59.999999Z").request
+    assert day.times == TimeRange(None, 1_356_998_400_000), "the last millisecond of the day is in it"
     reader = Schema(FormatKind.AVRO, '"int"')
     assert found.values == ValueWish(FormatKind.AVRO, reader, subject="s", on_bad=BadValues.NULL)
 
