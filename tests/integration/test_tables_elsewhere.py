@@ -59,6 +59,7 @@ def test_tb3_a_catalog_in_postgresql(
     tmp_path: Path, postgres_server: PostgresServer, record_tried: RecordTried
 ) -> None:
     """Also its refusal of a late commit: it compares the metadata in the database, as SQLite does."""
+    record_tried("tables", 1)
     url = (
         postgres_server.tcp_url("unused").partition("?")[0].replace("postgresql://", "postgresql+psycopg://")
     )
