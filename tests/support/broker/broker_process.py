@@ -102,7 +102,7 @@ class BrokerProcess:
         self.signal(signal.SIGKILL)
         self._end()
 
-    def stop(self, seconds: float = 20.0) -> int | None:
+    def stop(self, seconds: float = 60.0) -> int | None:
         """As Ctrl-C does; its exit status. Killed when it takes too long: then None."""
         if not self.is_alive:
             return self._end()
