@@ -328,7 +328,7 @@ def reading(at: str, group: str, topic: str, **config: object) -> Iterator[None]
     consumer = Consumer(settings)
     consumer.subscribe([topic])
     try:
-        while not (message := consumer.poll(10)):
+        while not (message := consumer.poll(60)):
             pass
         consumer.commit(message, asynchronous=False)
         yield

@@ -20,7 +20,7 @@ def produce(broker: siltstone.Broker, topic: str, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def consume(broker: siltstone.Broker, topic: str, count: int) -> list[bytes]:
@@ -50,13 +50,13 @@ def test_settings_reach_the_broker() -> None:
     with siltstone.Broker(settings=settings) as broker:
         produce(broker, "orders", b"1")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        assert len(admin.list_topics("orders", 10).topics["orders"].partitions) == 4
+        assert len(admin.list_topics("orders", 60).topics["orders"].partitions) == 4
 
 
 def test_settings_may_forbid_topics_nobody_made() -> None:
     with siltstone.Broker(settings={"broker.auto_create_topics_enable": "false"}) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        assert admin.list_topics("orders", 10).topics["orders"].error is not None
+        assert admin.list_topics("orders", 60).topics["orders"].error is not None
 
 
 def test_flush_puts_what_was_acknowledged_where_maintenance_finds_it(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_broker_that_can_store_nothing_any_more_says_so(caplog: pytest.LogCapt
             {"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 1_500, **QUIET}
         )
         producer.produce("orders", b"2", on_delivery=lambda error, _: refused.append(str(error)))
-        producer.flush(20)
+        producer.flush(60)
         assert len(refused) == 1 and refused != ["None"]
     assert "the disk is gone" in caplog.text
 

@@ -195,7 +195,7 @@ def test_the_requests_of_a_broker_are_those_of_the_table() -> None:
             before = counted(broker)
             for number in range(int(megabytes * 200)):
                 producer.produce("busy", bytes(5_243), partition=number % 4)
-                assert producer.flush(10) == 0
+                assert producer.flush(60) == 0
             broker.flush()
             added = (counted(broker) - before).requests
             marks = added.get("list", 0)

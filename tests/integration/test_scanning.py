@@ -65,7 +65,7 @@ def produce(
             headers=[("name", b"x"), ("none", None)] if number % 3 == 0 else None,
             timestamp=at_ms + number,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def consumed(address: str, topic: str, partitions: int, count: int) -> list[Row]:

@@ -43,7 +43,7 @@ def test_topics_have_the_partitions_and_configurations_that_a_test_wants() -> No
     with siltstone.Broker() as broker:
         assert broker.create_topic("orders", partitions=3, config={"cleanup.policy": "compact"}) == "orders"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        assert len(admin.list_topics("orders", 10).topics["orders"].partitions) == 3
+        assert len(admin.list_topics("orders", 60).topics["orders"].partitions) == 3
         described = run("topics", "describe", "orders", "--json", "-b", broker.bootstrap_servers).json
         assert described["configs"]["cleanup.policy"]["value"] == "compact"
         with pytest.raises(KafkaRefusal, match="TOPIC_ALREADY_EXISTS"):

@@ -59,7 +59,7 @@ class Broker:
         producer = Producer({"bootstrap.servers": self.address})
         for day, value in enumerate(values, first_day):
             producer.produce(topic, value, partition=partition, timestamp=(day + 1) * DAY_MS)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
     def rows(self, topic: str, **options: Any) -> list[Any]:
         """A batch read, in the order of partitions and offsets."""
@@ -100,7 +100,7 @@ def test_batch_read_gives_every_column(broker: Broker, topic: str) -> None:
     producer.produce(
         topic, b"value", b"key", partition=1, timestamp=7 * DAY_MS, headers=[("h", b"1"), ("n", None)]
     )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     (row,) = broker.rows(topic, startingOffsets="earliest", includeHeaders="true")
     assert (row.topic, row.partition, row.offset, row.timestampType) == (topic, 1, 0, 0)
     assert (row.timestamp.timestamp(), row.key, row.value) == (7 * DAY_MS / 1000, b"key", b"value")

@@ -49,7 +49,7 @@ def produce(broker: siltstone.Broker, topic: str, count: int, first: int = 0, co
             headers=[("name", b"x"), ("none", None)] if number % 3 == 0 else None,
             timestamp=1_000 + number,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def reader(spark: Any, broker: siltstone.Broker, **options: Any) -> Any:

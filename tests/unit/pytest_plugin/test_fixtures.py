@@ -20,10 +20,10 @@ TESTS = """
         servers = {"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0}
         producer = Producer(servers)
         producer.produce(siltstone_topic, b"one")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer({**servers, "group.id": siltstone_topic, "auto.offset.reset": "earliest"})
         consumer.subscribe([siltstone_topic])
-        assert consumer.poll(20).value() == b"one"
+        assert consumer.poll(60).value() == b"one"
         consumer.close()
 
     def test_another_topic_on_the_same_broker(siltstone_broker, siltstone_topic):
@@ -47,11 +47,11 @@ SETTINGS = """
     def test_a_topic_is_made_as_wished(siltstone_broker, siltstone_make_topic):
         name = siltstone_make_topic(partitions=3)
         admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0})
-        assert name != siltstone_make_topic() and len(admin.list_topics(name, 10).topics[name].partitions) == 3
+        assert name != siltstone_make_topic() and len(admin.list_topics(name, 60).topics[name].partitions) == 3
 
     def test_settings_are_heeded(siltstone_broker, siltstone_topic):
         admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0})
-        assert len(admin.list_topics(siltstone_topic, 10).topics[siltstone_topic].partitions) == 4
+        assert len(admin.list_topics(siltstone_topic, 60).topics[siltstone_topic].partitions) == 4
 """
 
 
