@@ -44,7 +44,7 @@ class TableProgress(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
     def is_of(self, table: str, table_format: str) -> bool:
-        """Whether it is that of this table: a topic may have been given another one since."""
+        """Whether this is the progress of that table: the topic may have been configured for another table since."""
         return (self.table, self.table_format) == (table, table_format)
 
 
