@@ -277,7 +277,7 @@ def test_what_was_written_of_a_topic_is_written_again_when_it_changes(version):
         world.parts.partitions.leader_epochs = lambda _topic: [70, 71, 72]
         expected = [70, 71, 72] if version >= 7 else [-1, -1, -1]
         assert (await told())[0] == expected
-        del world.parts.partitions.leader_epoch
+        del world.parts.partitions.leader_epochs
 
     in_admin_world(scenario)
 
