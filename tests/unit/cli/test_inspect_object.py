@@ -112,6 +112,7 @@ def test_only_the_blocks_of_one_stream(store: StoreSettings) -> None:
     ("name", "part"),
     [
         ("999", "has no object 999: it has"),
+        ("²", "neither an object id, nor a key of this store, nor a file"),
         ("x/y", "neither an object id, nor a key of this store, nor a file"),
         ("ff/objects/00000000000000000001", "neither"),
         (object_key(5_000), "has no object 5000"),

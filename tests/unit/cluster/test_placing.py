@@ -1,9 +1,10 @@
 """Partitions of nodes that are gone or drained get other leaders."""
 
 import asyncio
+import logging
 
 from siltstone.cluster.placing import Placing, drain_targets, needs_placing, placeable_partitions
-from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, OpenPartition
+from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, OpenPartition, RegisterNode
 from siltstone.metadata.entities import NO_NODE
 from support.metadata.cluster_world import ClusterWorld
 
@@ -86,5 +87,33 @@ def test_without_a_node_that_could_take_them_partitions_stay():
         await world.nodes[0].metadata.execute(DrainNode(2))
         await world.nodes[0].metadata.execute(FenceNode(0, 1))
         assert drain_targets(world.image, 1) == ()
+
+    asyncio.run(in_world(scenario))
+
+
+def test_what_becomes_placeable_next_is_placed_as_soon():
+    """Only what cannot be placed is looked for less often."""
+
+    async def scenario(world):
+        for dead in (1, 2):
+            await world.nodes[dead].membership.close()
+            await world.nodes[0].metadata.execute(FenceNode(dead, 1))
+            await world.passes(300)
+            assert dead not in leaders(world)
+        assert leaders(world) == [0, 0, 0, 0]
+
+    asyncio.run(in_world(scenario))
+
+
+def test_an_earlier_life_of_a_node_leaves_placing_to_the_newer_one(caplog):
+    async def scenario(world):
+        caplog.set_level(logging.INFO, "siltstone.cluster.placing")
+        await world.nodes[0].metadata.execute(RegisterNode(0, "newer", "wal-of-0"))
+        for dead in (1, 2):
+            await world.nodes[dead].membership.close()
+            await world.nodes[0].metadata.execute(FenceNode(dead, 1))
+        await world.passes(2_000)
+        assert leaders(world) == [1, 1, 2, 0]
+        assert caplog.messages == [], "nothing was tried"
 
     asyncio.run(in_world(scenario))

@@ -11,6 +11,7 @@ from siltstone.metadata.client import (
     ClockTooFarOff,
     CommitUnknown,
     MetadataClient,
+    clock_difference,
     refuse_wrong_clock,
 )
 from siltstone.metadata.commands import (
@@ -516,6 +517,15 @@ def test_p16_commands_are_decided_by_the_clock_of_the_log(log, caplog) -> None:
     ]
     client.execute_all([RegisterNode(0, "a", ""), PrepareObjects(1, 3_000, node_id=0, node_epoch=1)])
     assert client.image.objects[0].deadline_ms == own_ms - 2_000
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "told"),
+    [(1, "1 ms behind the clock of the metadata log"), (-1, "1 ms ahead of the clock of the metadata log")],
+)
+def test_p16_which_of_the_two_clocks_is_behind(offset_ms: int, told: str) -> None:
+    """The offset is what is added to this machine's time to get the log's."""
+    assert f"the clock of this machine is {told};" in clock_difference(offset_ms)
 
 
 @pytest.mark.parametrize("offset_ms", [CLOCK_OFFSET_MS_MAX, -CLOCK_OFFSET_MS_MAX])

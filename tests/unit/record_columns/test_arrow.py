@@ -244,6 +244,26 @@ def test_batches_of_arrow_are_cut_by_rows_and_by_bytes(
 
 
 @KERNELS
+@pytest.mark.parametrize(
+    ("times", "offsets"),
+    [
+        ((None, None), [0, 1, 2, 3]),
+        ((20, None), [1, 2, 3]),
+        ((None, 20), [0]),
+        ((20, 30), [1, 2]),
+        ((21, 29), [2]),
+        ((31, 40), []),
+    ],
+)
+def test_a_range_of_times_has_its_first_millisecond_and_not_its_last(
+    kernels: Kernels, times: tuple[int | None, int | None], offsets: list[int]
+) -> None:
+    block = framed(build_batch([Record(timestamp_ms=each) for each in (10, 20, 21, 30)]))
+    found = RecordRows("t", 0, ("offset",), kernels, times).rows(batches_of(block, kernels), 0, 2**62)
+    assert [row["offset"] for each in found for row in each.to_pylist()] == offsets
+
+
+@KERNELS
 def test_a_time_beyond_microseconds_is_an_error_unless_the_column_is_left_out(kernels: Kernels) -> None:
     block = framed(build_batch([Record(timestamp_ms=5), Record(timestamp_ms=2**60)], base_offset=70))
     with pytest.raises(TimestampNotInRange, match="offset 71 of flights-3"):

@@ -62,6 +62,12 @@ def test_folder_is_in_the_users_cache(tmp_path: Path) -> None:
     assert shim_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "siltstone"
 
 
+def test_a_file_at_the_place_of_the_folder_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "siltstone").write_bytes(b"")
+    (tmp_path / "siltstone").chmod(0o700)
+    assert shim_folder({"XDG_CACHE_HOME": str(tmp_path)}) != tmp_path / "siltstone"
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
 def test_a_folder_others_may_write_is_not_used(tmp_path: Path, mode: int) -> None:
     (tmp_path / "siltstone").mkdir()

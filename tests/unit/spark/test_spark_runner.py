@@ -265,6 +265,27 @@ def test_an_input_is_taken_when_its_job_can_begin(context: Any) -> None:
     assert len(taken) == 5
 
 
+def test_a_job_that_lasts_takes_one_of_the_places_of_the_others(context: Any) -> None:
+    context.defaultParallelism = 1
+    taken: list[bytes] = []
+
+    def inputs() -> Iterator[bytes]:
+        for given in (b"slow", b"a", b"b", b"c", b"d"):
+            taken.append(given)
+            yield given
+
+    def task(given: bytes) -> bytes:
+        return given if given != b"slow" or context.gate.wait(60) else b"late"
+
+    ended = 0
+    for _ in SparkRunner(context).run_each(task, inputs()):
+        assert len(taken) <= ended + 2, "two at once"
+        ended += 1
+        if ended == 4:
+            context.gate.set()
+    assert ended == 5
+
+
 def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: Any) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt

@@ -102,6 +102,14 @@ def test_s3_is_needed_only_by_a_driver_that_uses_it(monkeypatch: pytest.MonkeyPa
             ': java.io.IOException: Cannot run program "/nowhere/python3": error=2, No such file or directory',
             "set PYSPARK_PYTHON to the Python of the workers",
         ),
+        (
+            "RuntimeError: Python in worker has different version 3.10 than that in driver 3.11, PySpark cannot run",
+            "they have Python 3.10, and the driver 3.11: set PYSPARK_PYTHON to a Python 3.11 on the workers",
+        ),
+        (
+            "PySparkRuntimeError: [X] Python in worker has different version: (3, 10) than that in driver: (3, 11)",
+            "they have Python 3.10, and the driver 3.11: set PYSPARK_PYTHON to a Python 3.11 on the workers",
+        ),
         ("ImportError: cannot import name 'x' from 'numpy'", "cannot import name 'x' from 'numpy': install"),
     ],
 )

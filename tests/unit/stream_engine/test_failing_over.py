@@ -266,6 +266,31 @@ def test_fo23_a_recoverer_that_cannot_upload_gives_the_claim_back(tmp_path):
     run(scenario)
 
 
+def test_a_recoverer_waits_for_a_bucket_that_refuses_for_a_moment(tmp_path):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        other = await opened(world, 1)
+        await fenced(other)
+        refused_until_ms = world.clock.monotonic_ms() + 15_000
+        put = world.store.put
+
+        def refuse_for_now(*arguments):
+            if world.clock.monotonic_ms() < refused_until_ms:
+                raise StoreDenied("objects are refused")
+            return put(*arguments)
+
+        world.store.put = refuse_for_now
+        assert (await failed_over(world, other)).streams_closed == 1
+        assert world.clock.monotonic_ms() >= refused_until_ms
+        assert await read_at(world, other, stream_id) == PAYLOADS
+        await world.passing(other.close())
+
+    run(scenario)
+
+
 def test_the_dead_node_returns_with_an_empty_log_and_its_partitions_are_elsewhere(tmp_path):
     async def scenario():
         world = World(tmp_path, wal_in_bucket=True)

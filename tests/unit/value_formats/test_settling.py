@@ -54,6 +54,11 @@ def test_what_contradicts_itself_is_refused() -> None:
         settle_format(FormatKind.AVRO, schema=ROW)
     with pytest.raises(FormatRefused, match="json needs a schema"):
         settle_format(FormatKind.JSON)
+    for kind in (FormatKind.AVRO, FormatKind.PROTOBUF):
+        with pytest.raises(
+            FormatRefused, match=f"{kind.value} needs a schema: give one, or a schema registry"
+        ):
+            settle_format(kind, sample=lambda: [b"{}"])
     avro = settle_format(FormatKind.AVRO, schema=RECORD).reader
     with pytest.raises(FormatRefused, match="is of the kind avro"):
         settle_format(FormatKind.JSON, schema=avro)
@@ -62,6 +67,27 @@ def test_what_contradicts_itself_is_refused() -> None:
 def test_json_is_inferred_from_a_sample() -> None:
     settled = settle_format(FormatKind.JSON, sample=lambda: [None, b'{"a": 1}'])
     assert settled.arrow_type == pa.struct([("a", pa.int64())])
+
+
+def test_a_json_schema_is_the_type_and_no_sample_is_taken() -> None:
+    def sample() -> list[bytes | None]:
+        raise AssertionError("the schema says it")
+
+    text = '{"type": "object", "properties": {"a": {"type": "number"}}}'
+    settled = settle_format(FormatKind.JSON, schema=text, sample=sample)
+    assert settled.arrow_type == pa.struct([("a", pa.float64())])
+    assert settled.reader is not None and settled.reader.text == text
+
+
+def test_only_formats_that_need_the_writers_schema_take_the_registry_along(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"type": "integer"}')
+    (tmp_path / "subjects.json").write_text('{"j-value": [1]}')
+    registry = FolderRegistry(tmp_path)
+    settled = settle_format(FormatKind.JSON, "j-value", registry=registry)
+    assert (settled.registry, settled.arrow_type) == ("", pa.int64())
+    text = settle_format(FormatKind.STRING, "not-there", registry=registry)
+    assert (text.registry, text.arrow_type, text.reader) == ("", pa.string(), None)
+    assert settle_format(FormatKind.AVRO, schema=RECORD, registry=registry).registry == tmp_path.as_uri()
 
 
 def test_a_bad_value_says_the_ways_out() -> None:

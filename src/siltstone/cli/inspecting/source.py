@@ -42,10 +42,14 @@ def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectSour
         return _of_file(Path(unquote(urlsplit(name).path)))
     if scheme == "s3":
         return _of_url(name, opened)
-    if not name.isdigit() and Path(name).is_file():
+    if not _is_object_id(name) and Path(name).is_file():
         return _of_file(Path(name))
     store = opened.enter_context(choice.open())
     return _of_store(name, store)
+
+
+def _is_object_id(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def _of_file(path: Path) -> ObjectSource:
@@ -72,7 +76,7 @@ def _of_url(url: str, opened: ExitStack) -> ObjectSource:
 
 def _of_store(name: str, store: Store) -> ObjectSource:
     image = store.metadata.image
-    object_id = int(name) if name.isdigit() else object_id_of_key(name)
+    object_id = int(name) if _is_object_id(name) else object_id_of_key(name)
     metadata = image.objects.get(object_id) if object_id is not None else None
     if object_id is None:
         raise ObjectUnknown(f"{name} is neither an object id, nor a key of this store, nor a file")

@@ -39,7 +39,8 @@ def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: b
     other node goes on. Returns when the partitions have arrived.
     """
     with choice.open() as cluster:
-        partitions = [each for name in dict.fromkeys(names) for each in _partitions(cluster, name)]
+        named = (each for name in dict.fromkeys(names) for each in _partitions(cluster, name))
+        partitions = list(dict.fromkeys(named))
         move_partitions(cluster, partitions, node_id)
         _wait(cluster, partitions)
     if as_json:
@@ -63,7 +64,7 @@ def _wait(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
     while left := still_moving(cluster, partitions):
         if cluster.clock.monotonic_ms() > deadline_ms:
             raise StillMoving(
-                f"{counted(len(left), 'partition')} have not arrived yet and go on by themselves; see the log of the "
-                f"node that leads {left[0]}"
+                f"{counted(len(left), 'partition')} did not arrive in a minute; the move goes on by itself; see the "
+                f"log of the node that leads {left[0]}"
             )
         cluster.clock.block_ms(LOOK_INTERVAL_MS)

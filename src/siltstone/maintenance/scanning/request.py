@@ -3,6 +3,7 @@ are in milliseconds since 1970."""
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
 
 import msgspec
@@ -89,7 +90,8 @@ class ValueWish(msgspec.Struct, frozen=True):
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly one of ``topics``, ``pattern`` (a regular expression that has to match the whole name) and ``assigned``
     (topic → partitions) is given. If ``partitions`` is given, only partitions with these numbers are read.
-    ``unit_bytes_max`` and ``unit_offsets_max`` limit each unit, ``units_min`` lowers the limit of bytes; 0 is no limit.
+    ``unit_bytes_max`` and ``unit_offsets_max`` limit each unit, and ``units_min`` lowers the limit of bytes; the latter
+    two are no limit where they are 0.
 
     ``by_object`` joins the pieces of one object into one unit, so that its index is read once; otherwise the pieces are
     in the order of partitions and offsets. Tails come last.
@@ -134,3 +136,13 @@ def lease_ms_of(text: str) -> int:
     if not 0 <= lease_ms <= SCAN_PIN_MS_MAX:
         raise ScanRefused(f"the lease of a scan cannot be {text!r}: write 0 to 24h, such as 90min or 6h")
     return lease_ms
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def first_ms_at_or_after(time: datetime) -> int:
+    """The first millisecond since 1970 that is not before the time, which has a time zone: a record is at or after the
+    one if and only if it is at or after the other. Floats would be off by one for some times."""
+    return -((_EPOCH - time) // _MILLISECOND)

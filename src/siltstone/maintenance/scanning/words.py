@@ -16,6 +16,7 @@ from siltstone.maintenance.scanning.request import (
     Tail,
     TimeRange,
     ValueWish,
+    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.record_columns.row_columns import chosen_columns
@@ -153,7 +154,7 @@ def _bound(place: Place, what: str) -> Bound:
     if isinstance(place, datetime):
         if place.tzinfo is None:
             raise ScanRefused(f"{what}={place!r} has no time zone: write datetime(…, tzinfo=timezone.utc)")
-        return Bound(BoundKind.TIME, int(place.timestamp() * 1000))
+        return Bound(BoundKind.TIME, first_ms_at_or_after(place))
     if isinstance(place, int) and not isinstance(place, bool) and place >= 0:
         return Bound(BoundKind.OFFSET, place)
     if place in ("earliest", "latest"):

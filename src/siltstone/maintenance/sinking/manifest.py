@@ -16,7 +16,7 @@ from siltstone.maintenance.sinking.failures import ManifestDamaged
 from siltstone.maintenance.sinking.staging import StagedPart, TaskReport
 from siltstone.metadata.sinks import STAGING_PREFIX
 from siltstone.model.errors import SiltstoneError
-from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.object_store.port import ObjectNotFound, ObjectStore, ObjectTruncated
 from siltstone.runtime.randomness import Random, random_token
 
 log = logging.getLogger(__name__)
@@ -41,16 +41,15 @@ class SinkManifest(msgspec.Struct, frozen=True, array_like=True):
         if not part.key:
             return self.inline[part.position : end]
         try:
-            data = store.get_range(part.key, part.position, end)
+            return store.get_range(part.key, part.position, end)
         except ObjectNotFound as missing:
             raise ManifestDamaged(
                 f"the staged object {part.key} is gone; a sweep deletes it a day after its batch"
             ) from missing
-        if len(data) != part.size_bytes:
+        except ObjectTruncated as short:
             raise ManifestDamaged(
-                f"the staged object {part.key} ends at {part.position + len(data)}, not at {end}"
-            )
-        return data
+                f"the staged object {part.key} is shorter than its part: {short}"
+            ) from short
 
 
 def manifest_of(reports: Iterable[TaskReport]) -> SinkManifest:

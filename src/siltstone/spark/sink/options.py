@@ -6,6 +6,7 @@ each batch. ``topic`` says where all rows go.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -21,6 +22,7 @@ OPTIONS = (
 )  # fmt: skip
 """Every option of a sink but ``bucket.N`` and ``kafka.bootstrap.servers``."""
 
+_BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
 _OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 
@@ -96,8 +98,8 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], SinkPlace, str | N
     bootstrap = None
     for raw, value in given.items():
         name = raw.lower()
-        if name.startswith("bucket.") and name.removeprefix("bucket.").isdigit():
-            buckets[int(name.removeprefix("bucket."))] = value
+        if bucket := _BUCKET.fullmatch(name):
+            buckets[int(bucket[1])] = value
         elif name in _NAMES:
             options[_NAMES[name]] = value
         elif name == "kafka.bootstrap.servers":

@@ -8,6 +8,7 @@ warning.
 import base64
 import binascii
 import logging
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -25,6 +26,7 @@ from siltstone.maintenance.scanning.request import (
     PartitionName,
     ScanRequest,
     Tail,
+    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.maintenance.scanning.words import time_range, value_wish
@@ -43,6 +45,7 @@ OPTIONS = (
 )  # fmt: skip
 """Every option but ``bucket.N``. ``scanRequest`` is a whole request, encoded: siltstone.spark.read gives it."""
 
+_BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _SPECIAL_OFFSETS = {-2: EARLIEST, -1: LATEST}
@@ -91,8 +94,8 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
         name = raw.lower()
         if name in _NAMES:
             options[_NAMES[name]] = value
-        elif name.startswith("bucket.") and name.removeprefix("bucket.").isdigit():
-            buckets[int(name.removeprefix("bucket."))] = value
+        elif bucket := _BUCKET.fullmatch(name):
+            buckets[int(bucket[1])] = value
         elif name == "kafka.isolation.level":
             _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
         elif name.startswith("kafka."):
@@ -164,7 +167,7 @@ def _time_ms(options: Mapping[str, str], name: str) -> int | None:
             f"option {name}={text!r}: write milliseconds since 1970, or a time with its zone, such as"
             " 2013-01-01T05:15:00Z"
         )
-    return int(time.timestamp() * 1000)
+    return first_ms_at_or_after(time)
 
 
 def _lease_ms(options: Mapping[str, str]) -> int:

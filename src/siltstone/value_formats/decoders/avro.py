@@ -6,10 +6,12 @@ With a registry every value begins with the id of its writer's schema. Without o
 reader schema.
 
 Types: a union of null and one type is that type; another union, and a record that refers to itself, is JSON in text;
-enums and UUIDs are text, a fixed is binary. Times are in microseconds.
+enums, UUIDs and decimals of more digits than Arrow's decimal128 has are text, a fixed is binary. Times are in
+microseconds.
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 from io import BytesIO
 from operator import itemgetter
 from typing import Any
@@ -104,7 +106,7 @@ def _getter_of(_: Path, field: Any) -> Getter:
 
 
 def _has_texts(arrow_type: Any) -> bool:
-    """Whether the values are text, or lists or maps of it: fastavro gives UUIDs as objects."""
+    """Whether the values are text, or lists or maps of it: fastavro gives UUIDs and long decimals as objects."""
     types = require_arrow().types
     if types.is_list(arrow_type):
         return _has_texts(arrow_type.value_type)
@@ -118,6 +120,8 @@ def _texts(value: Any) -> Any:
         return [_texts(each) for each in value]
     if isinstance(value, dict):
         return {name: _texts(each) for name, each in value.items()}
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return str(value) if isinstance(value, UUID) else value
 
 
@@ -185,11 +189,9 @@ def _logical(schema: dict[str, Any]) -> Any:
     name = schema.get("logicalType")
     if name == "decimal":
         digits = int(schema.get("precision", 0))
-        return (
-            arrow.decimal128(digits, int(schema.get("scale", 0)))
-            if 0 < digits <= _DECIMAL_DIGITS_MAX
-            else None
-        )
+        if digits > _DECIMAL_DIGITS_MAX:
+            return arrow.string()
+        return arrow.decimal128(digits, int(schema.get("scale", 0))) if digits > 0 else None
     if name not in _LOGICAL:
         return None
     kind, *arguments = _LOGICAL[name]

@@ -362,6 +362,48 @@ def test_m22_a_node_that_is_fenced_before_it_gives_up_serves_on_when_it_has_resu
     in_broker_cluster(scenario)
 
 
+def test_a_partition_waits_for_a_target_that_is_fenced_and_leaves_when_it_has_resumed(caplog):
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of())
+        life = image_of(cluster, 1).nodes[1]
+        for command in (MovePartitions(((topic.id, 0, 1),)), FenceNode(1, life.node_epoch)):
+            await cluster.nodes[1].node.metadata.execute(command)
+        await cluster.known()
+        await cluster.passes(3_000)
+        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
+        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
+        assert "not handed over" not in caplog.text, "nothing was tried"
+        await cluster.nodes[1].node.metadata.execute(ResumeNode(1, life.node_epoch, life.incarnation))
+        await cluster.passes(3_000)
+        assert cluster.partition(topic).leader == 1
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
+
+    in_broker_cluster(scenario)
+
+
+def test_a_partition_is_not_opened_for_a_client_while_it_is_given_up(caplog):
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        old = cluster.nodes[0]
+        execute, asked = old.node.metadata.execute, []
+
+        async def asked_before(command):
+            if type(command).__name__ == "GiveUpPartitions":
+                asked.append(old.client().send(produce_request(topic, batch_of())))
+                await settled()
+            return await execute(command)
+
+        old.node.metadata.execute = asked_before
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: cluster.partition(topic).leader == 1)
+        assert [row_of(await each).error_code for each in asked] == [NOT_LEADER]
+        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
+        assert image_of(cluster, 1).streams[0].epoch == 0, "the old leader never opened it"
+
+    in_broker_cluster(scenario)
+
+
 def test_a_partition_that_was_never_opened_moves_as_well():
     async def scenario(cluster):
         topic = await cluster.topic()

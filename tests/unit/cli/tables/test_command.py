@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
+from siltstone.server.settings.store import load_settings
 from support.processes.cli import Outcome, run
 
 CONFIG = {"siltstone.table.format": "parquet", "siltstone.table.value": "json"}
@@ -49,6 +51,13 @@ def test_the_list(tables) -> None:
         ("flights", 2, ""),
         ("fresh", 0, ""),
     ]
+
+
+def test_a_store_without_tables_says_so(tmp_path: Path) -> None:
+    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    for words in (["tables"], ["tables", "list"]):
+        assert run(*words, "--store", tmp_path).out == "No topic is kept as a table.\n"
+    assert run("tables", "--json", "--store", tmp_path).json == {"tables": []}
 
 
 def test_a_table_with_its_columns_files_and_offsets(tables, folder: Path) -> None:

@@ -63,3 +63,7 @@ def test_partitions_and_configurations_are_refused_together(broker: InProcessBro
 
 def test_something_has_to_change(broker: InProcessBroker) -> None:
     assert_one_line(broker.siltstone("topics", "configure", "t"), 2, "nothing to change", "describe t --all")
+    broker.siltstone("topics", "create", "t")
+    assert changes(broker.siltstone("topics", "configure", "t", "--partitions", 2, "--json")) == [
+        ("partitions", "1", "2")
+    ]

@@ -2,7 +2,8 @@ import pytest
 
 from siltstone.cli.output import results
 from siltstone.cli.topics import command, listing
-from siltstone.cli.topics.listing import TopicRow, topic_rows, topics_table
+from siltstone.cli.topics.listing import TopicRow, led_partitions, topic_rows, topics_table
+from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.configs import ConfigSource, TopicConfig
 from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -33,6 +34,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_partitions_without_a_leader_are_not_asked_and_named(cluster: None) -> None:
     (row,) = topic_rows(None, internal=False)
     assert (row.name, row.partitions, row.records_max, row.without_leader) == ("a", 2, 7, [1])
+
+
+def test_the_partitions_with_a_leader_are_asked_for_in_order() -> None:
+    found = topic("t", ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE)
+    found.partitions.reverse()
+    assert led_partitions(found) == [TopicPartition("t", 0), TopicPartition("t", 2)]
 
 
 def test_internal_topics_are_listed_on_request(cluster: None) -> None:

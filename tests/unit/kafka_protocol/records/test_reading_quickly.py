@@ -13,10 +13,19 @@ from siltstone.kafka_protocol.records.reading import (
     takes_long_to_read,
     timestamp_of,
 )
+from siltstone.kafka_protocol.records.varint import append_varint
 from siltstone.model.limits import RECORDS_READ_AT_ONCE_MAX
 from support.kafka.kafka_batches import with_body, with_header
 
 ONE = bytes([0, 0, 0])  # attributes, and deltas of nought
+KEY, NO_KEY = bytes([2, ord("k"), 1, 0]), bytes([1, 1, 0])  # with neither value nor headers
+
+
+def record(delta: int, rest: bytes) -> bytes:
+    body = bytearray(ONE[:2])
+    append_varint(body, delta)
+    body += rest
+    return bytes([2 * len(body)]) + body
 
 
 def keyed(*keys: bytes | None, value: bytes = b"v") -> bytearray:
@@ -56,6 +65,22 @@ def test_an_offset_delta_that_is_not_the_index_is_named(delta: int) -> None:
     body = bytes([10, 0, 0, delta, 1, 0]) if delta >= 0x80 else bytes([8, 0, 0, delta, 0])
     with pytest.raises(OffsetDeltaWrong, match="record 0 has offset delta"):
         null_keys_in(of_body(body))
+
+
+@pytest.mark.parametrize("count", [65, 8_193])
+def test_offset_deltas_of_two_and_three_bytes_are_read(count: int) -> None:
+    """The delta 64 is the first of two bytes, 8,192 the first of three."""
+    but_one = b"".join(record(delta, KEY) for delta in range(count - 1))
+    assert null_keys_in(of_body(but_one + record(count - 1, KEY), count)) == []
+    assert null_keys_in(of_body(but_one + record(count - 1, NO_KEY), count)) == [count - 1]
+
+
+@pytest.mark.parametrize("delta", [63, 65, 64 + 64, 64 + 8_192])
+def test_an_offset_delta_of_two_bytes_that_is_not_the_index_is_named(delta: int) -> None:
+    """Either of its bytes may be wrong."""
+    body = b"".join(record(each, KEY) for each in [*range(64), delta])
+    with pytest.raises(OffsetDeltaWrong, match=f"record 64 has offset delta {delta};"):
+        null_keys_in(of_body(body, 65))
 
 
 def test_every_length_of_two_bytes_is_read() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from siltstone.maintenance.scanning import planning
 from siltstone.maintenance.scanning.failures import (
@@ -17,7 +18,7 @@ from siltstone.maintenance.scanning.failures import (
     TopicNotThere,
 )
 from siltstone.maintenance.scanning.planning import ScanPartition, cut, plan_pieces, wanted_partitions
-from siltstone.maintenance.scanning.request import ScanRequest
+from siltstone.maintenance.scanning.request import ScanRequest, TimeRange
 from siltstone.maintenance.scanning.unit import ScanPiece
 from siltstone.metadata.entities import (
     ObjectMetadata,
@@ -121,12 +122,56 @@ def test_assigned_partitions_and_those_left_out() -> None:
     [
         (ScanRequest(topics=("c",)), "no topic 'c': it has a, b"),
         (ScanRequest(assigned={"a": (3,)}), "topic a has no partition 3: it has 3"),
+        (ScanRequest(assigned={"a": (-1,)}), "topic a has no partition -1: it has 3"),
         (ScanRequest(topics=("a",), partitions=(7,)), "topic a has no partition 7"),
     ],
 )
 def test_what_is_not_there_is_named(request_: ScanRequest, named: str) -> None:
     with pytest.raises(TopicNotThere, match=named):
         wanted_partitions(image_of({"a": [[], [], []], "b": [[]]}), request_)
+
+
+# -- times
+
+
+def timed(validation: str = "") -> Any:
+    """Topic flights; its first object has no record after 50 ms, its second none after 150 ms."""
+    image = image_of({"flights": [[(100, 0, 10, 10), (101, 10, 20, 10)]]})
+    (stream,) = image.streams.values()
+    ranges = zip(stream.ranges, (50, 150), strict=True)
+    timed_ranges = tuple(replace(held, largest_timestamp_ms=newest) for held, newest in ranges)
+    image.streams = {stream.stream_id: replace(stream, ranges=timed_ranges)}
+    (topic,) = image.topics.values()
+    configs = {"siltstone.record.validation": validation} if validation else {}
+    image.topics = {topic.topic_id: replace(topic, configs=configs)}
+    return image
+
+
+@pytest.mark.parametrize(
+    ("validation", "times", "believed"),
+    [
+        ("", None, None),
+        ("full", None, None),
+        ("full", TimeRange(None, 60), None),
+        ("", TimeRange(60, None), None),
+        ("headers", TimeRange(60, None), None),
+        ("", TimeRange(60, None, trusts_batches=True), 60),
+        ("full", TimeRange(60, None), 60),
+    ],
+)
+def test_sr24_objects_that_are_too_old_are_passed_over_where_their_times_are_believed(
+    validation: str, times: TimeRange | None, believed: int | None
+) -> None:
+    image = timed(validation)
+    (unit,) = pieces_of(image, times=times)
+    assert [piece.object_id for piece in unit] == ([101] if believed else [100, 101])
+    assert {piece.passed_over_ms for piece in unit} == {believed}
+
+
+def test_sr24_an_object_whose_newest_record_is_at_the_time_is_read() -> None:
+    for from_ms, objects in ((50, [100, 101]), (51, [101]), (150, [101]), (151, [])):
+        units = pieces_of(timed("full"), times=TimeRange(from_ms, None))
+        assert [piece.object_id for unit in units for piece in unit] == objects
 
 
 # -- data loss
@@ -181,6 +226,11 @@ def test_small_pieces_are_joined_and_those_of_one_object_lie_side_by_side() -> N
     (by_object,) = pieces_of(image, by_object=True)
     assert [(piece.partition, piece.object_id) for piece in by_object] == [(0, 7), (1, 7), (0, 8), (1, 8)]
     assert [len(unit) for unit in pieces_of(image, unit_bytes_max=40)] == [2, 2]
+    mixed = image_of({"flights": [[(100, 0, 5, 20), (7, 5, 10, 20)], [(101, 0, 5, 20), (7, 5, 9, 20)]]})
+    (by_object,) = pieces_of(mixed, by_object=True)
+    assert [piece.object_id for piece in by_object] == [7, 7, 100, 101], (
+        "those that several partitions share first"
+    )
 
 
 def test_sr16_at_least_the_wanted_units_and_at_most_the_wanted_records() -> None:
@@ -189,6 +239,37 @@ def test_sr16_at_least_the_wanted_units_and_at_most_the_wanted_records() -> None
     units = pieces_of(image, unit_offsets_max=100)
     assert len(units) == 10
     assert all(sum(piece.end_offset - piece.start_offset for piece in unit) <= 100 for unit in units)
+
+
+def test_more_units_than_there_are_bytes_have_a_byte_each() -> None:
+    image = image_of({"flights": [[(100, 0, 1_000, 10)]]})
+    assert len(pieces_of(image, units_min=50)) == 10
+
+
+def test_limits_are_doubled_until_the_units_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+    image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
+    for limits, count in (({"unit_bytes_max": 7}, 18), ({"unit_offsets_max": 7}, 18)):
+        request = ScanRequest(topics=("flights",), **limits)
+        planned = plan_pieces(image, whole_cuts(image, request), request)
+        assert len(planned.units) == count, "of 56 bytes or offsets, eight times 7"
+
+
+def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+    image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
+    request = ScanRequest(topics=("flights",), unit_bytes_max=50)
+    planned = plan_pieces(image, whole_cuts(image, request), request)
+    assert (len(planned.units), planned.warning) == (20, "")
+
+
+def test_a_cut_without_offsets_has_no_piece() -> None:
+    image = image_of({"flights": [[(100, 0, 50, 10), (101, 50, 100, 10)]]})
+    request = ScanRequest(topics=("flights",))
+    (partition,) = wanted_partitions(image, request)
+    for offset in (0, 20, 50, 100):
+        empty = cut(partition, offset, offset, end_offset=100, fail_on_data_loss=True)
+        assert plan_pieces(image, [empty], request).units == ()
 
 
 def test_there_are_never_more_units_than_the_driver_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:

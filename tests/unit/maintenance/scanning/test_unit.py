@@ -19,6 +19,7 @@ def test_a_unit_arrives_as_it_was_planned() -> None:
     for unit in (UNIT, chosen, msgspec.structs.replace(UNIT, pieces=(), tail_pieces=(TAIL,))):
         assert decode_unit(encode_unit(unit)) == unit
     assert (UNIT.size_bytes, UNIT.offset_count) == (400, 20)
+    assert msgspec.structs.replace(UNIT, pieces=(), tail_pieces=(TAIL,)).offset_count == 5
 
 
 def test_a_unit_of_another_version_is_refused_by_name() -> None:

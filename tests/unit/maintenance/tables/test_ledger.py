@@ -44,6 +44,13 @@ def test_without_one_of_them_or_with_a_damaged_one_it_is_lost(name: str, text: s
             ledger_of("t", damaged)
 
 
+def test_a_ledger_without_an_export_has_nothing_of_any_partition() -> None:
+    new = Ledger(identity=LEDGER.identity)
+    assert (new.offset(0), LEDGER.offset(11), LEDGER.offset(0)) == (None, 2**62, 12)
+    assert (new.created_ms, new.committed_ms, new.token, new.snapshot_id) == (0, 0, "", None)
+    assert ledger_of("t", properties_of(new)) == new
+
+
 def test_it_only_moves_on_and_keeps_the_newest_gaps() -> None:
     after = LEDGER.after({0: 20, 1: 4}, "next", 5, tuple(Gap(0, n, n + 1) for n in range(GAPS_MAX)))
     assert after.offsets == {0: 20, 1: 4, 11: 2**62}

@@ -5,6 +5,7 @@ import pytest
 from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.tables.planning import exports, lag_of, plan_exports, round_ranges
 from siltstone.maintenance.tables.progress import TableProgress, put_progress
+from siltstone.metadata.commands import CreateTopic
 from support.maintenance.table_world import TableWorld
 
 MINUTES_5 = 5 * 60_000
@@ -38,6 +39,8 @@ def test_due_at_once_then_by_time_or_by_size(plain: TableWorld) -> None:
     for stream_id in streams:
         plain.append_pairs(stream_id, [("a", "1")])
     ((first,), _) = planned(plain)
+    waiting_bytes = lag_of(plain.image, plain.topic_named(), None).size_bytes
+    assert first.bytes_read == first.bytes_written == waiting_bytes
     assert first.reason.startswith("2 offsets in 2 partitions, ") and first.reason.endswith(
         ": the first export"
     )
@@ -71,6 +74,47 @@ def test_two_topics_with_one_table_are_both_refused(plain: TableWorld) -> None:
     assert unplanned["a-b"].startswith("topic a.b has the table kafka.a_b, too")
     assert unplanned["a.b"].startswith("topic a-b has the table kafka.a_b, too")
     assert unplanned["c"].endswith(", too: set siltstone.table.name of one of them")
+
+
+def test_configurations_that_contradict_each_other_are_the_reason_why_a_topic_is_not_planned(
+    plain: TableWorld,
+) -> None:
+    (stream,) = plain.kept(value="string", columns="a int")
+    plain.append_pairs(stream, [("k", "v")])
+    units, unplanned = planned(plain)
+    assert units == []
+    assert unplanned["t"] == (
+        "siltstone.table.columns names fields of JSON values, but siltstone.table.value is string"
+    )
+
+
+def test_internal_topics_are_no_tables_though_the_stores_default_has_a_format(plain: TableWorld) -> None:
+    configs = {"siltstone.table.format": "parquet"}
+    for number, is_internal in enumerate((False, True)):
+        topic_id = f"{number + 10:032x}"
+        plain.metadata.execute(
+            CreateTopic(0, 1, f"topic{number}", topic_id, 1, configs=configs, is_internal=is_internal)
+        )
+    assert list(exports(plain.image)) == ["topic0"]
+
+
+def test_the_topic_with_most_bytes_is_exported_first_and_the_scope_is_kept(plain: TableWorld) -> None:
+    for name, size in (("a", 10), ("b", 1_000), ("c", 100)):
+        (stream,) = plain.kept(name)
+        plain.append_pairs(stream, [("k", "x" * size)])
+    assert [unit.name for unit in planned(plain)[0]] == ["b", "c", "a"]
+    units, unplanned = planned(plain, topics=frozenset(["a", "c"]))
+    assert [unit.name for unit in units] == ["c", "a"] and unplanned == {}
+
+
+def test_an_export_by_a_machine_whose_clock_is_ahead_was_just_now(plain: TableWorld) -> None:
+    (stream,) = plain.kept()
+    plain.append_pairs(stream, [("a", "1")])
+    exported(plain, 0)
+    _, unplanned = planned(plain)
+    image, earlier = plain.image, plain.clock.now_ms() - MINUTES_5
+    (found,) = plan_exports(image, Scope(), earlier).unplanned
+    assert found.reason == unplanned["t"] and ", 0 ms after the last export" in found.reason
 
 
 def test_a_damaged_progress_counts_as_none(plain: TableWorld) -> None:

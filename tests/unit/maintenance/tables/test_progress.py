@@ -11,6 +11,7 @@ from siltstone.maintenance.tables.progress import (
     progress_of,
     put_progress,
     remove_progress,
+    topics_gone,
 )
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.commands import PutKey
@@ -44,6 +45,24 @@ def test_it_is_read_and_removed(plain: TableWorld) -> None:
     assert progress_of(plain.image, "00ff") == PROGRESS
     plain.metadata.execute(remove_progress("00ff"))
     assert progress_of(plain.image, "00ff") is None
+
+
+def test_counts_that_a_value_lacks_are_0(plain: TableWorld) -> None:
+    value = b'{"table": "kafka.t", "table_format": "iceberg", "version": 1}'
+    plain.metadata.execute(PutKey(key_of("00ff"), value, overwrite=True))
+    found = progress_of(plain.image, "00ff")
+    assert found is not None and found.offsets == {}
+    counts = (found.exported_ms, found.rows, found.dead_letters, found.lost, found.swept_ms)
+    assert counts == (0, 0, 0, 0, 0)
+
+
+def test_topics_that_were_deleted_are_found_by_what_is_left_of_them(plain: TableWorld) -> None:
+    plain.kept()
+    there = plain.topic_named().topic_id
+    for topic_id in ("f" * 32, there, "e" * 32):
+        plain.metadata.execute(put_progress(topic_id, PROGRESS))
+    plain.metadata.execute(PutKey("group-progress/g", b"{}", overwrite=True))
+    assert topics_gone(plain.image) == ["e" * 32, "f" * 32]
 
 
 @pytest.mark.parametrize(

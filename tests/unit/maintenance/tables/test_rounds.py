@@ -29,7 +29,7 @@ def test_tb1_three_partitions_of_all_codecs_are_rows_of_the_table(world: TableWo
     unit = world.export_now()
     assert unit.text == "45 rows in 1 file appended to table kafka.t"
     assert world.rows() == world.expected(streams)
-    assert world.progress().rows == 45
+    assert (world.progress().rows, world.progress().dead_letters) == (45, 0)
     fill(world, streams)
     world.export_now()
     assert world.rows() == world.expected(streams)
@@ -337,6 +337,16 @@ def test_tb9_records_that_cannot_be_decoded_are_dead_letters_with_a_reason(world
         world.append_values(stream_id, "more garbage", *['{"a": 2}'] * 3)
     world.export_now()
     assert (len(world.rows()), len(world.frame("kafka.t__errors"))) == (18, 6)
+
+
+def test_tb9_a_topic_that_pauses_at_bad_records_is_exported_while_there_are_none(plain: TableWorld) -> None:
+    (stream,) = plain.kept(value="json", errors="pause")
+    plain.append_values(stream, "{}", "{}")
+    plain.export_now()
+    assert plain.places() == [(0, 0), (0, 1)]
+    plain.append_values(stream, "{}", "garbage")
+    assert plain.why_failed().startswith("RecordsNotDecodable")
+    assert plain.places() == [(0, 0), (0, 1)]
 
 
 def test_tb9_records_are_dropped_where_that_is_asked_for(plain: TableWorld) -> None:

@@ -145,15 +145,16 @@ def test_tb2_a_day_after_its_last_look_an_export_looks_for_such_files(
     plain: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (stream,) = plain.kept()
-    looked: list[str] = []
+    looked: list[tuple[str, int]] = []
     monkeypatch.setattr(
-        rounds, "delete_orphans", lambda store, table, jobs, now_ms: looked.append(table.name)
+        rounds, "delete_orphans", lambda store, table, jobs, now_ms: looked.append((table.name, now_ms))
     )
+    began_ms = plain.clock.now_ms()
     for _ in range(4):
         plain.append_pairs(stream, [("a", "1")])
         plain.export_now()
-        plain.clock.advance_ms(10 * HOUR_MS)
-    assert looked == ["kafka.t"]
+        plain.clock.advance_ms(12 * HOUR_MS)
+    assert looked == [("kafka.t", began_ms + 24 * HOUR_MS)]
 
 
 def another_driver(world: TableWorld) -> Callable[[Append, Any, Any, Any], None]:
@@ -179,6 +180,17 @@ def test_tb3_of_two_drivers_with_the_same_ledger_one_commits(
         assert unit.text == "another driver has exported to table kafka.t meanwhile"
         assert world.rows() == world.expected(streams)
         world.append_pairs(streams[0], [("d", "4")])
+
+
+def test_tb3_a_driver_that_is_overtaken_at_the_dead_letters_leaves_the_table_to_the_other(
+    plain: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stream,) = plain.kept(value="json")
+    plain.append_values(stream, "{}", "garbage")
+    with appending(plain, monkeypatch, another_driver(plain)):
+        (unit,) = plain.export().units
+    assert unit.outcome is Outcome.NOT_NEEDED
+    assert (plain.places(), plain.places("kafka.t__errors")) == ([(0, 0)], [(0, 1)])
 
 
 def test_tb3_with_pyicebergs_own_retries_every_row_would_be_there_twice(

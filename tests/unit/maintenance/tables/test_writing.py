@@ -12,7 +12,7 @@ from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.maintenance.tables.writing import FileWriting, divided
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
-from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
+from siltstone.topic_configs.table_export import PartitionTransform, TableColumn, TableConfig
 
 SCHEMA = pa.schema([("timestamp", pa.timestamp("us", tz="UTC")), ("text", pa.string())])
 PLAIN = TableConfig()
@@ -32,7 +32,13 @@ def cut(batch: Any, *transforms: str) -> dict[tuple[Any, ...], list[str]]:
 
 
 @pytest.mark.parametrize(
-    "at", [EPOCH, EPOCH - timedelta(microseconds=1), datetime(2026, 2, 28, 23, 59, tzinfo=UTC)]
+    "at",
+    [
+        EPOCH,
+        EPOCH - timedelta(microseconds=1),
+        datetime(2026, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 3, 1, tzinfo=UTC),
+    ],
 )
 def test_tb12_times_count_from_1970_and_are_rounded_down(at: datetime) -> None:
     since = at - EPOCH
@@ -75,6 +81,33 @@ def test_tb12_rows_of_several_values_are_cut_in_the_order_of_their_first() -> No
     assert cut(batch) == {(): ["x", "x", "y", "x", None, "x"]}
 
 
+def test_tb12_every_combination_of_values_is_cut_by_itself() -> None:
+    """Also where one column has more values than another."""
+    pairs = [(EPOCH + timedelta(days=day), text) for day in range(2) for text in ("x", "y", "z")]
+    for transforms in (("day(timestamp)", "identity(text)"), ("identity(text)", "day(timestamp)")):
+        assert list(cut(rows(*pairs, *pairs), *transforms).values()) == [
+            [text, text] for _, text in pairs
+        ]  # fmt: skip
+
+
+FIELDS = pa.schema(
+    [("a", pa.string()), ("kafka", pa.struct([("a", pa.string()), ("partition", pa.int32())]))]
+)
+
+
+def test_tb12_a_field_of_the_value_goes_before_a_column_of_the_record() -> None:
+    config = TableConfig(value="json", columns=(TableColumn("a", "string"),))
+    values = [("x", 0), ("y", 0), ("x", 1)]
+    batch = pa.RecordBatch.from_pylist(
+        [{"a": a, "kafka": {"a": "not this", "partition": number}} for a, number in values], FIELDS
+    )
+    found = {
+        values: part["a"].to_pylist()
+        for values, part in divided(batch, by("identity(a)", "identity(partition)"), config)
+    }
+    assert found == {("x", 0): ["x"], ("y", 0): ["y"], ("x", 1): ["x"]}
+
+
 def writing(store: MemoryStore, **limits: int) -> FileWriting:
     return FileWriting(store, "kafka/t/", "1-token-00000", SCHEMA, FileLimits(**limits))
 
@@ -98,6 +131,41 @@ def test_rows_are_gathered_to_groups_and_files() -> None:
     first = read(store, made[0].path, made[0].size_bytes)
     assert first.num_row_groups > 1
     assert first.metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_row_group_and_a_file_end_where_their_limit_is_reached() -> None:
+    batch = rows((EPOCH, "x" * 100))
+    for group_bytes, groups in ((2 * batch.nbytes, [2, 2, 1]), (2 * batch.nbytes + 1, [3, 2])):
+        store = MemoryStore(ManualClock(), "t")
+        files = writing(store, group_bytes=group_bytes)
+        for _ in range(5):
+            files.add(batch)
+        (made,) = files.close()
+        found = read(store, made.path, made.size_bytes).metadata
+        assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == groups
+    store = MemoryStore(ManualClock(), "t")
+    files = writing(store, group_bytes=1, file_bytes=1)
+    for _ in range(3):
+        files.add(batch)
+        assert files.held_bytes == 0, "what is written goes at once"
+    assert [each.rows for each in files.close()] == [1, 1, 1]
+
+
+def test_the_largest_file_is_closed_first_when_memory_runs_out() -> None:
+    store = MemoryStore(ManualClock(), "t")
+    small, large = rows((EPOCH, "x")), rows((EPOCH, "x" * 1_000))
+    files = writing(store, memory_bytes=small.nbytes + 2 * large.nbytes + 50)
+    empty = files.held_bytes
+    files.add(small, ("small",))
+    files.add(large, ("large",))
+    assert (empty, files.files) == (0, [])
+    files.add(large, ("large",))
+    assert [each.partition for each in files.files] in ([], [("large",)])
+    files.add(large, ("other",))
+    assert [each.partition for each in files.files] == [("large",)]
+    assert {each.partition: each.rows for each in files.close()} == {
+        ("large",): 2, ("small",): 1, ("other",): 1,
+    }  # fmt: skip
 
 
 def test_memory_is_bounded_however_many_values_are_open() -> None:

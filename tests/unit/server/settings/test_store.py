@@ -21,6 +21,7 @@ def test_a_store_is_a_folder_with_everything_in_it(tmp_path: Path) -> None:
     assert found.metadata == f"sqlite://{tmp_path}/a%20store/metadata.sqlite"
     assert found.wal_folder == tmp_path / "a store" / "wal" / "node-0"
     assert found.buckets == {0: f"file://{tmp_path}/a%20store/bucket"}
+    assert (found.advertised_listeners, found.listener_security_protocol_map) == ("", "")
     assert not (tmp_path / "a store").exists()
 
 

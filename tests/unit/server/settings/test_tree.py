@@ -38,6 +38,18 @@ def test_what_a_struct_refuses_names_its_table() -> None:
         build_tree(Tree, {"leaf.size_bytes": 101})
 
 
+def test_a_struct_that_names_the_setting_itself_keeps_its_words() -> None:
+    class Choosy(msgspec.Struct, frozen=True):
+        port: int = 0
+
+        def __post_init__(self) -> None:
+            if self.port:
+                raise SettingRefused("port: write 0")
+
+    with pytest.raises(SettingRefused, match=r"^port: write 0$"):
+        build_tree(Choosy, {"port": 5})
+
+
 def test_values_come_back_as_they_went_in() -> None:
     tree = Tree(2, Leaf(8, "y"))
     assert {setting.key: value for setting, value in values_of(tree)} == {

@@ -113,8 +113,19 @@ def test_what_cannot_be_is_refused_in_one_line_with_key_value_and_what_may_be(
     assert "\n" not in text
 
 
+@pytest.mark.parametrize(
+    ("setting", "raw", "written"),
+    [(FLAG, "maybe", '"maybe"'), (COUNT, True, "true"), (FLAG, 1, "1"), (WORD, [0.5], "[0.5]")],
+)
+def test_a_refused_value_is_written_as_in_a_file(setting: Setting, raw: object, written: str) -> None:
+    with pytest.raises(SettingRefused) as refusal:
+        parsed(setting, raw, is_text=False)
+    assert f"{setting.key}: {written} is not allowed; use " in str(refusal.value)
+
+
 def test_in_a_file_a_count_is_a_number_and_a_flag_is_a_flag() -> None:
     assert parsed(COUNT, 7, is_text=False) == 7
+    assert parsed(SIZE, "16MiB", is_text=False) == 16 * 2**20
     assert parsed(FLAG, False, is_text=False) is False
     for setting, raw in [(COUNT, "7"), (FLAG, "true"), (FLAG, 1), (TEXT, 5)]:
         with pytest.raises(SettingRefused):

@@ -53,6 +53,8 @@ def test_the_store_and_its_brokers_are_named() -> None:
         ({"batchId": "five", "sinkName": "a"}, "option batchId='five'"),
         ({"sinkName": "a/b", "batchId": "5"}, "option sinkName='a/b'"),
         ({"topics": "out"}, "option topics does not exist"),
+        ({"bucket.x": "file:///b"}, r"option bucket\.x does not exist; the options are .* and bucket\.N"),
+        ({"bucket.²": "file:///b"}, r"option bucket\.² does not exist"),
         ({"metadata": "sqlite:///m"}, "name the store: give one"),
     ],
 )

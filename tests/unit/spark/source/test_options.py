@@ -75,6 +75,8 @@ def test_times_and_values_reach_the_request() -> None:
         value="avro", valueSchema='"int"', badValues="null", valueSubject="s",
     ).request  # fmt: skip
     assert found.times == TimeRange(1_356_998_400_000, 1_356_998_400_001, trusts_batches=True)
+    day = parsed(timestampUntil="2012-12-31T23:59:59.999999Z").request
+    assert day.times == TimeRange(None, 1_356_998_400_000), "the last millisecond of the day is in it"
     reader = Schema(FormatKind.AVRO, '"int"')
     assert found.values == ValueWish(FormatKind.AVRO, reader, subject="s", on_bad=BadValues.NULL)
 
@@ -111,6 +113,7 @@ def test_a_whole_request_travels_in_one_option() -> None:
         ({"metadata": "sqlite:///m"}, "give one"),
         ({"tail": "flush"}, "tail='flush' is not allowed: write auto or fetch or committed"),
         ({"minPartitions": "0"}, "minPartitions='0': write a number"),
+        ({"timestampFrom": "²"}, "timestampFrom='²': write milliseconds since 1970"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss='maybe'"),
         ({"partitions": "0;1"}, "partitions='0;1'"),
         ({"kafka.isolation.level": "none"}, "kafka.isolation.level='none'"),
@@ -142,7 +145,7 @@ def test_what_is_not_asked_for_has_no_limit() -> None:
     assert (found.lease_ms, found.partitions, found.pattern, found.assigned) == (HOUR_MS, None, None, None)
 
 
-@pytest.mark.parametrize("name", ["bucket.", "bucket.x", "bucket.-1", "bucket"])
+@pytest.mark.parametrize("name", ["bucket.", "bucket.x", "bucket.-1", "bucket.²", "bucket"])
 def test_a_bucket_has_a_number(name: str) -> None:
     with pytest.raises(ScanRefused, match=f"option {name} does not exist"):
         parsed(**{name: "file:///b"})

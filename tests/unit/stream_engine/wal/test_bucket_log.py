@@ -13,6 +13,8 @@ from siltstone.object_formats.wal_object import (
     decode_wal_object,
     wal_object_key,
 )
+from siltstone.object_store.port import StoreDenied
+from siltstone.runtime.blocking import InlineCalls
 from siltstone.stream_engine.wal import bucket_log
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore
 from support.engine.wal_lives import NODE, STORE_ID, BucketLives, HeldPutCalls, WalLife
@@ -347,5 +349,39 @@ def test_a_log_is_empty_when_it_holds_no_record_that_may_not_be_committed():
         await life.wal.trim(life.durable)
         await life.pass_ms(30_000)
         assert await lives.open().wal.is_empty()
+
+    run(main())
+
+
+def test_a_log_whose_records_are_all_committed_is_empty_though_none_of_its_objects_is_deleted_yet():
+    async def main():
+        lives = BucketLives()
+        life = await killed_life(lives, 2)
+        await life.wal.trim(life.durable)
+        assert not await lives.open().wal.is_empty(), "no object says that they are committed"
+        await life.passing(life.wal.claim(LogIdentity(STORE_ID, NODE, 1, 9)))
+        assert lives.seqs(1) == [0, 1, 2, 3]
+        assert await lives.open().wal.is_empty()
+
+    run(main())
+
+
+def test_a_read_that_fails_leaves_no_other_read_under_way():
+    class FailingCalls(InlineCalls):
+        async def run(self, call, *args, **kwargs):
+            if getattr(call, "__name__", "") == "get_range" and args[0] == wal_object_key(NODE, 1, 2):
+                raise StoreDenied("no permission to read")
+            return await super().run(call, *args, **kwargs)
+
+    async def main():
+        lives = BucketLives()
+        killed = await killed_life(lives, 4)
+        life = lives.open(calls=FailingCalls())
+        await life.passing(life.wal.fence(2))
+        others = asyncio.all_tasks()
+        with pytest.raises(StoreDenied):
+            await life._recovered()
+        assert asyncio.all_tasks() == others
+        await killed.close()
 
     run(main())

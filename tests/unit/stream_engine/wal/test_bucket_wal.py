@@ -145,6 +145,43 @@ def test_w03_what_follows_a_bulk_that_never_landed_is_neither_answered_nor_recov
     run(main())
 
 
+def test_a_log_that_is_closed_acknowledges_what_was_appended_before():
+    async def main():
+        calls = HeldPutCalls(1)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        await in_bulks(life, 1)
+        end = life.append(1)
+        closing = asyncio.ensure_future(life.wal.close())
+        await life.pass_ms(100)
+        assert not closing.done() and not life.heard.durable
+        calls.release(1)
+        await life.passing(closing)
+        assert life.durable == end
+        assert await recovered(lives, 2) == [0, 1]
+
+    run(main())
+
+
+def test_a_later_claim_stands_when_its_object_has_landed():
+    async def main():
+        calls = HeldPutCalls(1)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        claiming = asyncio.ensure_future(life.wal.claim(LogIdentity(STORE_ID, NODE, 1, 9)))
+        await life.pass_ms(1_000)
+        assert not claiming.done()
+        assert await life.wal.identity() == LogIdentity(STORE_ID, NODE, 1), "the earlier one"
+        calls.release(1)
+        await life.passing(claiming)
+        assert await lives.open().wal.identity() == LogIdentity(STORE_ID, NODE, 1, 9)
+        await life.close()
+
+    run(main())
+
+
 # -- lost answers, the fence -------------------------------------------------------------------------------
 
 
@@ -251,6 +288,24 @@ def test_w12_a_bucket_that_replaces_objects_is_refused():
     run(main())
 
 
+def test_how_long_puts_take_is_measured_from_the_cut_of_their_bulk():
+    async def main():
+        calls = HeldPutCalls(1)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        await life.pass_ms(10_000)
+        (end,) = await in_bulks(life, 1)
+        await life.pass_ms(1_000)
+        calls.release(1)
+        await life.until_durable(end)
+        seconds = life.wal.statistics().write_seconds
+        assert seconds.count == 1 and 1 < seconds.total < 1.3
+        await life.close()
+
+    run(main())
+
+
 # -- trimming ----------------------------------------------------------------------------------------------
 
 
@@ -276,6 +331,25 @@ class CountingStore(MemoryStore):
     def list(self, prefix="", after=""):
         self.done.append("list")
         return super().list(prefix, after)
+
+
+def test_a_full_log_has_room_for_what_was_trimmed():
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        await life.begin(1)
+        while life.wal.has_room_for(1000):
+            position = life.append(len(life.sent), 1000)
+        await life.until_durable(position)
+        record_bytes = position // len(life.sent)
+        await life.wal.trim(record_bytes)
+        assert life.wal.has_room_for(1000) and not life.wal.has_room_for(2000)
+        await life.wal.trim(position)
+        capacity_bytes = SETTINGS.capacity_bytes - (record_bytes - 1000)
+        assert life.wal.has_room_for(capacity_bytes) and not life.wal.has_room_for(capacity_bytes + 1)
+        await life.close()
+
+    run(main())
 
 
 def test_w16_an_idle_log_makes_one_put_and_one_delete_and_then_no_request():
@@ -326,6 +400,73 @@ def test_nothing_is_deleted_before_an_acknowledged_object_says_that_it_is_not_ke
         assert lives.seqs(1) == [0, 3, 4]
         await life.close()
         assert await recovered(lives, 2) == [2, 3]
+
+    run(main())
+
+
+def test_what_earlier_lives_left_is_deleted_soon_after_a_start_without_appends():
+    async def main():
+        lives = BucketLives()
+        killed = lives.open()
+        await killed.begin(1)
+        await in_bulks(killed, 1, 1)
+        life = lives.open()
+        assert offsets(await life.begin(2)) == [0, 1]
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert (lives.seqs(1), lives.seqs(2)) == ([3], [0]), "the seal, and the claim"
+        await life.close()
+
+    run(main())
+
+
+def test_what_was_trimmed_is_deleted_when_a_later_object_has_landed():
+    """The newest object with records stays, however long the log is idle: no request is made for it alone."""
+
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        await life.begin(1)
+        (end,) = await in_bulks(life, 1)
+        await life.wal.trim(end)
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 1]
+        await in_bulks(life, 1)
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 2]
+        await life.close()
+
+    run(main())
+
+
+def test_an_object_goes_when_the_last_of_its_records_is_committed_and_the_next_one_stays():
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        await life.begin(1)
+        ends = await in_bulks(life, 2, 2)
+        await life.wal.trim(ends[0] - 1)
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 1, 2]
+        await life.wal.trim(ends[0])
+        await life.pass_ms(30_000, step_ms=1_000)
+        assert lives.seqs(1) == [0, 2, 3], "3 says that 1 is not kept"
+        await life.close()
+        assert await recovered(lives, 2) == [2, 3]
+
+    run(main())
+
+
+def test_a_life_that_carries_the_log_keeps_the_objects_of_the_one_before():
+    async def main():
+        lives = BucketLives()
+        killed = lives.open()
+        await killed.begin(1)
+        await in_bulks(killed, 1, 1, 1)
+        carrying = lives.open()
+        assert offsets(await carrying.begin(2, carry=True)) == [0, 1, 2]
+        assert await carrying.wal.identity() == LogIdentity(STORE_ID, NODE, 2)
+        await carrying.pass_ms(60_000, step_ms=1_000)
+        assert await recovered(lives, 3) == [0, 1, 2], "its claim says that all are kept"
 
     run(main())
 
@@ -454,5 +595,41 @@ def test_a_put_that_hangs_is_said_and_a_process_that_ends_does_not_wait_for_it(c
         before_ms = life.clock.monotonic_ms()
         await life.close()
         assert life.clock.monotonic_ms() - before_ms < 5_000
+
+    run(main())
+
+
+def test_a_bucket_that_still_hangs_is_told_although_another_put_has_landed():
+    async def main():
+        calls = HeldPutCalls(1, 2)
+        lives = BucketLives()
+        life = lives.open(calls=calls)
+        await life.begin(1)
+        ends = await in_bulks(life, 1, 1)
+        await life.pass_ms(20_000)
+        calls.release(1)
+        await life.until_durable(ends[0])
+        assert "has not answered for" in life.wal.statistics().trouble
+        calls.release(2)
+        await life.until_durable(ends[1])
+        assert life.wal.statistics().trouble == ""
+        await life.close()
+
+    run(main())
+
+
+def test_a_log_that_is_closed_leaves_no_task_and_has_counted_its_bulks():
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        others = asyncio.all_tasks()
+        await life.begin(1)
+        (*_, end) = await in_bulks(life, 2, 3)
+        before_ms = life.clock.monotonic_ms()
+        await life.close()
+        assert life.clock.monotonic_ms() - before_ms < 100, "there is nothing to wait for"
+        counted = life.wal.statistics()
+        assert (counted.appends, counted.groups, counted.bytes_written) == (5, 2, end)
+        assert asyncio.all_tasks() == others
 
     run(main())

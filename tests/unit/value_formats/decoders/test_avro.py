@@ -69,6 +69,11 @@ def test_two_bytes_too_many_too_few_and_garbage_are_bad_values_and_move_nothing(
     decoded = decode(schema(FLIGHT), [*values, *other], registry)
     assert [each.row for each in decoded.bad] == [1, 3, 4, 5, 6, 8, 9]
     assert [each.schema_id for each in decoded.bad] == [1, 1, -1, -1, 1, 5, 6]
+    reasons = [each.reason for each in decoded.bad]
+    assert reasons[0] == "2 bytes are left after the last field"
+    assert reasons[2] == "it does not begin with a schema id (the byte 0 and four more)"
+    assert reasons[5] == "schema 5 is of the kind json, not avro"
+    assert reasons[6].startswith("the Avro schema cannot be understood: ")
     assert [row for row in decoded.column.to_pylist() if row] == 3 * [{"id": 1, "carrier": "UA"}]
 
 
@@ -112,12 +117,51 @@ def test_every_type() -> None:
         "local": (logical("long", "local-timestamp-micros"), datetime(2013, 1, 1), datetime(2013, 1, 1)),
         "n": (logical("bytes", "decimal", precision=9, scale=2), Decimal("1.25"), Decimal("1.25")),
         "id": (logical("string", "uuid"), UUID(int=5), str(UUID(int=5))),
+        "by": ({"type": "map", "values": logical("string", "uuid")}, {"k": UUID(int=5)}, [("k", str(UUID(int=5)))]),
         "ids": ({"type": "array", "items": logical("string", "uuid")}, [UUID(int=5)], [str(UUID(int=5))]),
     }  # fmt: skip
     avro = {"type": "record", "name": "All", "fields": [{"name": n, "type": t[0]} for n, t in types.items()]}
     decoded = decode(schema(avro), [encode(avro, {name: each[1] for name, each in types.items()})])
     assert decoded.bad == ()
     assert decoded.column[0].as_py() == {name: each[2] for name, each in types.items()}
+
+
+@pytest.mark.parametrize(
+    ("digits", "arrow_type", "found"),
+    [
+        (38, pa.decimal128(38, 30), Decimal(f"1.25{'0' * 28}")),
+        (39, pa.string(), f"1.25{'0' * 28}"),
+    ],
+)
+def test_a_decimal_of_more_digits_than_arrow_has_is_text(digits: int, arrow_type: Any, found: Any) -> None:
+    kind = logical("bytes", "decimal", precision=digits, scale=30)
+    avro = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": kind}, {"name": "l", "type": {"type": "array", "items": kind}}],
+    }
+    number = Decimal("1.25")
+    decoded = decode(schema(avro), [encode(avro, {"n": number, "l": [number]})])
+    assert decoded.bad == ()
+    assert decoded.column.type == pa.struct([("n", arrow_type), ("l", pa.list_(arrow_type))])
+    assert decoded.column[0].as_py() == {"n": found, "l": [found]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ["int", "string"],
+        {"type": "array", "items": ["int", "string"]},
+        {"type": "map", "values": ["int", "string"]},
+    ],
+)
+def test_a_union_of_several_types_is_json_in_text_wherever_it_is(kind: Any) -> None:
+    avro = {"type": "record", "name": "R", "fields": [{"name": "u", "type": ["null", kind]}]}
+    value = {"array": [1, "x"], "map": {"k": "x"}}.get(kind["type"], 1) if isinstance(kind, dict) else 1
+    decoded = decode(schema(avro), [encode(avro, {"u": value}), encode(avro, {"u": None})])
+    assert decoded.column.type == pa.struct([("u", pa.string())])
+    texts = [row["u"] for row in decoded.column.to_pylist()]
+    assert (json.loads(texts[0]), texts[1]) == (value, None)
 
 
 def test_a_record_that_holds_itself_is_json_in_text() -> None:
@@ -154,3 +198,6 @@ def test_schemas_that_cannot_be_understood() -> None:
         avro_type(Schema(FormatKind.AVRO, '["int", "string"]'))
     with pytest.raises(FormatRefused, match="needs a schema"):
         settle_format(FormatKind.AVRO)
+    assert avro_type(Schema(FormatKind.AVRO, " int ")) == pa.int32(), (
+        "the name of a plain type, without quotes"
+    )

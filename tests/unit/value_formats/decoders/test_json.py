@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siltstone.value_formats.columns import is_json_text
+from siltstone.value_formats.decoders import json as json_decoder
 from siltstone.value_formats.decoders.json import inferred_type, json_schema_type
 from siltstone.value_formats.decoding import DecodedValues
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed
@@ -108,6 +110,78 @@ def same(given_value: Any, found: Any) -> bool:
     if isinstance(found, str):
         return found == given_value or bool(msgspec.json.decode(found) == given_value)
     return bool(found == given_value)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, -2], pa.int64()), ([1, 2.5], pa.float64()), ([2.5, 1], pa.float64()), ([True, False], pa.bool_()),
+        ([True, 1], pa.string()), (["x", 1], pa.string()), ([None, None], pa.string()), ([None, 1], pa.int64()),
+        ([1, None], pa.int64()), ([2**63 - 1], pa.int64()), ([2**63], pa.string()), ([-(2**63) + 1], pa.int64()),
+        ([[1], [2.5]], pa.list_(pa.float64())), ([[], [True]], pa.list_(pa.bool_())), ([[]], pa.string()),
+        ([[1, "x"]], pa.string()), ([[[1]], [[2, None]]], pa.list_(pa.list_(pa.int64()))),
+        ([[1], {"x": 1}], pa.string()),
+        ([{"x": 1}, {"y": "s"}], pa.struct([("x", pa.int64()), ("y", pa.string())])), ([{"a\"b": 1}], pa.string()),
+        ([{"x": {"a\nb": 1}}], pa.struct([("x", pa.string())])),
+        ([[{"x": 1}]], pa.list_(pa.struct([("x", pa.int64())]))),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_field_is_that_of_all_its_values(values: list[Any], kind: Any) -> None:
+    found = inferred_type([msgspec.json.encode({"f": value}) for value in values])
+    assert found == pa.struct([("f", kind)])
+    is_text = kind == pa.string() and values != ["x"]
+    assert is_json_text(found.field("f")) == is_text
+
+
+def test_an_object_whose_names_are_data_is_json_in_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_decoder, "FIELDS_MAX", 3)
+    values = [msgspec.json.encode({"o": {f"k{number}": 1}}) for number in range(4)]
+    assert inferred_type(values[:3]).field("o").type.num_fields == 3
+    assert inferred_type(values) == pa.struct([("o", pa.string())])
+
+
+def test_text_stays_text_and_is_not_json_in_text() -> None:
+    found = inferred_type([b'\0\0\0\0\7{"f": "x"}'])
+    assert found == pa.struct([("f", pa.string())]) and not is_json_text(found.field("f"))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('{"type": ["integer", "string"]}', pa.string()), ('{"type": "object"}', pa.string()), ("{}", pa.string()),
+        ('{"type": "array"}', pa.string()), ('{"type": ["integer", "null"]}', pa.int64()),
+        ('{"type": "null"}', pa.string()),
+        ('{"type": "array", "items": {"type": "string", "format": "date"}}', pa.list_(pa.date32())),
+        ('{"type": "string", "format": "uuid"}', pa.string()), ('{"type": "thing"}', pa.string()),
+    ],
+)  # fmt: skip
+def test_what_a_json_schema_says_otherwise_is_json_in_text(text: str, kind: Any) -> None:
+    assert json_schema_type(text) == kind
+
+
+def test_types_that_json_has_no_values_of_and_names_that_it_cannot_have_are_refused() -> None:
+    with pytest.raises(FormatRefused, match="JSON has no values of type duration"):
+        decode([b"1"], pa.duration("us"))
+    with pytest.raises(FormatRefused, match="has a name that JSON values cannot be decoded with"):
+        decode([b"1"], pa.struct([('a"b', pa.int64())]))
+
+
+def test_maps_lists_and_nested_objects_may_lack_anything() -> None:
+    kind = pa.struct(
+        [("m", pa.map_(pa.string(), pa.int64())), ("l", pa.list_(pa.struct([("x", pa.int64())])))]
+    )
+    decoded = decode([b'{"m": {"a": 1, "b": null}, "l": [{"x": 1}, {}, null]}', b"{}"], kind)
+    assert decoded.bad == ()
+    assert decoded.column.to_pylist() == [
+        {"m": [("a", 1), ("b", None)], "l": [{"x": 1}, {"x": None}, None]},
+        {"m": None, "l": None},
+    ]
+
+
+def test_bad_values_are_told_in_the_order_of_rows_whenever_they_are_found() -> None:
+    narrow = pa.struct([("a", pa.int32())])
+    decoded = decode([b"{}", b'{"a":2147483648}', b"x", b'\0\0\0\0\7{"a":2147483648}'], narrow)
+    assert [(each.row, each.schema_id) for each in decoded.bad] == [(1, -1), (2, -1), (3, 7)]
 
 
 def test_a_sample_without_json_is_refused() -> None:

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, message_factory, timestamp_pb2, wrap
 
 from siltstone.value_formats.decoders.protobuf import protobuf_type
 from siltstone.value_formats.decoding import DecodedValues
-from siltstone.value_formats.descriptors import message_of, schema_of_descriptor_set
+from siltstone.value_formats.descriptors import file_of, message_at, message_of, schema_of_descriptor_set
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemasNeeded
 from siltstone.value_formats.opening import open_decoder
 from siltstone.value_formats.schemas.port import HeldSchemas
@@ -121,7 +121,36 @@ def test_a_descriptor_set_of_protoc_has_what_it_imports() -> None:
     files.file.append(flight_file())
     read = schema_of_descriptor_set(files.SerializeToString())
     assert read.text == schema().text
+    assert [file_of(text).name for text in read.imports] == ["google/protobuf/timestamp.proto"]
     assert protobuf_type(read, "t.Leg") == pa.struct([("miles", pa.int32()), ("raw", pa.binary())])
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ((0,), "t.Flight"),
+        ((1,), "t.Leg"),
+        ((0, 0), "t.Flight.CountsEntry"),
+        ((2,), None),
+        ((-1,), None),
+        ((1, 0), None),
+    ],
+)
+def test_a_path_leads_to_a_message_of_the_file_or_to_none(path: tuple[int, ...], name: str | None) -> None:
+    assert message_at(flight_file(), path) == name
+
+
+def test_without_a_name_the_first_message_is_read_and_a_file_may_have_none() -> None:
+    assert message_of(schema()).full_name == "t.Flight"
+    only = descriptor_pb2.FileDescriptorProto(name="empty.proto", syntax="proto3")
+    text = base64.b64encode(only.SerializeToString()).decode()
+    with pytest.raises(FormatRefused, match=r"empty\.proto has no message: name one of what it imports"):
+        message_of(Schema(FormatKind.PROTOBUF, text))
+    imports = (schema().text,)
+    assert message_of(Schema(FormatKind.PROTOBUF, text, imports), "t.Leg").full_name == "t.Leg"
+    bare = descriptor_pb2.FileDescriptorProto(name="bare.proto", syntax="proto3")
+    bare.message_type.add(name="M")
+    assert message_at(bare, (0,)) == "M", "without a package"
 
 
 def test_descriptors_that_cannot_be_understood() -> None:

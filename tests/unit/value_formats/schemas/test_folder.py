@@ -11,6 +11,7 @@ from siltstone.value_formats.failures import (
     SchemaMalformed,
     SchemaUnknown,
 )
+from siltstone.value_formats.schemas import opening
 from siltstone.value_formats.schemas.folder import FolderRegistry, read_schema_file
 from siltstone.value_formats.schemas.opening import open_registry, shared_registry
 from siltstone.value_formats.value_format import FormatKind
@@ -59,3 +60,14 @@ def test_a_file_that_is_no_schema(tmp_path: Path) -> None:
 def test_a_process_shares_a_registry(tmp_path: Path) -> None:
     url = tmp_path.as_uri()
     assert shared_registry(url) is shared_registry(url)
+
+
+def test_a_process_keeps_so_many_registries_and_drops_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_shared", {})
+    monkeypatch.setattr(opening, "SHARED_MAX", 2)
+    first, second, _ = (shared_registry(f"{tmp_path.as_uri()}/{name}") for name in "abc")
+    assert len(opening._shared) == 2
+    assert shared_registry(second.url) is second
+    assert shared_registry(first.url) is not first

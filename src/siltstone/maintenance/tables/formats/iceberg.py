@@ -244,7 +244,7 @@ class IcebergFormat:
 
     def __init__(self, catalog: Mapping[str, str], home: str) -> None:
         self._home = home.rstrip("/")
-        with _catalog_errors("the catalog"):
+        with _catalog_errors():
             self._catalog = load_catalog(CATALOG_NAME, **catalog)
 
     def load(self, name: str) -> LoadedTable | None:
@@ -289,14 +289,16 @@ class IcebergFormat:
 
 
 @contextmanager
-def _catalog_errors(name: str) -> Iterator[None]:
-    """Inside the ``with`` block, what the catalog and its clients raise becomes CatalogFailed."""
+def _catalog_errors(name: str = "") -> Iterator[None]:
+    """Inside the ``with`` block, what the catalog and its clients raise becomes CatalogFailed. ``name`` is the table's;
+    empty while the catalog is opened."""
     try:
         yield
     except (SiltstoneError, NoSuchTableError, CommitFailedException):
         raise
     except Exception as trouble:  # of SQLAlchemy, requests, pyarrow, botocore
-        raise CatalogFailed(f"the catalog of table {name} does not answer: {_line(trouble)}") from trouble
+        of_table = f" of table {name}" if name else ""
+        raise CatalogFailed(f"the catalog{of_table} does not answer: {_line(trouble)}") from trouble
 
 
 def _line(trouble: BaseException) -> str:

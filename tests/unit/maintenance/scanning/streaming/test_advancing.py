@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from siltstone.maintenance.scanning.planning import ScanPartition
 from siltstone.maintenance.scanning.streaming.advancing import (
@@ -89,6 +90,41 @@ def test_a_limit_of_bytes_counts_objects_and_estimates_what_is_in_none() -> None
     assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, 10_240), image) == position_of(p0=10)
 
 
+def test_bytes_are_counted_exactly_where_all_of_them_are_in_objects() -> None:
+    ends, image = ends_of(100, size=10_000)
+    for count, end in ((10_000, 100), (9_999, 99), (100, 1), (1, 1)):
+        assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, count), image) == position_of(
+            p0=end
+        )
+
+
+def test_each_object_counts_with_its_own_bytes() -> None:
+    ends, image = ends_of(200)
+    (end,) = ends.values()
+    ranges = (ObjectRange(0, 1, 0, 100, 1_000, 0), ObjectRange(0, 2, 100, 200, 10_000, 0))
+    stream = replace(end.of.stream, ranges=ranges)
+    image.streams[0] = stream
+    later = {end.key: StreamEnd(replace(end.of, stream=stream), 200)}
+    # 150 offsets wait: half of the first object, and the second, which are 500 and 10,000 bytes.
+    assert advance(position_of(p0=50), later, BatchLimit(LimitKind.BYTES, 1_050), image) == position_of(p0=65)
+
+
+def test_offsets_in_no_object_weigh_at_least_a_byte() -> None:
+    ends, image = ends_of(200, committed=100, size=10)
+    assert advance(position_of(p0=0), ends, BatchLimit(LimitKind.BYTES, 55), image) == position_of(p0=100)
+
+
+def test_a_limit_of_one_byte_moves_every_partition_by_one_offset() -> None:
+    ends, image = ends_of(100, 50, 1)
+    limit = BatchLimit(LimitKind.BYTES, 1)
+    assert advance(position_of(p0=0, p1=7), ends, limit, image) == position_of(p0=1, p1=8, p2=1)
+
+
+def test_offsets_that_weigh_less_than_a_byte_are_moved_all_the_same() -> None:
+    ends, image = ends_of(100, size=1)
+    assert advance(position_of(p0=50), ends, BatchLimit(LimitKind.BYTES, 1), image) == position_of(p0=100)
+
+
 @given(
     st.lists(st.integers(0, 5_000), min_size=1, max_size=8),
     st.integers(1, 3_000),
@@ -121,6 +157,8 @@ def test_ss5_a_topic_that_is_gone_or_made_anew_is_named_or_left_out() -> None:
     kept, warnings = continued(old, ends, image, fail_on_data_loss=False)
     assert kept.offsets == {} and len(warnings) == 1
     assert advance(kept, ends, BatchLimit(), image) == position_of(p0=10), "from the new one's beginning"
+    both = StreamPosition("store", {**old.names, FLIGHTS: "flights"}, {**old.offsets, (FLIGHTS, 0): 7})
+    assert continued(both, ends, image, fail_on_data_loss=False)[0] == position_of(p0=7), "the others stay"
     gone = StreamPosition("store", {"0" * 32: "trips"}, {("0" * 32, 0): 5})
     with pytest.raises(TopicGone, match="topic trips was deleted"):
         continued(gone, ends, image, fail_on_data_loss=True)

@@ -44,6 +44,16 @@ def test_every_type_has_its_column() -> None:
     ]
 
 
+def test_the_largest_and_the_smallest_numbers_fit() -> None:
+    kinds = [TableColumn("i", "int"), TableColumn("l", "long")]
+    extremes = [(2**31 - 1, 2**63 - 1), (-(2**31), -(2**63))]
+    rows, bad = decoded(*(msgspec.json.encode({"i": i, "l": n}) for i, n in extremes), columns=kinds)
+    assert ([(row["i"], row["l"]) for row in rows], bad) == (extremes, {})
+    for i, n in ((2**31, 0), (-(2**31) - 1, 0), (0, -(2**63) - 1)):
+        _, bad = decoded(msgspec.json.encode({"i": i}) if i else b'{"l": %d}' % n, columns=kinds)
+        assert list(bad) == [0]
+
+
 def test_what_is_missing_null_or_not_wanted() -> None:
     nothing = dict.fromkeys((column.name for column in COLUMNS), None)
     nulls = msgspec.json.encode(nothing)

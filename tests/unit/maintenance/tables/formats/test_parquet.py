@@ -1,12 +1,18 @@
 """The commit files of a Parquet table: their bytes, and what is made of damaged ones."""
 
+from io import BytesIO
+
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from siltstone.maintenance.tables.failures import CommitOvertaken, LedgerLost, TableRolledBack
+from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
 from siltstone.maintenance.tables.formats.parquet import ParquetCommit, ParquetFormat, _write
 from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.ledger import Ledger, TableIdentity
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
 from siltstone.topic_configs.table_export import PartitionTransform
 
@@ -59,3 +65,89 @@ def test_a_file_of_another_name_beside_them_is_not_passed_over(store: MemoryStor
     store.put("kafka/t/_siltstone/notes.txt", [b"mine"])
     with pytest.raises(LedgerLost, match=r"notes\.txt is none of its commit files"):
         ParquetFormat(store).load("kafka.t")
+
+
+SCHEMA = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
+EMPTY = Ledger(identity=TableIdentity("store", "topic"), created_ms=5)
+BY = (PartitionTransform("day", "timestamp"),)
+
+
+def put_rows(store: MemoryStore, path: str, *places: tuple[int, int]) -> DataFile:
+    """A data file whose rows are at these partitions and offsets."""
+    rows = pa.Table.from_pylist([{"partition": n, "offset": at} for n, at in places], SCHEMA)
+    out = BytesIO()
+    pq.write_table(rows, out)
+    store.put(f"kafka/t/{path}", [out.getvalue()])
+    return DataFile(path, len(places), out.tell())
+
+
+def test_a_table_is_what_its_commits_say(store: MemoryStore) -> None:
+    tables = ParquetFormat(store)
+    table = tables.make("kafka.t", EMPTY, SCHEMA, BY)
+    assert (table.ledger, table.schema, table.partition_by) == (EMPTY, SCHEMA, BY)
+    assert (table.rows, list(table.files()), table.place) == (0, [], "memory:tables/kafka/t/")
+    files = [DataFile("data/a.parquet", 3, 10), DataFile("data/b.parquet", 4, 10)]
+    first = EMPTY.after({0: 7}, "first", 8)
+    table.append(files, first)
+    assert table.rows == 0, "a loaded table is of one moment"
+    newer = tables.load("kafka.t")
+    assert newer is not None and (newer.rows, newer.ledger, list(newer.files())) == (7, first, files)
+    newer.append([DataFile("data/c.parquet", 1, 10)], first.after({0: 8}, "second", 9))
+    newest = tables.load("kafka.t")
+    assert newest is not None and newest.rows == 8
+    assert newest.kept_paths() == {"data/a.parquet", "data/b.parquet", "data/c.parquet"}
+    with pytest.raises(CommitOvertaken):
+        newer.append([], first)
+
+
+class _Silent(MemoryStore):
+    def put_if_absent(self, key: str, buffers: object) -> None:
+        raise StoreTransient("no answer")
+
+
+def test_a_commit_without_an_answer_may_have_been_written() -> None:
+    with pytest.raises(CommitUnknown, match=r"the commit to table kafka\.t may have been written: no answer"):
+        _write("kafka.t", _Silent(ManualClock()), COMMIT)
+
+
+def test_a_table_that_another_driver_has_made_is_his(store: MemoryStore) -> None:
+    tables = ParquetFormat(store)
+    tables.make("kafka.t", EMPTY, SCHEMA, BY)
+    other = Ledger(identity=TableIdentity("store", "other"))
+    assert tables.make("kafka.t", other, SCHEMA, ()).ledger == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        (["a", "kafka"], ["a", "b", "c", "kafka"], ["a", "b", "c", "kafka"]),
+        (["a", "b"], ["c", "a"], ["a", "b", "c"]),
+        (["a", "kafka"], ["kafka", "a"], ["a", "kafka"]),
+    ],
+)
+def test_columns_are_added_behind_the_others_and_before_those_of_the_record(
+    store: MemoryStore, before: list[str], wanted: list[str], after: list[str]
+) -> None:
+    tables = ParquetFormat(store)
+    table = tables.make("kafka.t", EMPTY, pa.schema([(name, pa.int32()) for name in before]), ())
+    table.append([DataFile("data/a.parquet", 3, 10)], EMPTY.after({0: 3}, "first", 8))
+    newer = tables.load("kafka.t")
+    assert newer is not None
+    newer.add_columns(pa.schema([(name, pa.int32()) for name in wanted]))
+    found = tables.load("kafka.t")
+    assert found is not None and found.schema.names == after
+    assert (found.rows, len(list(found.files())), found.ledger.offsets) == (3, 1, {0: 3})
+
+
+def test_offsets_of_the_last_commit_are_found_from_an_end_on(store: MemoryStore) -> None:
+    tables = ParquetFormat(store)
+    table = tables.make("kafka.t", EMPTY, SCHEMA, ())
+    files = [
+        put_rows(store, "data/a.parquet", (0, 4), (0, 5), (1, 0)),
+        put_rows(store, "data/b.parquet", (0, 6), (2, 9)),
+    ]
+    table.append(files, EMPTY.after({0: 7, 1: 1, 2: 10}, "first", 8))
+    newer = tables.load("kafka.t")
+    assert newer is not None
+    assert newer.offsets_from({0: 5, 1: 0, 2: 10}) == {0: [5, 6], 1: [0]}
+    assert newer.offsets_from({}) == {}

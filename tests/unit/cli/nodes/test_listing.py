@@ -1,0 +1,61 @@
+"""The rows of the nodes, and what a narrow terminal shows of them."""
+
+import pytest
+from msgspec.structs import replace
+
+from siltstone.cli.nodes.listing import NodeRow, node_rows, nodes_table, state_words
+from siltstone.cli.output import results
+from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, RegisterNode
+from siltstone.metadata.entities import NodeListener, NodeMetadata
+from support.metadata.metadata_world import MetadataWorld
+
+NODE = NodeMetadata(3, 1, "life", failover=False, wal_location="wal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "live"),
+        ({"is_draining": True}, "draining"),
+        ({"is_draining": True, "is_fenced": True}, "fenced"),
+        ({"is_fenced": True, "failover": True, "is_draining": True}, "failing over"),
+    ],
+)
+def test_of_several_states_the_one_is_told_that_an_operator_acts_on(changes: dict, state: str) -> None:
+    assert state_words(replace(NODE, **changes)) == state
+
+
+def test_a_row_for_each_node_in_the_order_of_their_numbers() -> None:
+    world = MetadataWorld()
+    for node_id in (2, 0, 1):
+        listeners = (NodeListener("A", f"n{node_id}", 1), NodeListener("B", "out", node_id))[: 2 - node_id]
+        world.do(
+            RegisterNode(
+                node_id, "life", f"wal-{node_id}", listeners=listeners, rack="r" if node_id else None
+            )
+        )
+    world.do(CreateTopic(0, 1, "t", "ab" * 16, 3, leaders=(0, 0, 1)))
+    world.do(DrainNode(1))
+    world.do(FenceNode(2, 1))
+    assert node_rows(world.image) == [
+        NodeRow(0, ["n0:1", "out:0"], None, "live", 1, 2, "wal-0"),
+        NodeRow(1, ["n1:1"], "r", "draining", 1, 1, "wal-1"),
+        NodeRow(2, [], "r", "fenced", 1, 0, "wal-2"),
+    ]
+
+
+@pytest.mark.parametrize(("columns", "is_wide"), [("109", False), ("110", True), (None, True)])
+def test_a_narrow_terminal_shows_neither_rack_nor_log(
+    columns: str | None, is_wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe receives everything."""
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    row = NodeRow(4, [], None, "live", 12, 1_500, "folder-of-4")
+    results().print(nodes_table([row, replace(row, node_id=5, addresses=["a:1", "b:2"], rack="east")]))
+    shown = capsys.readouterr().out
+    assert ("folder-of-4" in shown, "east" in shown, "rack" in shown) == (is_wide,) * 3
+    first, second = (line.split() for line in shown.splitlines()[-2:])
+    assert first[:4] == ["4", "-", "live", "12"] and second[:3] == ["5", "a:1,", "b:2"]

@@ -1,0 +1,101 @@
+"""Decoded values in a scan: the subject that is asked for, and what is told of values that cannot be decoded."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siltstone.maintenance.scanning.failures import ScanRefused
+from siltstone.maintenance.scanning.request import ValueWish
+from siltstone.maintenance.scanning.values import BadValueCount, ValueColumn, rows_schema, settled
+from siltstone.record_columns.arrow import arrow_schema
+from siltstone.value_formats.failures import BadValueFound, SchemaUnknown
+from siltstone.value_formats.settling import settle_format
+from siltstone.value_formats.value_format import BadValues, FormatKind, ValueFormat
+
+ROW = pa.struct([("a", pa.int64())])
+
+
+def json_format(on_bad: BadValues = BadValues.FAIL) -> ValueFormat:
+    return settle_format(FormatKind.JSON, schema=ROW, on_bad=on_bad)
+
+
+def batch(columns: tuple[str, ...], *values: bytes | None, first: int = 10) -> Any:
+    offsets = list(range(first, first + len(values)))
+    arrays = {"value": pa.array(values, pa.binary()), "offset": pa.array(offsets, pa.int64())}
+    schema = arrow_schema(columns)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=schema)
+
+
+# -- what is wished
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> str:
+    """Has a schema for the values of topic a, and one of another name."""
+    (tmp_path / "1.avsc").write_text('"int"')
+    (tmp_path / "2.avsc").write_text('"string"')
+    (tmp_path / "subjects.json").write_text('{"a-value": [1], "other": [2]}')
+    return str(tmp_path)
+
+
+def test_the_subject_is_that_of_the_one_topic_unless_another_is_named(registry: str) -> None:
+    wish = ValueWish(FormatKind.AVRO, registry=registry)
+    assert settled(wish, ["a", "a"], list).arrow_type == pa.int32()
+    named = ValueWish(FormatKind.AVRO, registry=registry, subject="other")
+    for topics in (["a", "b"], ["a"]):
+        assert settled(named, topics, list).arrow_type == pa.string()
+    with pytest.raises(SchemaUnknown, match="no subject 'b-value'"):
+        settled(wish, ["b"], list)
+
+
+def test_several_topics_need_a_subject_or_a_schema(registry: str) -> None:
+    with pytest.raises(ScanRefused, match="2 topics have several subjects: name one, or give a schema"):
+        settled(ValueWish(FormatKind.AVRO, registry=registry), ["b", "a", "b"], list)
+    given = settle_format(FormatKind.AVRO, schema='"long"').reader
+    wish = ValueWish(FormatKind.AVRO, given, registry=registry, on_bad=BadValues.NULL)
+    found = settled(wish, ["a", "b"], list)
+    assert (found.arrow_type, found.on_bad) == (pa.int64(), BadValues.NULL)
+    typed = ValueWish(FormatKind.JSON, None, json_format().type_ipc, registry)
+    assert settled(typed, ["a", "b"], list).arrow_type == ROW
+    assert settled(ValueWish(FormatKind.JSON), ["a", "b"], lambda: [b"1"]).arrow_type == pa.int64()
+
+
+# -- the column
+
+
+def test_the_column_value_has_the_decoded_type_and_the_others_stay() -> None:
+    columns = ("offset", "value")
+    assert rows_schema(columns, json_format()) == pa.schema([("offset", pa.int64()), ("value", ROW)])
+    assert rows_schema(columns, None) == arrow_schema(columns)
+    assert rows_schema(("offset",), json_format()) == arrow_schema(["offset"])
+
+
+@pytest.mark.parametrize("columns", [("value", "offset"), ("offset", "value"), ("value",)])
+def test_values_are_replaced_in_their_place(columns: tuple[str, ...]) -> None:
+    decoding = ValueColumn(columns, json_format(), BadValueCount())
+    assert set(decoding.read_columns) == {"value", "offset"}
+    found = decoding.decoded(batch(decoding.read_columns, b'{"a": 1}', None), "t-0")
+    assert tuple(found.schema.names) == columns
+    assert found.column("value").to_pylist() == [{"a": 1}, None]
+
+
+@pytest.mark.parametrize("columns", [("value", "offset"), ("value",)])
+def test_a_bad_value_fails_the_scan_with_its_record(columns: tuple[str, ...]) -> None:
+    decoding = ValueColumn(columns, json_format(), BadValueCount())
+    with pytest.raises(BadValueFound, match=r"offset 11 of t-0"):
+        decoding.decoded(batch(decoding.read_columns, b"{}", b"x", b"y"), "t-0")
+
+
+def test_bad_values_are_null_and_counted_with_the_first_of_all_where_that_is_wished() -> None:
+    tally = BadValueCount()
+    decoding = ValueColumn(("value",), json_format(BadValues.NULL), tally)
+    assert str(tally) == "every value was decoded"
+    for first, values in ((10, [b"{}"]), (20, [b"{}", b"x", None, b"y"]), (30, [b"z"])):
+        found = decoding.decoded(batch(decoding.read_columns, *values, first=first), "t-0")
+        assert found.num_rows == len(values)
+    assert tally.count == 3 and tally.first.startswith("offset 21 of t-0: ")
+    assert str(tally).startswith(
+        "null instead of 3 values that cannot be decoded; the first: offset 21 of t-0: "
+    )

@@ -1,0 +1,238 @@
+"""Rows become record batches of the partitions that Kafka's own clients would choose, as large as the topic allows."""
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
+from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RECORD_OVERHEAD_BYTES, RowEncoder
+from siltstone.maintenance.sinking.failures import RowRefused
+from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
+from siltstone.model.limits import MIB
+
+NOW_MS = 1_700_000_000_000
+
+
+def place(name: str = "t", partitions: int = 3, **given: Any) -> TopicPlace:
+    fields = {
+        "codec": Codec.NONE,
+        "message_bytes_max": MIB,
+        "needs_keys": False,
+        "has_own_times": True,
+        "timestamp_before_max_ms": 2**63 - 1,
+        "timestamp_after_max_ms": 3_600_000,
+    }
+    return TopicPlace(name, f"id-{name}", tuple(range(10, 10 + partitions)), **{**fields, **given})
+
+
+class Encoding:
+    """An encoder, and what it gave: (topic, partition, records) of each batch."""
+
+    def __init__(self, *places: TopicPlace, topic: str = "t", task_number: int = 0) -> None:
+        plan = SinkPlan(1, "store", "memory:sinking", topic, "value binary", places or (place(),))
+        self.batches: list[tuple[str, int, list[Record]]] = []
+        self.sizes: list[int] = []
+        self.encoder = RowEncoder(plan, task_number, NOW_MS, self._keep)
+
+    def _keep(self, of: TopicPlace, partition: int, data: bytearray, count: int) -> None:
+        records = list(iterate_records(data))
+        assert len(records) == count
+        assert len(data) <= of.message_bytes_max
+        self.batches.append((of.name, partition, records))
+        self.sizes.append(len(data))
+
+    def add(self, value: bytes | None = b"v", **given: Any) -> None:
+        fields = {"key": None, "topic": "t", "partition": None, "headers": (), "timestamp_ms": None, **given}
+        self.encoder.add(value=value, **fields)
+
+    def partitions(self) -> list[int]:
+        """Where the rows went, in their order; each row's value is its number."""
+        self.encoder.seal_all()
+        where = {
+            int(bytes(record.value or b"")[:6]): partition
+            for _, partition, records in self.batches
+            for record in records
+        }
+        return [where[number] for number in sorted(where)]
+
+    def counts(self) -> list[int]:
+        self.encoder.seal_all()
+        return [len(records) for _, _, records in self.batches]
+
+
+def numbered(number: int, size: int) -> bytes:
+    return b"%06d" % number + bytes(size - 6)
+
+
+def row_bytes(value_bytes: int) -> int:
+    return RECORD_OVERHEAD_BYTES + value_bytes
+
+
+def test_a_partition_column_wins_over_a_key_and_a_key_has_the_partition_of_javas_client() -> None:
+    made = Encoding(place(partitions=5))
+    # Kafka's UtilsTest gives these keys the hashes -973932308, -790332482 and -985981536.
+    for number, key in enumerate((b"21", b"foobar", b"a-little-bit-long-string", b"21")):
+        made.add(numbered(number, 6), key=key, partition=4 if number == 3 else None)
+    assert made.partitions() == [0, 1, 2, 4]
+
+
+@pytest.mark.parametrize("partition", [-1, 3])
+def test_a_partition_that_the_topic_has_not_is_refused(partition: int) -> None:
+    with pytest.raises(
+        RowRefused, match=f"row for t .* says partition {partition}, and the topic has 3, from 0 on"
+    ):
+        Encoding().add(partition=partition)
+    Encoding().add(partition=2)
+
+
+def test_rows_without_keys_fill_one_partition_after_another_from_the_tasks_own_on() -> None:
+    half = KEYLESS_RUN_BYTES // 2 - RECORD_OVERHEAD_BYTES
+    made = Encoding(place(), task_number=4)
+    for number in range(7):
+        made.add(numbered(number, half))
+        made.add(b"%06d" % (100 + number), key=b"k")
+    assert made.partitions()[:7] == [1, 1, 2, 2, 0, 0, 1], "rows with keys do not count"
+
+
+def test_a_row_without_a_key_that_is_larger_than_a_run_passes_over_no_partition() -> None:
+    made = Encoding(place())
+    for number in range(3):
+        made.add(numbered(number, KEYLESS_RUN_BYTES))
+    assert made.partitions() == [0, 1, 2]
+
+
+def test_each_topic_is_filled_by_itself() -> None:
+    made = Encoding(place("a"), place("b"))
+    for number in range(4):
+        made.add(numbered(number, KEYLESS_RUN_BYTES), topic="ab"[number % 2])
+    made.encoder.seal_all()
+    assert sorted((topic, partition) for topic, partition, _ in made.batches) == [
+        ("a", 0), ("a", 1), ("b", 0), ("b", 1),
+    ]  # fmt: skip
+
+
+def test_a_batch_takes_rows_up_to_what_the_topic_allows() -> None:
+    limit = BATCH_HEADER_BYTES + 2 * row_bytes(100)
+    for message_bytes_max, counts in ((limit, [2, 2, 1]), (limit - 1, [1, 1, 1, 1, 1])):
+        made = Encoding(place(partitions=1, message_bytes_max=message_bytes_max))
+        for number in range(5):
+            made.add(numbered(number, 90), key=bytes(10))
+        assert made.counts() == counts
+        values = [bytes(record.value or b"")[:6] for _, _, records in made.batches for record in records]
+        assert values == [b"%06d" % number for number in range(5)], "rows stay in their order"
+
+
+def test_a_batch_is_at_most_a_mebibyte_however_large_a_message_may_be() -> None:
+    made = Encoding(place(partitions=1, message_bytes_max=10 * MIB))
+    quarter = MIB // 4 - RECORD_OVERHEAD_BYTES
+    for number in range(5):
+        made.add(numbered(number, quarter))
+    assert made.counts() == [3, 2] and max(made.sizes) <= MIB
+
+
+def test_headers_count_with_three_bytes_for_each_letter() -> None:
+    header = {"key": "nn", "value": bytes(100)}
+    limit = BATCH_HEADER_BYTES + 2 * (RECORD_OVERHEAD_BYTES + 2 * 3 + 100 + 10)
+    for message_bytes_max, counts in ((limit, [2, 1]), (limit - 1, [1, 1, 1])):
+        made = Encoding(place(partitions=1, message_bytes_max=message_bytes_max))
+        for _ in range(3):
+            made.add(None, key=b"", headers=[header])
+        assert made.counts() == counts
+    assert made.batches[0][2][0].headers == (("nn", bytes(100)),)
+
+
+def test_a_batch_that_compression_makes_larger_is_halved_and_a_record_alone_is_refused() -> None:
+    values = [Random(number).randbytes(50_000) for number in range(3)]
+    estimate = BATCH_HEADER_BYTES + 3 * row_bytes(50_000)
+    assert len(build_batch([Record(value=value) for value in values], compression=Codec.GZIP)) > estimate
+    made = Encoding(place(partitions=1, codec=Codec.GZIP, message_bytes_max=estimate))
+    for value in values:
+        made.add(value)
+    assert made.counts() == [1, 2]
+    assert [bytes(record.value or b"") for _, _, records in made.batches for record in records] == values
+    alone = Encoding(place(codec=Codec.GZIP, message_bytes_max=50_000))
+    alone.add(values[0])
+    with pytest.raises(
+        RowRefused, match=r"its record has 50[0-9]{3} bytes, and max\.message\.bytes is 50000"
+    ):
+        alone.encoder.seal_all()
+
+
+def test_a_record_that_just_fits_is_written() -> None:
+    size = len(build_batch([Record(timestamp_ms=NOW_MS, value=bytes(500))]))
+    made = Encoding(place(message_bytes_max=size))
+    made.add(bytes(500))
+    assert made.counts() == [1] and made.sizes == [size]
+    small = Encoding(place(message_bytes_max=size - 1))
+    small.add(bytes(500))
+    with pytest.raises(RowRefused, match=f"its record has {size} bytes, and max.message.bytes is {size - 1}"):
+        small.encoder.seal_all()
+
+
+def test_open_bytes_are_those_of_rows_that_no_batch_has_yet() -> None:
+    made = Encoding(place(partitions=2, message_bytes_max=BATCH_HEADER_BYTES + 2 * row_bytes(100)))
+    held = []
+    for number in (0, 0, 1, 0):
+        made.add(bytes(100), partition=number)
+        held.append(made.encoder.open_bytes // row_bytes(100))
+    assert held == [1, 2, 3, 2] and made.encoder.open_bytes == 2 * row_bytes(100)
+    made.encoder.seal_all()
+    assert made.encoder.open_bytes == 0
+    assert [(partition, len(records)) for _, partition, records in made.batches] == [(0, 2), (1, 1), (0, 1)]
+
+
+def test_a_time_must_be_one_that_the_topic_takes_and_no_time_is_now() -> None:
+    taken = place(timestamp_before_max_ms=1_000, timestamp_after_max_ms=50)
+    made = Encoding(taken)
+    times = [NOW_MS - 1_000, NOW_MS + 50, None]
+    for timestamp_ms in times:
+        made.add(timestamp_ms=timestamp_ms)
+    made.encoder.seal_all()
+    ((_, _, records),) = made.batches
+    assert [record.timestamp_ms for record in records] == [NOW_MS - 1_000, NOW_MS + 50, NOW_MS]
+    with pytest.raises(RowRefused, match=r"earlier than message\.timestamp\.before\.max\.ms allows"):
+        made.add(timestamp_ms=NOW_MS - 1_001)
+    with pytest.raises(RowRefused, match=r"later than message\.timestamp\.after\.max\.ms allows"):
+        made.add(timestamp_ms=NOW_MS + 51)
+    Encoding(place(has_own_times=False, timestamp_before_max_ms=0)).add(timestamp_ms=0)
+
+
+def test_a_compacted_topic_takes_no_row_without_a_key() -> None:
+    made = Encoding(place(needs_keys=True))
+    made.add(key=b"")
+    with pytest.raises(RowRefused, match="the topic is compacted, and the row has no key"):
+        made.add(key=None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "match"),
+    [(None, "column topic is null"), ("", "column topic is null"), ("x", "topic x .* no such topic")],
+)
+def test_a_row_needs_a_topic_that_is_there(topic: str | None, match: str) -> None:
+    with pytest.raises(RowRefused, match=match):
+        Encoding().add(topic=topic)
+
+
+def test_columns_are_cast_and_those_that_are_missing_are_null() -> None:
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    rows = pa.record_batch(
+        {
+            "value": pa.array(["ä", None]),
+            "topic": [None, "other"],
+            "timestamp": pa.array([1_999, None], pa.timestamp("us", "UTC")),
+            "headers": pa.array([[{"key": "n", "value": None}], None], headers),
+        }
+    )
+    made = Encoding(place(), place("other"))
+    made.encoder.add_all(rows)
+    made.encoder.seal_all()
+    (first, second) = made.batches
+    assert (first[0], second[0]) == ("t", "other")
+    (one,), (other,) = first[2], second[2]
+    assert (one.key, bytes(one.value or b""), one.timestamp_ms) == (None, "ä".encode(), 1)
+    assert one.headers == (("n", None),)
+    assert (other.value, other.timestamp_ms, other.headers) == (None, NOW_MS, ())
