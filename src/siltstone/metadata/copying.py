@@ -52,7 +52,7 @@ class CopyDiffers(Unavailable):
 
 
 class LogCopy(Protocol):
-    """A metadata log that is being written, which nobody can open before it is complete."""
+    """A metadata log that is being written. No program can open it before it is complete."""
 
     def is_complete(self) -> bool:
         """Raises LogUnavailable."""

@@ -82,8 +82,8 @@ class ClusterPlace:
         return self._lease.is_held
 
     async def leave(self) -> None:
-        """Ends the beats, after the engine was closed. A record in the metadata tells the others at once of a clean
-        end."""
+        """Ends the beats, after the engine was closed. After a clean end a record in the metadata lets the others act
+        at once."""
         if self._placing is not None:
             await self._placing.close()
         if self._membership is not None:

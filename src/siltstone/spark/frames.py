@@ -56,8 +56,8 @@ def read(
     format, such as ``minPartitions``.
 
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
-    long as the program refers to the DataFrame, and stands for its lease after that, for the frames that were made from
-    it. Raises what ``session`` raises, and what planning a scan raises."""
+    long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
+    that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
     spark = spark or session()
     request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
     renewal = None

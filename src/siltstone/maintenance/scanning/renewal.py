@@ -42,8 +42,8 @@ class PinRenewal:
 
     def keep_for(self, holder: object, *, leaves_pin: bool = False) -> None:
         """Starts, and closes when the object is collected as garbage, or at the end of the program. With ``leaves_pin``
-        garbage collection only ends the renewals, and the pin stands for its lease: what was made from the object may
-        still be in use."""
+        garbage collection only ends the renewals, and the pin lasts until the end of its lease: objects that were made
+        from this one may still be in use."""
         weakref.finalize(
             holder, _let_go, self._closing, self._leaves_pin if leaves_pin else None
         ).atexit = False

@@ -140,7 +140,7 @@ def refuse_others(bounds: Bounds, partitions: Sequence[ScanPartition], what: str
     for topic, number in bounds.named:
         if (topic, number) not in wanted:
             raise ScanRefused(
-                f"the scan is told where to {what} in {topic}-{number}, which it does not read: name only"
+                f"the request says where the scan is to {what} in {topic}-{number}, which it does not read: name only"
                 f" {', '.join(each.name for each in partitions[:5]) or 'partitions that exist'}"
             )
 
@@ -168,7 +168,9 @@ def settled_offset(
 ) -> int:
     bound = bounds.of(partition.key)
     if bound is None:
-        raise ScanRefused(f"the scan is not told where to {what} in {partition.name}: name all partitions")
+        raise ScanRefused(
+            f"the request does not say where the scan is to {what} in {partition.name}: name all partitions"
+        )
     match bound.kind:
         case BoundKind.EARLIEST:
             return partition.start_offset

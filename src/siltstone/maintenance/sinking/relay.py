@@ -50,7 +50,7 @@ class Relay:
         self._number = 0
 
     def end_targets(self) -> tuple[SinkTarget, ...]:
-        """Where the sink stands after the batch."""
+        """The next sequence number of the producer in each stream after the batch."""
         return tuple(
             SinkTarget(
                 stream_id,

@@ -38,7 +38,7 @@ class TableNotOurs(InvalidRequest):
 
 
 class LedgerLost(CorruptData):
-    """The ledger is missing or damaged, so nobody knows which records are in the table."""
+    """The ledger is missing or damaged, so it is unknown which records are in the table."""
 
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
 """Image → which topics are due for an export, and the offsets of a round. Pure.
 
-A topic is due when enough bytes wait or when they have waited long enough; the progress in the metadata tells how far
-its table is. The round itself goes by the table's own ledger.
+A topic is due when enough bytes wait or when they have waited long enough; the progress in the metadata says how far
+its table is. The round itself begins where the table's own ledger ends.
 """
 
 from collections.abc import Iterator, Mapping

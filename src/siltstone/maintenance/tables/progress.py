@@ -7,8 +7,9 @@ The progress of a topic is one metadata key:
               "exported_ms": …, "rows": …, "dead_letters": …, "lost": …, "swept_ms": …}
 
 The driver writes it after each commit to the table. A crash between the two leaves it behind, and then more data is
-kept, or an export is planned that finds nothing to do. Retention and key compaction read it, where
-``siltstone.table.retention`` tells them to wait; and commands, which need not open the table for it.
+kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
+``siltstone.table.retention`` is set, because they then wait for the export. Commands read it, so that they need not
+open the table.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 It only reads: a schema by its id, the newest version of a subject, and the versions that a schema refers to; for
 Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name and
-the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL stands in plans and
+the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans and
 logs. A request that fails is repeated a few times.
 """
 
