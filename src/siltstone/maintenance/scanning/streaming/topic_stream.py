@@ -130,9 +130,9 @@ class TopicStream:
         return advance(kept, seen.ends, limit, seen.image)
 
     def finished(self, end: StreamPosition) -> None:
-        """The query will not ask for what is before ``end`` again. With a group, its offsets are committed, for tools
-        that show lag and for retention that waits for groups. Offsets that cannot be committed now are committed with
-        the next batch."""
+        """Called when the query has processed all records before ``end``. If the request names a group, the offsets are
+        committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
+        committed now are committed with the next batch."""
         if not self._request.group_id:
             return
         source = self._source
