@@ -32,7 +32,7 @@ lint: .venv/installed ## Format, style, types, and who may import whom
 	@echo "Floors (lint-imports)"
 	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || { cat .venv/lint-imports.txt; exit 1; }
 
-unit: .venv/installed ## The fast tests only: no JVM, no server process, nothing killed (two or three minutes)
+unit: .venv/installed ## The fast tests only: no JVM, no server process, nothing killed (a minute and a half)
 	@$(BIN)/pytest tests/unit tests/contracts tests/property tests/compatibility -n 3 --dist worksteal --hypothesis-profile=quick \
 		-m "not nightly and not spark and not cluster and not s3 and not postgres and not crash and not faults and not fuzz and not kafka and not clients"
 

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.broker.fake_partitions import FakePartition, gathered, sizes_of
+from support.values.examples import examples
 
 LIMITS = st.one_of(st.integers(-5, 60), st.just(2**31 - 1))
 rows = st.lists(
@@ -27,7 +28,7 @@ def plain(partitions: list[FakePartition], offsets: list[int], limit: int, bytes
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows, LIMITS, LIMITS)
 def test_item_29_whole_batches_in_order_within_limits_wherever_they_lie(asked, limit, bytes_max):
     partitions = [FakePartition(sizes, is_cached=is_cached) for sizes, is_cached, _ in asked]

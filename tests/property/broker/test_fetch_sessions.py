@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from siltstone.kafka_protocol.messages.fetch import FetchPartition
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.kafka.kafka_requests import batch_of, batches_in, fetch_request, produce_request, rows_of
+from support.values.examples import examples
 
 PARTITIONS = 4
 indexes = st.integers(0, PARTITIONS - 1)
@@ -106,7 +107,7 @@ async def play(world: BrokerWorld, taken: list[tuple[str, int]]) -> None:
                 consumer.positions[number] = batches[-1][1] + 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(steps)
 def test_item_34_incremental_equals_full(taken):
     in_broker_world(lambda world: play(world, taken))

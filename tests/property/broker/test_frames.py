@@ -22,6 +22,7 @@ from support.engine.engine_world import settled
 from support.kafka.frame_mutations import EXTREMES, Plausible, valid_frames
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of
 from support.kafka.raw_calls import RawTopic
+from support.values.examples import examples
 
 TOPICS = [RawTopic("fuzz"), RawTopic("fuzz-too")]
 POOL = valid_frames(Random(7), TOPICS[0], "fuzz-group")
@@ -103,7 +104,7 @@ async def served(world: BrokerWorld) -> None:
     assert (row.error_code, row.high_watermark) == (ErrorCode.NONE, 3)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(frames, st.sampled_from([0, 0, 0, 100, 5_000, 700_000])), min_size=1, max_size=25),
 )

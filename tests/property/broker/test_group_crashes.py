@@ -17,6 +17,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from support.groups.group_client import GROUP, GroupClient, join_request
 from support.groups.groups_world import FakeTopics, GroupsWorld, closed, turns
+from support.values.examples import examples
 
 PARTITIONS = 4
 SETTINGS = GroupSettings(
@@ -212,7 +213,7 @@ def check(world: FaultyWorld, consumers: list[Consumer]) -> None:
     assert world.committers
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.integers(0, 2**32))
 def test_acknowledged_offsets_outlive_everything(seed: int) -> None:
     asyncio.run(story(seed))

@@ -35,6 +35,7 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.groups.consumer_bytes import subscription
 from support.groups.group_world import START_MS, GroupWorld, join
+from support.values.examples import examples
 
 SETTINGS = GroupSettings(
     group_initial_rebalance_delay_ms=3_000, group_max_size=4, new_member_join_timeout_ms=50_000
@@ -209,7 +210,7 @@ class Checked(GroupWorld):
                 assert given == member.assignment
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32))
 def test_whatever_is_asked(seed: int) -> None:
     world, rng = Checked(), Random(seed)
@@ -220,7 +221,7 @@ def test_whatever_is_asked(seed: int) -> None:
     assert world.group.state is GroupState.EMPTY and not world.timers
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["join", "leave", "pass", "stall"]), st.integers(0, 3)),

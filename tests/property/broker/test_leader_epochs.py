@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.metadata import streams as stream_steps
+from support.values.examples import examples
 
 lives = st.lists(
     st.tuples(st.integers(1, 3), st.integers(0, 4), st.integers(0, 12)),  # epochs on, records, trimmed to
@@ -13,7 +14,7 @@ lives = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(lives, st.integers(0, 3))
 def test_items_18_and_20_agree_with_a_list_of_epochs(taken, in_flight):
     stream = stream_steps.created(1, {})

@@ -26,6 +26,7 @@ from support.kafka.kafka_requests import (
     row_of,
     timed_batch,
 )
+from support.values.examples import examples
 
 producers = st.integers(0, 1)
 times = st.lists(st.integers(0, 9), min_size=1, max_size=3)
@@ -206,7 +207,9 @@ def batches_of(records: memoryview) -> list[memoryview]:
     return batches
 
 
-@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # shrinking takes minutes
+@settings(
+    max_examples=examples(40), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)  # shrinking takes minutes
 @given(steps)
 def test_items_18_20_23_24_27_33_35_and_37_through_many_lives(taken):
     async def scenario(world: BrokerWorld) -> None:

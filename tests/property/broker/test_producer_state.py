@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, ProducerState, StaleProducerEpoch
 from siltstone.kafka_protocol.batch_header import BatchHeader
 from siltstone.model.errors import SiltstoneError
+from support.values.examples import examples
 
 SEQUENCES = 2**31
 
@@ -46,7 +47,7 @@ class PlainState:
         return None if sequences[0] == expected else OutOfOrderSequence
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sends)
 def test_agrees_with_one_that_keeps_everything(sent):
     state, plain, next_offset = ProducerState(100), PlainState(), 0

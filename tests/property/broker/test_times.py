@@ -18,6 +18,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.runtime.blocking import InlineCalls
 from support.kafka.kafka_batches import encode_batch
 from support.kafka.kafka_requests import timed_batch
+from support.values.examples import examples
 
 CALLS = InlineCalls()
 TIMES = st.integers(0, 20)
@@ -112,7 +113,7 @@ def found(looked_up: Any) -> tuple[int, int] | None:
     return None if looked_up is None else (looked_up.offset, looked_up.timestamp_ms)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(steps, st.sampled_from([1, 150, 400]), st.sampled_from([2, 5, 100]))
 def test_item_35_exact_to_the_record(taken, interval_bytes, entries_max):
     async def main() -> None:

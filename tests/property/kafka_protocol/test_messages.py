@@ -20,6 +20,7 @@ from support.kafka.message_strategies import (
     messages,
     versions_tried,
 )
+from support.values.examples import examples
 
 __all__ = ["versions_tried"]
 
@@ -68,7 +69,7 @@ def damaged_bodies(draw: st.DrawFn) -> tuple[type[Message], int, bytes]:
     return message, version, bytes(body)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(damaged_bodies())
 def test_damage_is_malformed_or_another_message(damaged: tuple[type[Message], int, bytes]) -> None:
     message, version, body = damaged

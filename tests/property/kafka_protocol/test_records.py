@@ -31,6 +31,7 @@ from support.kafka.record_oracles import (
     kio_reads,
     read_by,
 )
+from support.values.examples import examples
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMESTAMPS = st.one_of(st.integers(1_700_000_000_000, 1_700_000_100_000), st.integers(0, 2**41), st.just(-1))
@@ -43,8 +44,8 @@ PRODUCERS = st.one_of(
     st.just((-1, -1, -1)),
     st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1)),
 )
-MANY = settings(max_examples=120, database=None)
-SOME = settings(max_examples=60, database=None)
+MANY = settings(max_examples=examples(120), database=None)
+SOME = settings(max_examples=examples(60), database=None)
 
 
 def records(timestamps=TIMESTAMPS, max_size=6):

@@ -16,6 +16,7 @@ from siltstone.model.record_batch import RecordBatch
 from support.engine.batches import batch
 from support.engine.objects import index_of, read_object
 from support.maintenance.maintained_store import MaintainedStore
+from support.values.examples import examples
 
 seeds = st.integers(0, 2**32)
 
@@ -103,7 +104,7 @@ class RandomStore:
         sweep(self.world.context)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_a_store_is_clean_at_any_time(seed: int) -> None:
     store = RandomStore(seed)
@@ -120,7 +121,7 @@ def test_a_store_is_clean_at_any_time(seed: int) -> None:
         assert store.world.keys(bucket_id) == store.world.committed_keys(bucket_id)
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(seeds, st.integers(0, 2**32), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
 def test_one_byte_flipped_anywhere_is_found(seed: int, choice: int, place: float, mask: int) -> None:
     """By a full check always, by one of the indexes when it lies in index or footer."""
@@ -140,7 +141,7 @@ def test_one_byte_flipped_anywhere_is_found(seed: int, choice: int, place: float
     assert by_index.is_clean == (position < data_bytes)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seeds, st.integers(0, 2**32))
 def test_one_object_lost_or_shortened_is_found(seed: int, choice: int) -> None:
     store = RandomStore(seed)

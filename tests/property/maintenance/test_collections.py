@@ -18,6 +18,7 @@ from support.engine.objects import index_of
 from support.maintenance.collecting_world import YOUNG, all_dead_destroyed, collected, collection
 from support.maintenance.collecting_world import settings as gc_settings
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.values.examples import examples
 
 STREAMS = 5
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
@@ -103,7 +104,7 @@ def members_of(plan: Plan, name: str) -> list[int]:
     return [each.object_id for each in (work if isinstance(work, tuple) else work.members)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cases())
 def test_a_collection_changes_no_record_and_frees_what_it_said(case: Case) -> None:
     with compaction_world() as world:
@@ -155,7 +156,7 @@ def test_a_collection_changes_no_record_and_frees_what_it_said(case: Case) -> No
         world.assert_sound()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kept=st.integers(100, 7_900), streams=st.integers(1, 3))
 def test_bytes_written_for_each_byte_freed(kept: int, streams: int) -> None:
     """u/(1-u) at a live ratio of u."""

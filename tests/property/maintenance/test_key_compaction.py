@@ -26,6 +26,7 @@ from siltstone.record_columns.kernels import compiled, plain
 from support.kafka.kafka_batches import build_control_batch, with_offset_deltas
 from support.maintenance import key_compaction_model as model
 from support.maintenance.compacted_stream import CompactedStream
+from support.values.examples import examples
 
 KEYS = [None, b"", b"a", b"b", b"c", b"d", b"a longer key of some bytes"]
 VALUES = [None, b"", b"v", b"value " * 9]
@@ -220,7 +221,7 @@ def check_readers(
     assert all(original[r.offset] == r for batch in batches for r in batch.records)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(steps, min_size=1, max_size=30))
 def test_any_history_is_compacted_as_the_rules_say(history: list[tuple[Any, ...]]) -> None:
     stream = History()

@@ -9,6 +9,7 @@ from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
 from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, sources_of, streams_of
+from support.values.examples import examples
 
 K = RetentionClass
 STREAMS = 6
@@ -61,7 +62,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(cases(), st.booleans())
 def test_gc20_only_one_class_and_what_is_small_share_a_stream_set_object(
     case: Case, is_every_source_wanted: bool
@@ -75,7 +76,7 @@ def test_gc20_only_one_class_and_what_is_small_share_a_stream_set_object(
     assert len(above) <= 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(cases(), st.booleans())
 def test_gc21_every_live_block_lies_in_exactly_one_output(case: Case, is_every_source_wanted: bool) -> None:
     plan = case.plan(is_every_source_wanted=is_every_source_wanted)
@@ -100,7 +101,7 @@ def test_gc21_every_live_block_lies_in_exactly_one_output(case: Case, is_every_s
         assert sum(each[0] == stream and each[1] <= start and end <= each[2] for each in covered) == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cases())
 def test_no_object_with_a_compacted_stream_is_left_out_for_want_of_a_partner(case: Case) -> None:
     sources = sources_of(case.specs)

@@ -17,6 +17,7 @@ from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.objects import ObjectKind
 from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, source, streams_of
+from support.values.examples import examples
 
 Block = tuple[int, int, int, int, int]
 """(stream, start, end, bytes, object id)"""
@@ -129,7 +130,7 @@ def plain_iterations(case: Case, blocks: list[Block]) -> list[list[tuple[bool, l
     return [iteration for iteration in made if iteration]
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases())
 def test_every_live_block_is_written_exactly_once(case: Case) -> None:
     plan = case.plan()
@@ -140,7 +141,7 @@ def test_every_live_block_is_written_exactly_once(case: Case) -> None:
     assert not untouched & set(plan.compacted_ids)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases())
 def test_limits_hold_in_every_iteration(case: Case) -> None:
     plan = case.plan()
@@ -161,7 +162,7 @@ def test_limits_hold_in_every_iteration(case: Case) -> None:
     assert len(plan.pieces) <= case.settings.stream_objects_max
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases())
 def test_new_objects_are_sorted_contiguous_and_as_large_as_said(case: Case) -> None:
     plan = case.plan()
@@ -188,7 +189,7 @@ def test_new_objects_are_sorted_contiguous_and_as_large_as_said(case: Case) -> N
     )
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases())
 def test_the_plan_is_the_plain_rules_plan(case: Case) -> None:
     """Without age, limits and small parts, the columns cut exactly where the rule of the article does."""
@@ -220,7 +221,7 @@ def test_the_plan_is_the_plain_rules_plan(case: Case) -> None:
     ]
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases(), st.integers(70, 400))
 def test_the_memory_limit_changes_the_cut_and_nothing_else(case: Case, memory_bytes: int) -> None:
     roomy = msgspec.structs.replace(case.settings, stream_objects_max=1000)
@@ -235,7 +236,7 @@ def test_the_memory_limit_changes_the_cut_and_nothing_else(case: Case, memory_by
     assert sets[0] == sets[1], "what is small does not depend on the cut"
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(cases())
 def test_planning_again_over_the_result_yields_nothing(case: Case) -> None:
     """Unless a limit left something out, and until the new object is old."""

@@ -9,6 +9,7 @@ from siltstone.model.limits import MIB
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.topic_configs.table import TopicConfig, parse_topic_configs
 from support.maintenance.segmented_streams import NOW_MS, segmented
+from support.values.examples import examples
 
 KIB = 1024
 
@@ -56,7 +57,7 @@ def slow_segments(
     return segments
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(rolling_configs, st.lists(batches, max_size=40))
 def test_segments_are_closed_where_the_rule_says(
     config: TopicConfig, history: list[tuple[int, int, int]]
@@ -78,7 +79,7 @@ def test_segments_are_closed_where_the_rule_says(
     assert all(one.size_bytes <= MIB or one.batch_count == 1 for one in held.unwritten)  # O5
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 3)), min_size=1, max_size=12),
     st.lists(st.integers(0, 60), max_size=6),
@@ -128,7 +129,7 @@ def slow_walk(
     return start, gone
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.tuples(SIZES, AGES), max_size=8),
     st.lists(SIZES, max_size=2),

@@ -8,6 +8,7 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.values.examples import examples
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ def built(world: CompactionWorld, case: Case) -> None:
         world.delete_stream(stream)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cases())
 def test_compaction_changes_no_record(case: Case) -> None:
     with compaction_world() as world:

@@ -37,6 +37,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.maintained_store import WatchedStore
+from support.values.examples import examples
 
 GRACE_MS = 5 * MINUTE_MS
 STEPS = 60
@@ -213,7 +214,7 @@ WEIGHTS = {
 }
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_sr27_no_object_of_a_standing_pin_is_deleted_and_all_are_in_the_end(seed: int) -> None:
     walk = Walk(random.Random(seed))

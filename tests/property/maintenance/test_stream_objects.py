@@ -21,6 +21,7 @@ from support.engine.objects import index_of
 from support.maintenance.block_join import join_blocks
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
 from support.maintenance.stream_object_world import add_stream_object, joined_up, member
+from support.values.examples import examples
 
 STREAMS = 3
 
@@ -113,7 +114,7 @@ def modelled(
     return data + trailer_bytes(index, len(data))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cases)
 def test_no_batch_changes_and_new_objects_are_what_the_model_makes(case: Case) -> None:
     with compaction_world() as world:
@@ -153,7 +154,7 @@ def test_no_batch_changes_and_new_objects_are_what_the_model_makes(case: Case) -
         )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cases)
 def test_it_ends(case: Case) -> None:
     """Look after look there is less to do, until there is nothing."""

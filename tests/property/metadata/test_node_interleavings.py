@@ -39,6 +39,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from support.metadata.metadata_world import MetadataWorld, next_image
+from support.values.examples import examples
 
 NODES = range(4)
 TOPICS = ["a" * 32, "b" * 32]
@@ -418,7 +419,7 @@ WEIGHTS = {
 }
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_rule_7_any_interleaving_of_four_nodes_keeps_one_leader_one_owner_and_rising_epochs(
     seed: int,

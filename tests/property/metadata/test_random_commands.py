@@ -46,6 +46,7 @@ from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from siltstone.metadata.streams import joined
 from siltstone.model.objects import ObjectState
 from support.metadata.metadata_world import MetadataWorld, new_object, next_image
+from support.values.examples import examples
 
 NOT_IDEMPOTENT = (
     CreateStream, PrepareObjects, StartJob, ExpireObjects, AddPartitions, DeleteTopic, TakeNumbers,
@@ -430,7 +431,7 @@ WEIGHTS = {
 }
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_commands(seed: int) -> None:
     walk = Walk(random.Random(seed))

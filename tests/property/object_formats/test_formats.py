@@ -33,6 +33,7 @@ from support.engine.batches import build_object, frame, frames, object_bytes
 from support.engine.objects import index_of, read_object
 from support.engine.wal_bytes import groups_bytes
 from support.maintenance.block_join import join_blocks
+from support.values.examples import examples
 
 UNSIGNED = st.one_of(st.integers(0, 100), st.integers(2**31 - 2, 2**33), st.integers(2**62, 2**64 - 1))
 TIMESTAMPS = st.one_of(st.just(-1), st.integers(0, 2**41), st.integers(-(2**63), 2**63 - 1))
@@ -85,14 +86,14 @@ BLOCK_SIZES = st.sampled_from([1, 100, 200, 1 << 20])
 
 
 @given(record_batches(), st.binary(max_size=80))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_frame_round_trip_whatever_follows(written, behind):
     data = memoryview(frame(written) + behind)
     assert decode_frame(data) == (written, frame_bytes(written))
 
 
 @given(runs())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_block_round_trip_and_truncation(batches):
     block = frames(batches)
     assert list(decode_frames(block)) == batches
@@ -103,7 +104,7 @@ def test_block_round_trip_and_truncation(batches):
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_are_frames_or_a_named_error(data):
     try:
         batches = list(decode_frames(data))
@@ -113,7 +114,7 @@ def test_any_bytes_are_frames_or_a_named_error(data):
 
 
 @given(object_batches(), BLOCK_SIZES, st.sampled_from([64, 150, 1 << 16]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_object_round_trip(batches, block_size_bytes, tail_bytes):
     built = build_object(batches, block_size_bytes)
     data = b"".join(built.buffers)
@@ -123,7 +124,7 @@ def test_object_round_trip(batches, block_size_bytes, tail_bytes):
 
 
 @given(object_batches(), BLOCK_SIZES, st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_object_truncated_flipped_or_longer_is_named(batches, block_size_bytes, data):
     whole = object_bytes(batches, block_size_bytes)
     position = data.draw(st.integers(0, len(whole) - 1))
@@ -135,7 +136,7 @@ def test_object_truncated_flipped_or_longer_is_named(batches, block_size_bytes, 
 
 
 @given(object_batches(), BLOCK_SIZES, UNSIGNED, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_index_search_equals_looking_at_every_entry(batches, block_size_bytes, stream_id, start, end):
     entries = build_object(batches, block_size_bytes).entries
     index = BlockIndex(encode_index(entries))
@@ -148,7 +149,7 @@ def test_index_search_equals_looking_at_every_entry(batches, block_size_bytes, s
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_are_an_index_or_a_named_error(data):
     try:
         index = BlockIndex(data)
@@ -158,7 +159,7 @@ def test_any_bytes_are_an_index_or_a_named_error(data):
 
 
 @given(object_batches(), BLOCK_SIZES)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_ranges_cover_exactly_the_batches(batches, block_size_bytes):
     ranges = ranges_of_entries(build_object(batches, block_size_bytes).entries, object_id=1)
     covered = [(r.stream_id, r.start_offset, r.end_offset) for r in ranges]
@@ -173,7 +174,7 @@ def test_ranges_cover_exactly_the_batches(batches, block_size_bytes):
 
 
 @given(runs(max_size=8))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_joined_entry_is_that_of_the_joined_block(batches):
     apart = build_object(batches, block_size_bytes=1).entries
     (together,) = build_object(batches, block_size_bytes=1 << 40).entries
@@ -181,7 +182,7 @@ def test_joined_entry_is_that_of_the_joined_block(batches):
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_combined_checksums(pieces):
     combined = 0
     for piece in pieces:
@@ -190,7 +191,7 @@ def test_combined_checksums(pieces):
 
 
 @given(UNSIGNED, st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_footer_round_trip_and_flips(index_position, crc, count, data):
     index_position = min(index_position, 2**63)
     footer = Footer(index_position, count * 72, index_position + count * 72 + FOOTER_BYTES, crc)
@@ -203,7 +204,7 @@ def test_footer_round_trip_and_flips(index_position, crc, count, data):
 
 
 @given(UNSIGNED, UNSIGNED, UNSIGNED, UNSIGNED, st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_segment_header_round_trip_and_flips(node_id, node_epoch, first_position, reserved_bytes, data):
     header = LogFileHeader(node_id, node_epoch, first_position, reserved_bytes)
     raw = encode_log_file_header(header)
@@ -219,7 +220,7 @@ FIRST_POSITIONS = st.sampled_from([0, 1, 2**31 - 7, 2**62])
 
 
 @given(LOGS, FIRST_POSITIONS, st.binary(max_size=200))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_wal_round_trip_whatever_follows(groups, first_position, behind):
     log = groups_bytes(groups, first_position)
     records = list(decode_records(memoryview(log + behind), first_position))
@@ -228,7 +229,7 @@ def test_wal_round_trip_whatever_follows(groups, first_position, behind):
 
 
 @given(LOGS, FIRST_POSITIONS, st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_wal_flip_is_damage_below_the_confirmed_position_and_a_tear_above(groups, first_position, data):
     log = groups_bytes(groups, first_position)
     confirmed = len(groups_bytes(groups[:-1], first_position))
@@ -249,14 +250,14 @@ def test_wal_flip_is_damage_below_the_confirmed_position_and_a_tear_above(groups
     st.binary(max_size=400)
     | st.lists(st.sampled_from([b"SWR1", b"\0", b"\xff" * 4]), max_size=90).map(b"".join)
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_are_a_log_that_ends(data):
     records = list(decode_records(memoryview(data), 0))
     assert sum(record.end_position - record.position for record in records) <= len(data)
 
 
 @given(st.lists(st.tuples(UNSIGNED, UNSIGNED, UNSIGNED), max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_index_round_trip_of_extreme_fields(rows):
     entries = [
         BlockEntry(stream, 2**64 - 2, 2**64 - 1, 1, position, size, -(2**63), 2**63 - 1, size % 2**32)

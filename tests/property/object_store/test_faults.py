@@ -11,6 +11,7 @@ from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import BY_CHANCE, Fault, FaultyStore
+from support.values.examples import examples
 
 KEY = "a5/objects/1"
 seeds = st.integers(0, 2**32)
@@ -18,7 +19,7 @@ rates = st.sampled_from([0.1, 0.3, 0.6, 0.9])
 attempts = st.integers(1, 8)
 faults = st.lists(st.sampled_from(BY_CHANCE), min_size=1, max_size=5)
 contents = st.lists(st.binary(max_size=20), max_size=4)
-COUNT = settings(max_examples=300)
+COUNT = settings(max_examples=examples(300))
 
 
 def faulty_world(

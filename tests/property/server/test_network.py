@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from siltstone.broker.request import ConnectionContext
 from siltstone.server.network.frame_reader import FrameReader, receive_buffer
 from support.kafka.network_world import Handler, NetworkWorld, framed, turns
+from support.values.examples import examples
 
 BUFFER = receive_buffer()
 
 body_sizes = st.lists(st.one_of(st.integers(0, 40), st.sampled_from([70_000, 262_144, 400_000])), max_size=12)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     sizes=body_sizes,
     reads=st.lists(
@@ -77,7 +78,7 @@ class Mixed(Handler):
         return result
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     kinds=st.lists(st.sampled_from(["answer", "silent", "future", "future", "coroutine"]), max_size=40),
     choices=st.lists(st.integers(0, 1_000), min_size=1, max_size=40),

@@ -14,6 +14,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.stream_engine.settings import ReadSettings
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, settle
+from support.values.examples import examples
 
 STREAMS = (1, 2, 5)
 SEEDS = st.integers(0, 2**32)
@@ -92,7 +93,7 @@ def expected(batches: list[RecordBatch], start: int, end: int, bytes_max: int) -
 
 
 @given(SEEDS)
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_reads_are_those_of_the_model_whatever_is_cached_or_compacted(seed):
     rng = Random(seed)
     batches, chosen = random_batches(rng), random_settings(rng)
@@ -117,7 +118,7 @@ def test_reads_are_those_of_the_model_whatever_is_cached_or_compacted(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_consumers_side_by_side_get_everything_once_and_in_order(seed):
     rng = Random(seed)
     batches, chosen = random_batches(rng), random_settings(rng)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from siltstone.cli.json_records import LineRefused, read_record, written_record
 from siltstone.kafka_client.producing.delivery import OutgoingRecord
 from siltstone.kafka_protocol.records.reading import Record
+from support.values.examples import examples
 
 maybe_bytes = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(str.encode)
 
 
-@run(max_examples=200)
+@run(max_examples=examples(200))
 @given(
     key=maybe_bytes,
     value=maybe_bytes,

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.foundation.sharded_map import SHARD_COUNT, ShardedMap, _shard_of, by_shard
+from support.values.examples import examples
 
 # Few keys, some sharing a shard, so that sets and deletions meet.
 INT_KEYS = st.sampled_from([0, 1, 2, SHARD_COUNT, SHARD_COUNT + 1, 5 * SHARD_COUNT, 2**62])
@@ -20,7 +21,7 @@ def same(sharded: Mapping, model: dict) -> None:
     assert "not there" not in sharded and sharded.get(77) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(batches=st.lists(STEPS, max_size=5))
 def test_behaves_like_a_dict_and_older_maps_never_change(batches) -> None:
     versions = [(ShardedMap(), {})]

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.metadata.applying import RecordContradictsImage, apply_records
+from siltstone.metadata.applying import MetadataMoved, RecordContradictsImage, apply_records
 from siltstone.metadata.commands import CreateTopic, TakeNumbers, TrimStream
 from siltstone.metadata.entities import JobState, ObjectMetadata, PartitionMetadata, ScanPin
 from siltstone.metadata.image import ImageDraft, MetadataImage
@@ -12,6 +12,7 @@ from siltstone.metadata.records import (
     JobStarted,
     KeyRemoved,
     KeySet,
+    LogMoved,
     NodeRegistered,
     NumbersTaken,
     ObjectCommitted,
@@ -205,3 +206,8 @@ def test_a_name_leads_to_its_topic_as_long_as_there_is_one(world) -> None:
 def test_rule_8_a_record_that_does_not_fit_is_corruption(world, records) -> None:
     with pytest.raises(RecordContradictsImage, match="restore"):
         apply_records(ImageDraft(world.image), records)
+
+
+def test_a_log_that_was_moved_cannot_be_read_and_names_the_new_one() -> None:
+    with pytest.raises(MetadataMoved, match=r"were moved to postgresql://there; name that log"):
+        apply_records(ImageDraft(MetadataImage()), [LogMoved("postgresql://there")])

@@ -44,6 +44,11 @@ SETTINGS = """
     def siltstone_settings():
         return {"broker.num_partitions": "4"}
 
+    def test_a_topic_is_made_as_wished(siltstone_broker, siltstone_make_topic):
+        name = siltstone_make_topic(partitions=3)
+        admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0})
+        assert name != siltstone_make_topic() and len(admin.list_topics(name, 10).topics[name].partitions) == 3
+
     def test_settings_are_heeded(siltstone_broker, siltstone_topic):
         admin = AdminClient({"bootstrap.servers": siltstone_broker.bootstrap_servers, "log_level": 0})
         assert len(admin.list_topics(siltstone_topic, 10).topics[siltstone_topic].partitions) == 4
@@ -62,7 +67,7 @@ def test_a_test_has_a_broker_and_a_topic_of_its_own_with_a_legal_name(pytester: 
 
 
 def test_settings_can_be_overridden(pytester: pytest.Pytester) -> None:
-    passed(pytester, SETTINGS, 1)
+    passed(pytester, SETTINGS, 2)
 
 
 def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -> None:

@@ -30,6 +30,7 @@ from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.kernels.port import Kernels
 from siltstone.record_columns.row_columns import ALL_COLUMNS
 from support.kafka.kafka_batches import build_control_batch, with_body, with_header
+from support.values.examples import examples
 
 STREAM_ID = 5
 KERNELS = pytest.mark.parametrize("kernels", [compiled, plain], ids=["compiled", "plain"])
@@ -122,7 +123,7 @@ def plain_row(record: Record) -> tuple[Any, ...]:
 
 
 @KERNELS
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(givens, st.integers(0, 2**32))
 def test_sr1_columns_are_what_the_plain_reader_reads(kernels: Kernels, found: list[Given], seed: int) -> None:
     block, expected = block_of(found)
@@ -164,7 +165,7 @@ def columns_of(batch: Any) -> list[Any]:
     ]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(givens, st.integers(0, 2**32))
 def test_damaged_blocks_give_the_same_rows_or_a_named_error_alike(found: list[Given], seed: int) -> None:
     block = bytearray(block_of(found)[0])

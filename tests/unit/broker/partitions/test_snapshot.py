@@ -13,6 +13,7 @@ from siltstone.broker.partitions.snapshot import (
 from siltstone.broker.partitions.time_index import TimeEntry, TimeIndexState
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from support.values.examples import examples
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OFFSETS = st.integers(0, 2**63 - 1)
@@ -49,7 +50,7 @@ SNAPSHOT = PartitionSnapshot(
 PAYLOAD = encode_snapshot(SNAPSHOT)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(snapshots)
 def test_what_is_written_is_read(snapshot):
     assert decode_snapshot(memoryview(encode_snapshot(snapshot))) == snapshot

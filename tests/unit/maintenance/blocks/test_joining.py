@@ -8,6 +8,7 @@ from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import trailer_bytes
 from support.maintenance.block_join import join_blocks
+from support.values.examples import examples
 
 LIMIT = 100
 
@@ -46,7 +47,7 @@ def joined_one_by_one(entries: list[BlockEntry]) -> list[BlockEntry]:
     return made
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(blocks())
 def test_columns_join_as_the_plain_rule_does(entries: list[BlockEntry]) -> None:
     table = np.frombuffer(encode_index(entries), dtype=ENTRY)

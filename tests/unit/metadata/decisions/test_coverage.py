@@ -7,6 +7,7 @@ from siltstone.metadata.commands import CloseStream, DeleteStream, TrimStream
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.refusals import CoverageNotMatched
 from support.metadata.metadata_world import MetadataWorld, object_range
+from support.values.examples import examples
 
 SPAN = 12
 CUTS = st.sets(st.integers(1, SPAN - 1), max_size=5)
@@ -30,7 +31,7 @@ def world_with_stream(start: int, deleted: bool) -> MetadataWorld:
     return world
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(data=st.data(), start=st.integers(0, SPAN), deleted=st.booleans(), cuts=CUTS)
 def test_agrees_with_counting_every_offset(data, start, deleted, cuts) -> None:
     held = data.draw(st.lists(st.sampled_from(pieces(cuts)), unique=True, min_size=1))

@@ -27,6 +27,7 @@ from siltstone.record_columns.kernels.columns import (
     Integers,
     read_only,
 )
+from support.values.examples import examples
 
 nullable = st.one_of(st.none(), st.binary(max_size=200))
 records = st.lists(
@@ -69,7 +70,7 @@ def mutated(data: bytes, seed: int, size_min: int = 1) -> bytes:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(records, min_size=1, max_size=4), st.integers(0, 2**32))
 def test_batches_are_found_alike_or_refused_alike(batches: list[list[Record]], seed: int) -> None:
     data = read_only(mutated(block_of(batches), seed))
@@ -83,7 +84,7 @@ def test_batches_are_found_alike_or_refused_alike(batches: list[list[Record]], s
     assert rows[:count].tolist() == expected.tolist()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(records, st.integers(0, 2**32))
 def test_records_are_decoded_alike_or_refused_alike(found: list[Record], seed: int) -> None:
     body = mutated(bytes(build_batch(found)[61:]), seed)

@@ -93,3 +93,10 @@ def test_everything_else_is_refused(name: str):
 
 def test_a_body_of_nothing_is_no_body():
     assert parse_head(head("GET / HTTP/1.1", "Host: h", "Content-Length: 0")).path == "/"
+
+
+def test_a_header_that_is_a_list_may_be_sent_in_parts():
+    request = parse_head(
+        head("GET / HTTP/1.1", "Host: h", "Accept: text/plain;q=0.5", "Accept: application/openmetrics-text")
+    )
+    assert request.wants_openmetrics

@@ -21,6 +21,7 @@ from siltstone.broker.groups.offsets_log.record import (
     decode_record,
     encode_record,
 )
+from support.values.examples import examples
 
 OFFSET_KEY = "0001 0007 72656164657273 0007 666c6967687473 00000003"
 OFFSET = OffsetRecord(OffsetKey("readers", "flights", 3), CommittedOffset(258, 7, "née", 1_700_000_000_000))
@@ -142,7 +143,7 @@ def test_bytes_nobody_wrote_have_a_named_error(key: str, value: str | None) -> N
         decode_record(as_bytes(key, value))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from(["offset", "offset with expiry", "empty group", "stable group"]),
     st.integers(0),
@@ -185,7 +186,7 @@ groups = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(offsets | groups)
 def test_round_trip(record: Record) -> None:
     assert decode_record(encode_record(record)) == record

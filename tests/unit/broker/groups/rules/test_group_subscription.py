@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from siltstone.broker.groups.rules.group import topics_of
 from support.groups.consumer_bytes import subscription
+from support.values.examples import examples
 
 WHOLE = subscription("flights", "plänes", user_data=b"sticky", owned={"flights": [1, 2]})
 
@@ -37,7 +38,7 @@ def test_other_bytes_are_none(metadata: bytes) -> None:
     assert topics_of(metadata) is None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=40))
 def test_anything_is_read_without_an_error(metadata: bytes) -> None:
     topics = topics_of(metadata)
