@@ -241,7 +241,7 @@ def test_ranges_by_partition_and_columns_in_their_order(broker: siltstone.Broker
     assert list(scan.to_pandas().columns) == ["offset", "partition"]
     assert scan.to_polars().height == 4
     assert [each.num_rows for each in scan.batches()] == [3, 1]
-    with pytest.raises(ScanRefused, match="not said where the scan is to begin in ranges-1"):
+    with pytest.raises(ScanRefused, match="not say where the scan is to begin in ranges-1"):
         siltstone.scan(topic, store=broker.folder, start={0: 2})
     with pytest.raises(ScanRefused, match="where the scan is to end in ranges-7, which it does not read"):
         siltstone.scan(topic, store=broker.folder, end={0: 2, 1: 2, 2: 2, 7: 1})

@@ -1,10 +1,10 @@
 """The cluster as this node's clients see it: which brokers there are, and which of them leads a partition.
 
-Everything follows from the metadata image, so each node answers alike, but for the time that the image of one is
+Every answer follows from the metadata image, so all nodes give the same answers, except while the image of one is
 behind. A node therefore reads the log once before it refuses a request (``refreshed``).
 
 A node answers for partitions only while it *serves*: its lease is held, and the metadata do not say that it is fenced.
-Without another node nobody could lead in its place, so a node that knows of no other one always serves.
+A node that knows of no other node always serves, because no other could lead in its place.
 """
 
 import asyncio
@@ -23,8 +23,7 @@ from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import Clock
 
 REFRESH_INTERVAL_MS = 20
-"""At most fifty reads of the metadata log a second for the sake of refusals, however many clients are at the wrong
-node."""
+"""Before refusals the metadata log is read at most fifty times a second, however many clients ask the wrong node."""
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True):
@@ -39,7 +38,7 @@ class BrokerEndpoint(msgspec.Struct, frozen=True):
 
 class LeaderState(msgspec.Struct, frozen=True):
     """``leader_id`` is NO_NODE when the partition has no leader that the client can reach; ``error`` says why.
-    ``replica_id`` is the node that leads it as the metadata have it."""
+    ``replica_id`` is the leader that the metadata name."""
 
     leader_id: int
     error: ErrorCode
@@ -59,8 +58,15 @@ def epoch_to_open(stream: StreamMetadata) -> int:
     return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1
 
 
+def leader_epoch_in(image: MetadataImage, partition: PartitionMetadata) -> int:
+    """The epoch under which the partition is open, or would be opened next."""
+    stream = image.streams.get(partition.data_stream_id)
+    return 0 if stream is None else epoch_to_open(stream)
+
+
 class ClusterView:
-    """``is_lease_held`` says whether the others cannot have fenced this node yet (``cluster.suspicion.OwnLease``)."""
+    """``is_lease_held`` returns true as long as no other node can have fenced this one
+    (``cluster.suspicion.OwnLease``)."""
 
     def __init__(
         self,
@@ -196,12 +202,12 @@ class ClusterView:
         return leader is None or not leader.listeners
 
     def is_led(self, partition: PartitionMetadata) -> bool:
-        """Whether the leader of the partition lives, at whatever listener."""
+        """Whether the leader of the partition is live, even if it lacks the client's listener."""
         leader = self.image.nodes.get(partition.leader)
         return self.leads(partition) or (leader is not None and leader.is_live)
 
     def leader_state(self, partition: PartitionMetadata, listener_name: str) -> LeaderState:
-        """As Metadata tells it [Kafka: KRaftMetadataCache]."""
+        """The leader as a Metadata response names it [Kafka: KRaftMetadataCache]."""
         if self.leads(partition):
             if self.serves:
                 return LeaderState(self.node_id, ErrorCode.NONE, self.node_id)
@@ -214,9 +220,8 @@ class ClusterView:
         return LeaderState(leader.node_id, ErrorCode.NONE, leader.node_id)
 
     def leader_epoch(self, partition: PartitionMetadata) -> int:
-        """The epoch under which the partition is open, or would be opened next."""
-        stream = self.image.streams.get(partition.data_stream_id)
-        return 0 if stream is None else epoch_to_open(stream)
+        """See ``leader_epoch_in``."""
+        return leader_epoch_in(self.image, partition)
 
     def hint(self, topic_id: str, index: int, listener: Listener) -> LeaderHint | None:
         """None when this node leads the partition itself, or the leader cannot be reached at this listener."""

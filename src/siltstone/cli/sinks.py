@@ -20,7 +20,7 @@ class SinkNotThere(InvalidRequest):
 
 
 class SinkUnfinished(InvalidRequest):
-    """The newest batch of the sink is an intent, so the sink cannot be forgotten."""
+    """The newest batch of the sink is not finished, so the sink cannot be forgotten."""
 
 
 class SinkRow(msgspec.Struct, frozen=True):
@@ -52,8 +52,8 @@ def sink_rows(image: ImageView) -> list[SinkRow]:
 def sinks(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the sinks of a store; give an unfinished batch up, or forget a sink.
 
-    A sink is what writes DataFrames of Spark into topics, each batch exactly once. Its record in the metadata has the
-    newest batch: an intent is begun and not finished; Spark finishes it when the query is started again.
+    A sink writes DataFrames of Spark into topics, each batch exactly once. Its record in the metadata names its newest
+    batch. A batch in state intent was begun and is not finished; Spark finishes it when the query is started again.
     """
     if context.invoked_subcommand is None:
         list_sinks(choice, as_json)
@@ -91,9 +91,9 @@ def list_sinks(choice: StoreChoice, as_json: bool) -> None:
 def abandon(choice: StoreChoice, sink: str) -> None:
     """Give up the unfinished batch of a sink.
 
-    For a batch that cannot be finished (SinkBatchStuck), such as one for a topic that was deleted half way. Records of
-    the batch that stand remain, and the others are not written: the batch counts as written. The next batch of the sink
-    is written as usual.
+    Use it for a batch that cannot be finished (SinkBatchStuck), such as one for a topic that was deleted half way.
+    Records of the batch that are in a topic already remain there, the others are not written, and the batch counts as
+    written. The next batch of the sink is written as usual.
     """
     with choice.open() as store:
         _refuse_unknown(store.metadata.image, sink)

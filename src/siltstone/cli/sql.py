@@ -44,8 +44,8 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
     its values, and a struct kafka with partition, offset, timestamp and key. Values that are no JSON objects are one
     column, value. Write names with dots or dashes in double quotes.
 
-    It reads whole topics into a temporary folder, so it is for a first look; Spark is for what is large. Needs the
-    extra siltstone[sql].
+    The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
+    the extra siltstone[sql].
     """
     with choice.open() as store, run_query(store, query, QueryChoice(value, registry, tail)) as found:
         for note in found.notes:

@@ -8,7 +8,7 @@ node has *claimed* its failover.
 The rule above all: leases only say when to look. What is acknowledged is protected by the exclusive possession of the
 write-ahead log and by epochs, so a wrong suspicion costs time and no data (docs/decisions/0015-leases.md).
 
-Reading order: ``suspicion`` (pure: whose beats stand still, and whether others may think so of this node),
+Reading order: ``suspicion`` (pure: which nodes have stopped beating, and whether others may suspect this node),
 ``membership`` (the loop of a node: beat, look, fence, resume), ``placing`` (other leaders for what a node that is gone
 or drained leads).
 """

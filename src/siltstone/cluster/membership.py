@@ -36,10 +36,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TURN_MS = 500
-"""What the next node waits longer: usually enough for the first one's record to be read (ten reads a second)."""
+"""How much longer each further node waits. Usually it has then read the record of the node that acted first (the log is
+read ten times a second)."""
 
 BOARD_WARNING_INTERVAL_MS = 30_000
-"""How often the log has a warning while the lease board cannot be used."""
+"""How often a warning is logged while the lease board cannot be used."""
 
 
 class NodeIdInUse(InvalidRequest):
@@ -105,9 +106,9 @@ class BoardCalls:
 
 
 async def wait_until_silent(board: BoardCalls, node: NodeMetadata, clock: Clock) -> None:
-    """Returns when no beat of the registered life of ``node`` has come for a session: the process that would register
-    under the same id then fences nobody alive (N02). A process that holds the node's log need not wait. Raises
-    NodeIdInUse; failures of the board are waited out."""
+    """Returns when no beat of the registered life of ``node`` has come for a session. A process that registers under
+    the same id then fences no process that runs (N02). A process that holds the lock of the node's log need not wait.
+    Raises NodeIdInUse; while the board fails, it waits."""
     life = NodeLife(node.node_id, node.node_epoch, node.incarnation)
     suspicion = Suspicion()
     first: Beat | None = None
@@ -205,7 +206,7 @@ class Membership:
         self._suspicion.polled(sent_ms, self._clock.monotonic_ms(), lives, beats)
 
     def _act(self) -> None:
-        """A node that is fenced itself resumes, and judges nobody before it has."""
+        """Fences the nodes that are suspect. A node that is fenced itself resumes first."""
         own = self._metadata.image.nodes.get(self._life.node_id)
         if own is None or own.incarnation != self._life.incarnation or self._is_lost:
             return
@@ -259,7 +260,9 @@ class Membership:
         now_ms = self._clock.monotonic_ms()
         if self._warned_ms is None or now_ms - self._warned_ms >= BOARD_WARNING_INTERVAL_MS:
             self._warned_ms = now_ms
-            log.warning("node %d could not beat, or not look at the others: %s", self._life.node_id, trouble)
+            log.warning(
+                "node %d could not use the lease board for its beats: %s", self._life.node_id, trouble
+            )
 
     def _note_recovery(self) -> None:
         if self._warned_ms is not None:

@@ -37,7 +37,7 @@ PartitionKey = tuple[str, int]
 
 
 def needs_placing(image: MetadataImage) -> bool:
-    """Whether a node leads partitions and should not."""
+    """Whether a node that is gone or drained still leads partitions."""
     for node_id in image.leader_counts:
         node = image.nodes.get(node_id)
         if node is None or not node.is_live or node.is_draining:

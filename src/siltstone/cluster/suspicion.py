@@ -3,7 +3,8 @@ and whether others may suspect this node (``OwnLease``).
 
 No clocks are compared: only the *change* of a beat's number counts. A node is suspect when its number has not changed
 for a session, over at least POLLS_MIN polls in a row. Time does not count in which the observer's polls failed (the
-board was out, so nobody could beat) or did not happen (the observer was stopped, and may be the one who was silent).
+board was unreachable, so no node could beat) or did not happen (the observer was stopped, and may itself be the node
+that was silent).
 """
 
 from collections.abc import Callable, Iterable
@@ -14,14 +15,14 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat
 
 BEAT_INTERVAL_MS = 1_000
-"""Kafka's brokers beat every 2 s; here a beat is one small statement without an fsync."""
+"""Kafka's brokers send a heartbeat every 2 s; here a beat costs little, one small statement without an fsync."""
 
 SESSION_MS = 5_000
 """Five beats: a node that was stopped for 4 s is not fenced (N04) [Kafka: 9 s]."""
 
 POLLS_MIN = 3
-"""An observer that was stopped itself sees the old beats at its first poll, while the others' next ones are under
-way."""
+"""One poll is not enough: an observer that was stopped itself sees old beats at its first poll, because the next beats
+of the others are still under way."""
 
 GAP_MS_MAX = 3 * BEAT_INTERVAL_MS
 """A longer time between two polls means that the observer was stopped: it begins to count anew."""
@@ -62,8 +63,8 @@ class Suspicion:
     def polled(
         self, sent_ms: float, answered_ms: float, lives: Iterable[NodeLife], beats: Iterable[Beat]
     ) -> None:
-        """Takes in the answer to one poll. Of two polls, the time between the answer to the first and the sending of
-        the second counts: the shortest time that can lie between the two looks at the board."""
+        """Adds the answer to one poll. Between two polls, the time from the answer to the first until the sending of
+        the second counts: at least so much time lies between the two reads of the board."""
         elapsed_ms = self._elapsed_ms(sent_ms)
         self._polled_ms = answered_ms
         rows = {beat.node_id: beat for beat in beats}
@@ -86,7 +87,8 @@ class Suspicion:
     def _after(
         self, before: _Silence | None, life: NodeLife, row: Beat | None, elapsed_ms: float
     ) -> _Silence:
-        """A row of another life, such as a zombie's of a lower epoch, says nothing about this one."""
+        """The silence of a life after a poll. A row of another life, such as one that a zombie of a lower epoch wrote,
+        is no beat of this life."""
         is_of_life = row is not None and (row.node_epoch, row.incarnation) == (
             life.node_epoch,
             life.incarnation,
@@ -122,9 +124,10 @@ def turn_of(observer_id: int, image: MetadataImage, suspects: Iterable[NodeLife]
 
 
 class OwnLease:
-    """A node's own lease, by which it knows that others may have fenced it: it lasts for a session from the *sending*
-    of the last beat that succeeded. A node without its lease answers no request by what it knows, as another node may
-    lead its partitions by now; it looks when an answer is *sent* (N22), since it may have been stopped before.
+    """A node's own lease. While it is held, no other node can have fenced this one; it lasts for a session from the
+    *sending* of the last beat that succeeded. A node without its lease answers no request about its partitions, which
+    another node may lead by now. The lease is checked when an answer is *sent* (N22), because the process may have been
+    stopped since the request arrived.
 
     ``boottime_ms`` is a clock that counts the suspension of the machine (``runtime.clock.boottime_ms``), which
     ``monotonic_ms`` does not (N07)."""

@@ -16,11 +16,12 @@ Found = tuple[TopicPartition, Record]
 
 FETCH_WAIT_MS = 500
 RECONNECT_TIME_LIMIT_MS = 60_000
-"""How long a lost broker is waited for; a restart takes less."""
+"""How long reading waits for a lost broker; a restart takes less."""
 
 
 NOT_READY_TOLD_AFTER = 3
-"""A partition that changes its leader is not ready for a moment, which is not worth a line."""
+"""A broker that answers "not ready" is reported after so many failures in a row: a partition is not ready for a moment
+whenever its leader changes."""
 
 
 class BrokerOutage:

@@ -1,10 +1,10 @@
 """Moves the metadata of a store from one log to another: ``siltstone metadata copy``.
 
-The copy has the image at the head of the old log, as a snapshot, and the newest entry, so that versions and append ids
-go on: write-ahead logs, marks in buckets and scan pins name them. The steps, each of which may be the last one before a
-crash:
+The copy has the image at the head of the old log, as a snapshot, and the newest entry. So versions and append ids
+continue in the new log: write-ahead logs, marks in buckets and scan pins refer to them. The steps, each of which may be
+the last one before a crash:
 
-1. The new log is written. It is no log for anybody yet, since its identity is missing.
+1. The new log is written. No program can open it yet, because its identity is missing.
 2. The record LogMoved ends the old log. Appended after the entry that was copied last, it is refused if the old log
    has moved on meanwhile; then the first step is repeated.
 3. The new log is completed.
@@ -52,7 +52,7 @@ class CopyDiffers(Unavailable):
 
 
 class LogCopy(Protocol):
-    """A metadata log that is being written, which nobody can open before it is complete."""
+    """A metadata log that is being written. No program can open it before it is complete."""
 
     def is_complete(self) -> bool:
         """Raises LogUnavailable."""
@@ -126,7 +126,7 @@ def _write(old: MetadataLog, new: LogCopy, image: MetadataImage) -> None:
 
 def _end(old: MetadataLog, url: str, position: LogPosition, rng: Random) -> bool:
     """Appends LogMoved. Returns false when other entries came first, or when it is unknown whether it was appended: the
-    next attempt reads it."""
+    next attempt finds out."""
     entry = LogEntry(random_token(rng), (LogMoved(url),), position.append_id)
     try:
         old.append(encode_entry(entry), position)

@@ -1,9 +1,9 @@
 """The record of a sink, under the key ``spark-sink/<sink id>``, and the two commands that write it.
 
-A *sink* writes batches of a data pipeline into topics, each exactly once. Its record is the newest batch: first an
-*intent* with all that is needed to finish it, after the last write *done*. Spark repeats a batch that it has no answer
-of; the record says whether the batch stands, and an intent is finished with the parts that it names, not with those of
-the repetition, whose rows may differ.
+A *sink* writes batches of a data pipeline into topics, each exactly once. Its record has the newest batch: first as an
+*intent*, with everything that is needed to finish it, and after the last write as *done*. Spark repeats a batch if it
+does not know the outcome. The record then says whether the batch is done; an intent is finished with the parts that it
+names, not with those of the repetition, whose rows may differ.
 
 The value of the key is a msgpack array:
 
@@ -27,7 +27,7 @@ from siltstone.model.limits import HOUR_MS
 SINK_VERSION = 1
 SINK_PREFIX = "spark-sink/"
 SINKS_MAX = 10_000
-"""A record of a sink stays until it is forgotten, and each takes room in every image."""
+"""The most sinks of a store: a sink's record is kept until the sink is forgotten, and takes memory in every image."""
 
 STAGED_MS_MAX = 12 * HOUR_MS
 """A batch whose parts are older is refused: the sweep deletes them at STAGING_KEPT_MS."""
@@ -35,7 +35,7 @@ STAGED_MS_MAX = 12 * HOUR_MS
 STAGING_KEPT_MS = 24 * HOUR_MS
 
 STAGING_PREFIX = "staging/"
-"""Begins the keys of what sinks stage in a bucket."""
+"""The keys of all objects that sinks stage in a bucket begin with it."""
 
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -47,7 +47,8 @@ class SinkState(IntEnum):
 
 
 class SinkTarget(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where the sink stands in the data stream of a partition."""
+    """The next sequence number of a sink's producer in the data stream of a partition, and where the batch begins
+    there."""
 
     stream_id: int
     next_sequence: int
@@ -76,10 +77,10 @@ class SinkBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BeginSinkBatch(Command[SinkBatch], frozen=True):
-    """→ SinkBatch, what stands. If ``batch`` is new, it stands as an intent, with the producer id and the sequences of
-    the batch before. If its batch id stands already, the answer is what stands, and an unfinished one is this driver's
-    from now on. Refused with SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished, SinkChanged, SinkPartsTooOld,
-    TooManySinks."""
+    """→ SinkBatch, the sink's newest batch after the command. If the id of ``batch`` is new, that is ``batch`` as an
+    intent, with the producer id and the sequence numbers that the batch before has left. If the sink has a batch of
+    that id already, the answer is that batch; if it is unfinished, it belongs to this driver from now on. Refused with
+    SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished, SinkChanged, SinkPartsTooOld, TooManySinks."""
 
     sink_id: str
     batch: SinkBatch
@@ -87,8 +88,9 @@ class BeginSinkBatch(Command[SinkBatch], frozen=True):
 
 
 class CommitSinkBatch(Command[None], frozen=True):
-    """→ None. The batch is done; ``targets`` have the sequences after it. Idempotent: whether the batch is done already
-    is asked before anything else. Refused with SinkTakenOver when another driver has resumed the batch."""
+    """→ None. Makes the batch done; ``targets`` have the sequence numbers after it. Idempotent: a batch that is done
+    already is accepted before anything else is checked. Refused with SinkTakenOver when another driver has resumed the
+    batch."""
 
     sink_id: str
     batch_id: int
@@ -98,7 +100,7 @@ class CommitSinkBatch(Command[None], frozen=True):
 
 
 def batch_folder(sink_id: str, batch_id: int) -> str:
-    """Begins the keys of what is staged for a batch, with a slash at its end."""
+    """The prefix of the keys of all objects that are staged for a batch; it ends in a slash."""
     return f"{STAGING_PREFIX}{sink_id}/{batch_id}/"
 
 
@@ -117,7 +119,7 @@ def decode_sink(value: bytes) -> SinkBatch:
 
 
 def sink_of(view: ImageView, sink_id: str) -> SinkBatch | None:
-    """What stands for the sink; None if it has written nothing."""
+    """The newest batch of the sink; None if it has begun none."""
     value = view.keys.get(f"{SINK_PREFIX}{sink_id}")
     return None if value is None else decode_sink(value)
 

@@ -24,13 +24,14 @@ from siltstone.runtime.tasks import ends_in_time
 from siltstone.stream_engine.engine import StreamEngine
 
 LEAVING_MS_MAX = 2 * SECOND_MS
-"""Without the record the others notice the end after a session, so a log that hangs does not hold up the end."""
+"""How long a node that ends waits for the record of its end. Without the record the others notice the end after a
+session."""
 
 log = logging.getLogger(__name__)
 
 
 class ClusterPlace:
-    """``calls`` must have a thread that nothing else uses."""
+    """The beats and the lease of this node. ``calls`` must have a thread that nothing else uses."""
 
     def __init__(
         self, board: LeaseBoard, calls: BlockingCalls, metadata: MetadataService, clock: Clock
@@ -53,7 +54,7 @@ class ClusterPlace:
         await wait_until_silent(self._board_calls, node, self._clock)
 
     async def take(self, node: NodeMetadata) -> None:
-        """Begins to beat and to look at the others, in the life that is registered."""
+        """Begins to beat, in the life that is registered, and to watch the beats of the others."""
         self._is_listed = bool(node.listeners)
         self._life = NodeLife(node.node_id, node.node_epoch, node.incarnation)
         self._membership = Membership(
@@ -62,7 +63,7 @@ class ClusterPlace:
         await self._membership.start()
 
     def begin(self, engine: StreamEngine) -> None:
-        """The engine has started: from now on this node places the partitions of nodes that are gone."""
+        """Called when the engine has started: from now on this node places the partitions of nodes that are gone."""
         self._engine = engine
         if self._loss is not None:
             self._lost(self._loss)
@@ -71,8 +72,8 @@ class ClusterPlace:
         self._placing.start()
 
     def _lost(self, loss: BaseException) -> None:
-        """The node may not resume: only a new start recovers it. During recovery, commits are refused, which ends the
-        start as well."""
+        """Stops the engine, because this node was fenced and may not resume: only a new start recovers it. A node
+        without an engine is still recovering its log; its commits are refused, which ends the start."""
         self._loss = loss
         if self._engine is not None:
             self._engine.abandon(str(loss))
@@ -81,7 +82,8 @@ class ClusterPlace:
         return self._lease.is_held
 
     async def leave(self) -> None:
-        """Ends the beats, after the engine was closed; the others learn at once of a clean end."""
+        """Ends the beats, after the engine was closed. After a clean end a record in the metadata lets the others act
+        at once."""
         if self._placing is not None:
             await self._placing.close()
         if self._membership is not None:

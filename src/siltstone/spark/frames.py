@@ -55,9 +55,9 @@ def read(
     ``siltstone.scan``. ``schema`` may be a StructType or its DDL for JSON values. ``options`` are more options of the
     format, such as ``minPartitions``.
 
-    The DataFrame is of this moment. The pin that keeps its objects is renewed for as long as the program refers to the
-    DataFrame, and stands for its lease after that, for the frames that were made from it. Raises what ``session``
-    raises, and what planning a scan raises."""
+    The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
+    long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
+    that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
     spark = spark or session()
     request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
     renewal = None

@@ -218,7 +218,7 @@ def _name_of(task: Task) -> str:
 
 
 def cancel_all(jobs: Iterable["SparkJob"]) -> None:
-    """Cancels the jobs, and waits for them together as long as for one."""
+    """Cancels the jobs, and waits for all of them together no longer than for one."""
     cancelled = list(jobs)
     for job in cancelled:
         job.ask_to_end()

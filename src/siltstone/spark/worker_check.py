@@ -17,13 +17,15 @@ from siltstone.model.version import VERSION
 from siltstone.spark.task_attempt import cause_in_one_line
 
 WORKERS_ASKED_MAX = 64
-"""A question takes some ms of a worker, and on a cluster with more task slots than this, workers are made alike."""
+"""At most so many workers are asked. A question takes some ms, and the workers of a larger cluster usually have the
+same installation."""
 
 ALWAYS_NEEDED = ("siltstone", "cramjam", "fastcrc", "lz4", "msgspec", "numpy")
-"""What every task may import."""
+"""The modules that every task may import."""
 
 NEEDED_IF_LOADED = {"botocore": "siltstone[s3]"}
-"""What tasks need only if the driver has loaded it: a bucket in S3. The extra that has it."""
+"""Modules that tasks need only if the driver has loaded them (for a bucket in S3), each with the extra that installs
+it."""
 
 _OTHER_PYTHON = re.compile(
     r".*Python in worker has different version:? \(?([\d., ]+?)\)? than that in driver:? \(?([\d., ]+\d)"
@@ -32,8 +34,8 @@ _NO_PYTHON = re.compile(r"Cannot run program \"[^\"]*python")
 _MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): (?:No module named '([\w.]+)'|(.+))")
 
 Answer = tuple[str, str, str, tuple[str, ...]]
-"""Of one worker: its host, its Python, the version of its siltstone, and the modules that it cannot import, each with
-the reason."""
+"""The answer of one worker: its host, its Python, the version of its siltstone, and the modules that it cannot import,
+each with the reason."""
 
 
 def workers_asked(slots: int) -> int:

@@ -382,7 +382,7 @@ class StreamEngine:
         await self._marks.mark()
 
     async def _close_carried(self) -> None:
-        """Closes the streams of the earlier start that nobody has opened since. Everything is committed now."""
+        """Closes the streams of the earlier start that were not opened since. All their records are committed now."""
         image = self._metadata.image
         left = [image.streams.get(stream.stream_id) for stream in self._carried_streams]
         await close_in_metadata(

@@ -26,7 +26,8 @@ from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.wal.ownership import log_last_used
 
 STUCK_MS = 30 * SECOND_MS
-"""A failover that cannot upload a block for so long gives its claim back: the bucket may be out for this node only."""
+"""A failover that cannot upload a block for so long gives its claim back: the bucket may be unreachable from this node
+only."""
 
 PLACED_PER_COMMAND_MAX = 1_000
 """Keeps a log entry of the metadata small."""
@@ -113,7 +114,7 @@ async def _replay(
 
 
 async def _place(components: EngineComponents, claimer: NodeMetadata, dead_node_id: int) -> int:
-    """→ How many partitions of the dead node got another leader."""
+    """Gives the partitions of the dead node to other leaders. Returns how many got one."""
     partitions = tuple(_led_by(components.metadata.image, dead_node_id))
     for first in range(0, len(partitions), PLACED_PER_COMMAND_MAX):
         some = partitions[first : first + PLACED_PER_COMMAND_MAX]

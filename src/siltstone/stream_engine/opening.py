@@ -5,9 +5,9 @@ and the log continues (``recovery.CarriedLog``, docs/decisions/0011-start-withou
 
 The WAL's folder is locked before the node is registered, so a second process that uses the same folder is refused
 without fencing the first one. A process that uses another folder is refused, too, while the node has open streams
-(``wal.ownership``). A WAL in a bucket has no lock: a second process with the same node id waits until nobody beats
-under it, and takes the log over; a first one that still lives stops at its next append (``wal.bucket_wal``). Next:
-``recovery``, ``engine``.
+(``wal.ownership``). A WAL in a bucket has no lock: a second process with the same node id waits until no process beats
+under that id, and takes the log over; if the first process still runs, it stops at its next append
+(``wal.bucket_wal``). Next: ``recovery``, ``engine``.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """Floor 4: the values of records as columns with types. JSON, Avro and Protobuf → Arrow, on request.
 
-The store does not interpret values. A reader who wants them as a table names a *value format*: the kind of
-encoding, and the *reader schema* that decides which columns there are. A *decoder* turns a column of bytes into a
-column of that type, one output row for each input row, always; a value that it cannot decode becomes null, and the
-decoder reports the row with the reason.
+The store does not interpret values. A caller that wants them as columns names a *value format*: the kind of encoding,
+and the *reader schema* that decides which columns there are. A *decoder* turns a column of bytes into a column of that
+type, one output row for each input row, always; a value that it cannot decode becomes null, and the decoder reports the
+row with the reason.
 
 A value in Confluent's *wire format* begins with the byte 0 and the id of the schema with which it was written (4 bytes,
 big endian). A *schema registry* gives the schema for the id: a folder, a registry over HTTP, or schemas that a driver

@@ -1,8 +1,8 @@
 """Decoded rows → an Arrow column, field by field.
 
 A list of rows becomes one list for each field, recursively, and each list of plain values one Arrow array: several
-times as fast as giving pyarrow a list of dicts. How a field of a row is read depends on what decoded the row, so the
-caller gives that function.
+times as fast as giving pyarrow a list of dicts. How a field of a row is read depends on the library that decoded the
+row, so the caller passes a function for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Getter = Callable[[Any], Any]
 """Reads one field of a row."""
 
 GetterOf = Callable[[Path, Any], Getter]
-"""(path to the field, the pyarrow.Field) → what reads it."""
+"""(path to the field, the pyarrow.Field) → the function that reads the field."""
 
 JSON_TEXT = {b"siltstone": b"json"}
 """Metadata of a field whose values are JSON in text: those whose type differs from row to row, or refers to itself."""

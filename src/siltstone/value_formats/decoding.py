@@ -4,12 +4,9 @@ A decoder never drops a row and never moves one: row n of its column is value n.
 what it knows about schemas, so a task may be repeated anywhere.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
-
-from siltstone.value_formats.failures import SchemasNeeded
 
 REASON_CHARACTERS_MAX = 300
 
@@ -38,18 +35,6 @@ class ValueDecoder(Protocol):
     def decode(self, values: Any) -> DecodedValues:
         """``values`` is a pyarrow.BinaryArray. Raises SchemasNeeded and RegistryNotReachable."""
         ...
-
-
-def each_schema(ids: Sequence[int], find: Callable[[int], Any]) -> None:
-    """Calls ``find`` for each id. Raises one SchemasNeeded for all that are missing."""
-    needed: list[int] = []
-    for schema_id in ids:
-        try:
-            find(schema_id)
-        except SchemasNeeded as missing:
-            needed.extend(missing.ids)
-    if needed:
-        raise SchemasNeeded(needed)
 
 
 def reason_of(failure: BaseException) -> str:

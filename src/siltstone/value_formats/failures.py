@@ -1,4 +1,4 @@
-"""Why values cannot be decoded as a whole. A single value that cannot be decoded is no error of these: the decoder
+"""Why no value of a column can be decoded. A single value that cannot be decoded raises none of these: the decoder
 reports it by row (``decoding.BadValue``)."""
 
 from collections.abc import Iterable

@@ -37,8 +37,8 @@ def settle_format(
     on_bad: BadValues = BadValues.FAIL,
 ) -> ValueFormat:
     """``schema`` is a Schema, the text of one, the path of a file (.avsc, .json, .desc), a pyarrow.DataType or
-    pyarrow.Schema (JSON only), or such a type in bytes (``encode_type``). ``sample`` is called if nothing else tells
-    the fields. Raises FormatRefused, SchemaUnknown, SchemaMalformed, RegistryNotReachable, FormatExtraMissing."""
+    pyarrow.Schema (JSON only), or such a type in bytes (``encode_type``). ``sample`` is called if the fields are not
+    known otherwise. Raises FormatRefused, SchemaUnknown, SchemaMalformed, RegistryNotReachable, FormatExtraMissing."""
     reader, arrow_type = given_schema(kind, schema)
     if reader is None and arrow_type is None and kind is not FormatKind.STRING and registry is not None:
         _, reader = registry.latest(subject)

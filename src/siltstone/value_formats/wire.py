@@ -24,7 +24,8 @@ NOT_FRAMED = -1
 """The id of a value that does not begin as the wire format does, and of a null."""
 
 _PATH_LENGTH_MAX = 64
-"""Messages nested deeper than this are not met; a damaged count would make the reader allocate."""
+"""No real message is nested deeper than this; without the limit a damaged count would make the reader allocate
+memory."""
 
 
 class PathMalformed(Exception):

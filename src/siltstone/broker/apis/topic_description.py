@@ -44,8 +44,7 @@ def written_topic(
 ) -> bytes:
     """The topic, encoded for a Metadata response. It is encoded again only when the topic, the nodes or one of its
     leader epochs have changed."""
-    leader_epoch, cluster = parts.partitions.leader_epoch, parts.cluster
-    epochs = [leader_epoch(topic, index) for index in range(topic.partition_count)]
+    cluster, epochs = parts.cluster, parts.partitions.leader_epochs(topic)
     if operations != NOT_ASKED:
         return encode_topic(_described(cluster, topic, listener, epochs, version, operations), version)
     state = (cluster.serves, cluster.nodes_version, *epochs)

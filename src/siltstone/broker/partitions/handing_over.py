@@ -11,12 +11,13 @@ step  what happens                                                              
 6     the partition is closed here; waiting clients get the new leader          are refused, none was appended
 ====  =========================================================================  ==================================
 
-Until step 5 every failure ends in serving on, and in another attempt later. Step 5 is different: while its outcome is
-unknown nothing may be appended, because the entry may still land, and would close the streams behind acknowledged
-records that recovery would then pass over. So the command is repeated until it has an answer, and the partitions are
-held until then. Any answer settles the matter. It comes from an image that is at the head of the log; if that image had
-the version of the unknown entry still free, the command would be decided as before, and not be answered without an
-entry of its own at that version.
+If a step before step 5 fails, this node goes on serving the partitions, and tries again later. Step 5 is different.
+While its outcome is unknown, nothing may be appended: the entry may still reach the metadata log, and would close the
+streams before records that were acknowledged meanwhile, so that recovery would leave these records out. So the command
+is repeated until it has an answer, and the partitions are held until then. Any answer settles the matter, because it is
+decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the command
+is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot have. If
+the version is taken, it is taken for good.
 """
 
 import asyncio
@@ -42,23 +43,24 @@ from siltstone.runtime.tasks import TaskGroup, ends_in_time
 from siltstone.stream_engine.engine import StreamEngine
 
 PREPARING_MS_MAX = 10 * SECOND_MS
-"""How long steps 2, and 3 and 4, may take each. Uploads that take longer will not end soon: the bucket is out."""
+"""How long step 2 may take, and steps 3 and 4 together. Uploads that take longer will not end soon: the bucket is
+unreachable."""
 
 AGAIN_MS_MIN = 1 * SECOND_MS
 AGAIN_MS_MAX = MINUTE_MS
-"""The pause before another attempt; it doubles from the one to the other."""
+"""The pause before another attempt doubles from the first of these to the second."""
 
 REPEAT_MS = 200
 """The pause before GiveUpPartitions is repeated because its outcome is unknown."""
 
 LOOK_MS = 50
-"""How often a node that ends looks whether all its partitions have left."""
+"""How often a node that ends checks whether it has handed over all its partitions."""
 
 log = logging.getLogger(__name__)
 
 
 class HandOverLate(Unavailable):
-    """The partitions could not be made ready in time; they are served on."""
+    """The partitions could not be made ready in time; this node goes on serving them."""
 
 
 class HandingOver:
@@ -93,7 +95,7 @@ class HandingOver:
         self._tasks.start("rounds", self._rounds())
 
     async def close(self) -> None:
-        """A command whose outcome is unknown is left to the engine, which closes the streams next."""
+        """Ends the moves. A command whose outcome is unknown is not awaited: the engine closes the streams next."""
         self._stop_following()
         await self._tasks.cancel()
 
@@ -140,14 +142,16 @@ class HandingOver:
                 except ServiceClosed:
                     return  # the node is ending
                 except SiltstoneError as trouble:
-                    log.warning("%d partitions are not handed over yet, and served on: %s", len(due), trouble)
+                    log.warning(
+                        "%d partitions could not be handed over yet; still served: %s", len(due), trouble
+                    )
                     await self._clock.sleep_ms(pause_ms)
                     pause_ms = min(2 * pause_ms, AGAIN_MS_MAX)
 
     # -- one hand-over -----------------------------------------------------------------------------------
 
     async def _hand_over(self, keys: Sequence[PartitionKey]) -> None:
-        """Raises what prevents it; then the partitions are served on."""
+        """Hands the partitions over. Raises what prevents that; this node then goes on serving them."""
         await self._in_time(self._open_what_has_records(keys))
         await self._in_time(self._engine.flush())
         coordinated = [index for topic_id, index in keys if self._is_offsets_topic(topic_id)]
@@ -177,8 +181,8 @@ class HandingOver:
         return topic is not None and topic.id == topic_id
 
     async def _open_what_has_records(self, keys: Sequence[PartitionKey]) -> None:
-        """Opens the partitions whose streams are open in the metadata since an earlier start, which could not upload
-        its log: their ends are known to the engine only."""
+        """Opens the partitions whose streams have been open in the metadata since an earlier start that could not
+        upload its log: only the engine knows where they end."""
         await asyncio.gather(*(self._open(key) for key in keys if self._is_open_in_metadata(key)))
 
     def _is_open_in_metadata(self, key: PartitionKey) -> bool:
@@ -201,7 +205,7 @@ class HandingOver:
     async def _held_and_committed(
         self, keys: Sequence[PartitionKey], coordinated: Sequence[int], held: list[Partition]
     ) -> list[PartitionEnds]:
-        """Steps 3 and 4. The ends of the partitions, which do not move any more."""
+        """Steps 3 and 4. Returns the ends of the partitions, which are final."""
         begun_ms = self._clock.monotonic_ms()
         await asyncio.gather(*(self._groups.give_up(index) for index in coordinated))
         await self._in_time(self._partitions.refuse_to_open(keys))
@@ -275,6 +279,6 @@ class HandingOver:
     # -- before the node ends ----------------------------------------------------------------------------
 
     async def wait_until_all_left(self) -> None:
-        """Returns when this node leads no partition any more, or no other node is there to take one."""
+        """Returns when this node leads no partition any more, or when no other node could take one."""
         while self._metadata.image.leader_counts.get(self._engine.node_id, 0) and self._cluster.has_takers:
             await self._clock.sleep_ms(LOOK_MS)

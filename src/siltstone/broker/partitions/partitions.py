@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.broker.cluster_view import ClusterView
+from siltstone.broker.cluster_view import ClusterView, leader_epoch_in
 from siltstone.broker.partitions.damage import DamageReport
 from siltstone.broker.partitions.opening import PartitionOpening
 from siltstone.broker.partitions.partition import Partition
@@ -175,6 +175,14 @@ class Partitions:
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
         return self._cluster.leader_epoch(topic.metadata.partitions[index])
+
+    def leader_epochs(self, topic: Topic) -> list[int]:
+        """The ``leader_epoch`` of each partition of the topic, all of one image."""
+        image, epochs = self._cluster.image, []
+        for index, metadata in enumerate(topic.metadata.partitions):
+            partition = self._open.get((topic.id, index))
+            epochs.append(leader_epoch_in(image, metadata) if partition is None else partition.leader_epoch)
+        return epochs
 
     async def trim(self, partition: Partition, offset: int) -> None:
         """See Partition.trim; it goes on when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,

@@ -55,7 +55,7 @@ def copy(choice: StoreChoice, url: str) -> None:
     held = f"version {image.version}: {counted(len(image.topics), 'topic')}, {counted(len(image.objects), 'object')}"
     before = " before" if copied.was_done else ""
     result(f"The metadata were moved to {shown_url(url)}{before} ({held}).")
-    result(f"From now on name them: --metadata URL, or in {settings.folder / 'siltstone.toml'}:")
+    result(f"Start programs with --metadata URL from now on, or set in {settings.folder / 'siltstone.toml'}:")
     result(f'metadata = "{shown_url(url)}"')
 
 

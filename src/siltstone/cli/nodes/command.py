@@ -1,7 +1,7 @@
 """``siltstone nodes``: lists the nodes of a store; drains, resumes and forgets them.
 
-The commands work on the store's metadata, so they need no node that runs. What a command records is done by the nodes:
-a node that is drained hands its partitions over by itself.
+The commands work on the store's metadata, so they need no node that runs. A command only records what is to happen, and
+the nodes do it: a node that is drained hands its partitions over by itself.
 """
 
 import click
@@ -33,8 +33,8 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the nodes of a store; drain, resume or unregister one.
 
-    A node is live, draining (its partitions leave), or fenced: it has ended, or was silent for five seconds. A node
-    that is fenced and lives resumes by itself.
+    A node is live, draining (its partitions move to other nodes), or fenced: it has ended, or was silent for five
+    seconds. A fenced node that still runs resumes by itself.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
@@ -65,10 +65,10 @@ def list_nodes(choice: StoreChoice, as_json: bool) -> None:
 @json_option
 @store_options
 def drain(choice: StoreChoice, node_id: int, no_wait: bool, as_json: bool) -> None:
-    """Have a node hand all its partitions over to the others.
+    """Move all partitions of a node to the other nodes.
 
-    It gets no new ones until siltstone nodes resume, or until it is started again. Clients go on: the pause of a
-    partition is less than a second or two. Ctrl-C ends the waiting, not the draining.
+    The node gets no new ones until siltstone nodes resume, or until it is started again. Clients continue: each
+    partition pauses for less than a second or two. Ctrl-C ends the waiting, not the draining.
     """
     with choice.open() as store:
         _known(store, node_id)
@@ -83,9 +83,9 @@ def drain(choice: StoreChoice, node_id: int, no_wait: bool, as_json: bool) -> No
 @json_option
 @store_options
 def resume(choice: StoreChoice, node_id: int, as_json: bool) -> None:
-    """Let a node that was drained get partitions again.
+    """Let a drained node lead partitions again.
 
-    Those that it has handed over stay where they are; siltstone topics move brings them back.
+    Partitions that it has handed over stay where they are; siltstone topics move brings them back.
     """
     with choice.open() as store:
         _known(store, node_id)
@@ -130,7 +130,7 @@ def _wait_until_drained(store: Store, node_id: int) -> None:
 
 
 def _is_leaving(image: MetadataImage, node_id: int) -> bool:
-    """Whether the node lives, is drained, and still leads a partition: one that is gone hands nothing over."""
+    """Whether the node lives, is drained, and still leads a partition. A dead node hands nothing over."""
     node = image.nodes.get(node_id)
     if node is None or not node.is_live or not node.is_draining:
         return False

@@ -1,4 +1,4 @@
-"""``siltstone tables explain TOPIC``: why the topic is, or is not, exported now, and what its table has of it."""
+"""``siltstone tables explain TOPIC``: why the topic is, or is not, exported now, and how much of it is in its table."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 @json_option
 @store_options
 def explain(choice: StoreChoice, topic: str, as_json: bool) -> None:
-    """Show why a topic is, or is not, exported to its table now, and what the table has of the topic."""
+    """Show why a topic is, or is not, exported to its table now, and how much of the topic is in the table."""
     with choice.open() as store:
         image = store.metadata.refresh()
         export = export_of(image, topic)

@@ -20,9 +20,9 @@ class TableStillThere(InvalidRequest):
 @yes_option
 @store_options
 def forget(choice: StoreChoice, topic: str, is_answered: bool) -> None:
-    """Forget the table of a topic, which was dropped or renamed: the next export begins a new one.
+    """Forget the table of a topic after it was dropped or renamed, so that the next export begins a new one.
 
-    The new table gets what the topic still has. Nothing is deleted.
+    The new table gets the records that the topic still has. Nothing is deleted.
     """
     with choice.open() as store:
         export = export_of(store.metadata.refresh(), topic)

@@ -17,10 +17,10 @@ from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 @json_option
 @store_options
 def show(choice: StoreChoice, topic: str, dead_letters: bool, is_files: bool, as_json: bool) -> None:
-    """Show the table of a topic: its place, its columns, and up to which offsets it has the topic.
+    """Show the table of a topic: its place, its columns, and up to which offset each partition was exported.
 
-    Readers of Iceberg are given the place, which is a metadata file, or the catalog. A plain Parquet table is read by
-    the list of its files (--files), because its folder may also hold files of exports that were cut short.
+    Give a reader of Iceberg the place, which is a metadata file, or the catalog. Give a reader of Parquet the list of
+    the files (--files), because the folder of a plain Parquet table may also hold files of interrupted exports.
     """
     with choice.open() as store:
         settings = store.kind_settings.tables

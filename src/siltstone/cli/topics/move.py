@@ -35,8 +35,8 @@ class StillMoving(Unavailable):
 def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: bool) -> None:
     """Move all partitions of topics, or those named after a colon, to a node.
 
-    No record is copied, because the objects stay in the bucket: the present leader uploads what only it has, and the
-    other node goes on. Returns when the partitions have arrived.
+    No record is copied, because the objects stay in the bucket: the present leader uploads the records that only it
+    has, and the other node becomes the leader. The command returns when all partitions are moved.
     """
     with choice.open() as cluster:
         named = (each for name in dict.fromkeys(names) for each in _partitions(cluster, name))

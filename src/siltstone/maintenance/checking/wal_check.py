@@ -1,9 +1,10 @@
 """Judges the objects of write-ahead logs in a bucket by their keys and sizes alone.
 
-A node deletes what it has committed, and its next start what an earlier life left. What stays for good are the seals:
-a process that sleeps for a week must still meet one. *Litter* is what no start of a node deletes or reads: objects of a
-node that is not registered any more, and objects that landed behind a seal after the start that put it. Sweep and
-garbage collection know only objects that the metadata names, so they never touch a log.
+A node deletes the objects whose records it has committed, and its next start deletes those that an earlier life left.
+Only seals are kept for ever: a process that was suspended for a week must still find one. *Litter* are objects that no
+start of a node deletes or reads: objects of a node that is not registered any more, and objects that were stored behind
+a seal after the start that put the seal. Sweep and garbage collection know only objects that the metadata names, so
+they never touch a log.
 """
 
 from collections.abc import Iterator, Sequence

@@ -193,9 +193,9 @@ def plan_pieces(image: ImageView, cuts: Iterable[Cut], request: ScanRequest) -> 
 
 
 def believed_from_ms(topic: TopicMetadata, times: TimeRange | None) -> int | None:
-    """From which largest timestamp on objects and blocks are read; None: all are. A batch's largest timestamp is what
-    its producer wrote, so it is believed only where a broker has compared it with the records (the configuration
-    ``siltstone.record.validation``), or where the caller says so."""
+    """Objects and blocks whose largest timestamp is lower than the result are not read; None: all are read. A batch's
+    largest timestamp is what its producer wrote. It is believed only if a broker has compared it with the records (the
+    configuration ``siltstone.record.validation``), or if the caller says so."""
     if times is None or times.from_ms is None:
         return None
     is_validated = topic.configs.get(VALIDATION) == VALIDATES_RECORDS

@@ -58,7 +58,7 @@ INDEXES = Indexes()
 
 
 class _Request(msgspec.Struct):
-    """A ranged GET of adjacent blocks of one object. Two pieces that meet inside a block both have the block."""
+    """A ranged GET of adjacent blocks of one object. If two pieces meet inside a block, the block belongs to both."""
 
     store: ObjectStore
     wanted: list[tuple[ScanPiece, BlockEntry]]

@@ -1,8 +1,8 @@
-"""Renews the pin of a scan that is read for longer than its lease, and ends it when nobody reads any more.
+"""Renews the pin of a scan that is read for longer than its lease, and ends the pin when the scan is closed.
 
-A thread renews at a third of the lease, so two renewals may fail before the pin can be ended by a sweep. It opens the
-metadata anew each time: it holds no connection for the hours between. The pin was put before the plan's image was
-taken, by the plan itself. Like the pin, each entry is written only to the newest metadata (rule 11).
+A thread renews at a third of the lease, so two renewals may fail before the pin can be ended by a sweep. The thread
+opens the metadata for each renewal, so that it holds no connection for the hours between. The pin was put before the
+plan's image was taken, by the plan itself. Like the pin, each entry is written only to the newest metadata (rule 11).
 """
 
 import logging
@@ -42,8 +42,8 @@ class PinRenewal:
 
     def keep_for(self, holder: object, *, leaves_pin: bool = False) -> None:
         """Starts, and closes when the object is collected as garbage, or at the end of the program. With ``leaves_pin``
-        garbage collection only ends the renewals, and the pin stands for its lease: what was made from the object may
-        still be in use."""
+        garbage collection only ends the renewals, and the pin lasts until the end of its lease: objects that were made
+        from this one may still be in use."""
         weakref.finalize(
             holder, _let_go, self._closing, self._leaves_pin if leaves_pin else None
         ).atexit = False
@@ -65,10 +65,12 @@ class PinRenewal:
                 check_metadata_is_newest(source)
                 source.metadata.execute(UnpinScan(self._token))
         except SiltstoneError as trouble:
-            log.info("the pin %s of a scan is not ended, which a sweep does later: %s", self._token, trouble)
+            log.info(
+                "the pin %s of a scan could not be ended; a sweep ends it later: %s", self._token, trouble
+            )
 
     def _renew(self) -> bool:
-        """Whether to go on."""
+        """Renews the pin once. Returns false if the pin was ended, so that it cannot be renewed any more."""
         try:
             with self._open_source() as source:
                 check_metadata_is_newest(source)
@@ -78,7 +80,7 @@ class PinRenewal:
             return False
         except SiltstoneError as trouble:
             log.warning(
-                "the pin %s of a scan is not renewed, and will be tried again: %s", self._token, trouble
+                "the pin %s of a scan could not be renewed, which is tried again: %s", self._token, trouble
             )
         return True
 

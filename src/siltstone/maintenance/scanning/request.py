@@ -1,5 +1,5 @@
-"""What a scan is asked for: topics and partitions, where it begins and ends, the columns, and what is done about the
-tail. Times are in milliseconds since 1970."""
+"""A request for a scan: its topics and partitions, where it begins and ends, its columns, and how tails are read. Times
+are in milliseconds since 1970."""
 
 import re
 from collections.abc import Mapping
@@ -48,8 +48,9 @@ class Bounds(msgspec.Struct, frozen=True):
     default: Bound | None
     named: Mapping[PartitionName, Bound] = {}
     no_record_means_end: bool = False
-    """Where a partition has no record at the time or later, the bound is its end; otherwise that is an error. For the
-    end of a scan it is always the partition's end."""
+    """If a scan begins at a time, and a partition has no record at that time or later: true means that the scan begins
+    at the partition's end, false that it is refused. A scan that ends at such a time always ends at the partition's
+    end."""
 
     def of(self, partition: PartitionName) -> Bound | None:
         return self.named.get(partition, self.default)
@@ -74,8 +75,8 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 
 class ValueWish(msgspec.Struct, frozen=True):
-    """How the column ``value`` is to be decoded, before it is known which columns that gives. ``reader`` or
-    ``type_ipc`` is what the caller gives, ``subject`` is asked of the registry otherwise."""
+    """How the caller wants the column ``value`` decoded, before the schema has been looked up. The schema is ``reader``
+    or ``type_ipc`` if the caller gives one of them, otherwise the newest of ``subject`` in the registry."""
 
     kind: FormatKind
     reader: Schema | None = None
@@ -88,8 +89,9 @@ class ValueWish(msgspec.Struct, frozen=True):
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly one of ``topics``, ``pattern`` (a regular expression that has to match the whole name) and ``assigned``
-    (topic → partitions) is given. ``partitions`` leaves out the others. ``unit_bytes_max`` and ``unit_offsets_max``
-    limit each unit, ``units_min`` lowers the limit of bytes; the latter two are no limit where they are 0.
+    (topic → partitions) is given. If ``partitions`` is given, only partitions with these numbers are read.
+    ``unit_bytes_max`` and ``unit_offsets_max`` limit each unit, and ``units_min`` lowers the limit of bytes; the latter
+    two are no limit where they are 0.
 
     ``by_object`` joins the pieces of one object into one unit, so that its index is read once; otherwise the pieces are
     in the order of partitions and offsets. Tails come last.
@@ -98,8 +100,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     the grace period only; such a scan writes nothing into the metadata. ``pin_token`` is that of a scan that renews
     its pin; others share pins.
 
-    ``times`` leaves out records by their time. ``values`` says that values are decoded, ``value_format`` what has been
-    settled about it."""
+    ``times`` leaves out records by their time. ``values`` asks for decoded values; ``value_format`` is set when their
+    schema has been settled."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None

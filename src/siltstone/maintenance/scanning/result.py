@@ -1,7 +1,7 @@
 """``Scan``: a planned scan as a Python program gets it, without Spark.
 
-Nothing is read before rows are asked for, and what is asked twice is read twice: the rows are the same, because the
-plan is of one moment.
+Nothing is read before the program asks for rows. A program that asks twice makes the scan read twice, and gets the same
+rows, because the plan does not change.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ HEADER = ("partition", "start", "end", "in no object yet")
 
 
 class Scan:
-    """The records of topics between settled offsets. ``plan`` has what will be read; ``units`` of it are read one after
+    """The records of topics between settled offsets. ``plan`` says what will be read. Its units are read one after
     another, and the rows of a partition come in offset order."""
 
     def __init__(self, plan: ScanPlan, clock: Clock | None = None, rng: Random | None = None) -> None:
@@ -40,7 +40,7 @@ class Scan:
         renewal.keep_for(self)
 
     def close(self) -> None:
-        """Ends the pin of a scan that renews it; of another one, nothing is to be ended."""
+        """Ends the scan's own pin. A scan without one shares a pin, which a sweep ends after its lease."""
         if self._renewal is not None:
             self._renewal.close()
 
@@ -63,7 +63,7 @@ class Scan:
 
     def batches(self) -> Iterator[Any]:
         """Yields pyarrow.RecordBatch, some 16,000 rows each; two requests of a bucket are in memory at a time. Raises
-        what ``unit_rows`` raises: a record that cannot be read is an error, never a row less."""
+        what ``unit_rows`` raises: a record that cannot be read is an error and is never left out."""
         for unit in self.plan.units:
             yield from unit_rows(unit, self._clock, self._rng, self.bad_values)
 

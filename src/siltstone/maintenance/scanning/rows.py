@@ -32,7 +32,7 @@ def unit_rows(
     bad_values: BadValueCount | None = None,
 ) -> Iterator[Any]:
     """Yields the rows of the unit as pyarrow.RecordBatch, in the order of its pieces. Values that are read as null
-    because they cannot be decoded are added to ``bad_values`` and told in the log. Raises ScanOutdated, ScanDamaged,
+    because they cannot be decoded are counted in ``bad_values`` and logged. Raises ScanOutdated, ScanDamaged,
     TailNotReadable, DataLost, BadValueFound, RegistryNotReachable, ArrowMissing, and what the stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     if unit.value_format is None or VALUE not in unit.columns:

@@ -1,4 +1,4 @@
-"""Plans a scan: one image, the ends that brokers tell, offsets by time, and the units that follow from them.
+"""Plans a scan: one image, the ends that brokers report, offsets by time, and the units that follow from them.
 
 The order matters. First the scan pins the objects of all later images (SR8), then the image is taken, then
 brokers are asked: what they have acknowledged by then is in the image's objects or in the tail.
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
-    """A scan as it will be read, as often as it is read. ``version`` is that of the metadata's image; ``warnings`` say
-    what of the request was left out."""
+    """A planned scan: every reading of it gives the same rows. ``version`` is that of the metadata's image;
+    ``warnings`` say which parts of the request were left out."""
 
     version: int
     planned_ms: int
@@ -66,9 +66,9 @@ class ScanPlan(msgspec.Struct, frozen=True):
 
 
 def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
-    """Raises TopicNotThere, ScanRefused, NoRecordAtTime, DataLost, OffsetBeyondEnd, TailNotReadable, RangeNotCovered,
-    ScanDamaged, BucketOfAnotherStore, MetadataOlderThanBucket, BucketMissing, and what the metadata and the buckets
-    raise."""
+    """Plans the scan on the newest image. Raises TopicNotThere, ScanRefused, NoRecordAtTime, DataLost, OffsetBeyondEnd,
+    TailNotReadable, RangeNotCovered, ScanDamaged, BucketOfAnotherStore, MetadataOlderThanBucket, BucketMissing, and
+    what the metadata and the buckets raise."""
     if request.values is not None and request.value_format is None:
         request = msgspec.structs.replace(request, value_format=settle_values(source, request))
     lease_until_ms = _pin(source, request)
@@ -101,9 +101,9 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
 
 
 def _pin(source: MaintenanceContext, request: ScanRequest) -> int:
-    """Pins what the metadata name from now on; returns until when, in ms since 1970. A pin is an entry of the log, and
-    an entry in an older copy of the metadata would hide that it is older, so the marks in the buckets are asked first
-    (rule 11)."""
+    """Pins the objects that the metadata name from now on. Returns the end of the lease, in ms since 1970. A pin is an
+    entry of the log, and an entry in an older copy of the metadata would hide that it is older, so the marks in the
+    buckets are asked first (rule 11)."""
     if not request.lease_ms:
         return 0
     check_metadata_is_newest(source)
@@ -113,8 +113,8 @@ def _pin(source: MaintenanceContext, request: ScanRequest) -> int:
 
 
 def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueFormat | None:
-    """What the wish about values is settled to; JSON of which nothing is known is inferred from the first values of the
-    scan. Raises what ``settled`` raises, and what planning a scan raises."""
+    """Settles how values are decoded. The fields of JSON values without a schema are inferred from the first values of
+    the scan. Raises what ``settled`` raises, and what planning a scan raises."""
     if request.values is None or request.value_format is not None:
         return request.value_format
     partitions = wanted_partitions(source.metadata.refresh(), request)
@@ -140,7 +140,7 @@ def refuse_others(bounds: Bounds, partitions: Sequence[ScanPartition], what: str
     for topic, number in bounds.named:
         if (topic, number) not in wanted:
             raise ScanRefused(
-                f"it is said where the scan is to {what} in {topic}-{number}, which it does not read: name only"
+                f"the request says where the scan is to {what} in {topic}-{number}, which it does not read: name only"
                 f" {', '.join(each.name for each in partitions[:5]) or 'partitions that exist'}"
             )
 
@@ -169,7 +169,7 @@ def settled_offset(
     bound = bounds.of(partition.key)
     if bound is None:
         raise ScanRefused(
-            f"it is not said where the scan is to {what} in {partition.name}: name all partitions"
+            f"the request does not say where the scan is to {what} in {partition.name}: name all partitions"
         )
     match bound.kind:
         case BoundKind.EARLIEST:

@@ -1,8 +1,9 @@
 """The tail of a partition: records that are acknowledged, and in no object yet. They are in the write-ahead log of the
 node that has the partition open, and only its broker can give them.
 
-A scan never passes over a tail in silence. A CLOSED stream has none. For the partitions that are OPENED the owner is
-asked for their ends; an owner that cannot be asked is an error, unless the scan was told to leave tails out.
+A scan never passes over a tail in silence. A partition whose stream is CLOSED has no tail. The owner of a partition
+whose stream is OPENED is asked for its end; an owner that cannot be asked is an error, unless the request leaves tails
+out.
 
 The address of a node outlives the node, so a broker is believed only if it has the store's cluster id, and the topic
 with the planned topic id.
@@ -60,7 +61,7 @@ FETCH_VERSION = 13
 """The first version of Fetch that names a topic by its id: a topic that was made anew has another id."""
 
 FETCH_TIME_LIMIT_MS = 20_000
-"""How long a broker that is not ready, or restarts, is waited for by a task."""
+"""How long a task waits for a broker that is not ready, or restarts."""
 
 NOT_THERE = (Unavailable, NotKafka, RequestNotSpoken, KafkaRefusal)
 
@@ -74,8 +75,8 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class TailEnds:
-    """What the owners have said: the end of each partition that has a tail, and who has it. Leaving the ``with`` closes
-    the connections to the owners; after that, no further times are asked for."""
+    """The answers of the owners: the end of each partition that has a tail, and its owner. Leaving the ``with`` block
+    closes the connections to the owners; ``offset_at`` cannot be called after that."""
 
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
@@ -211,8 +212,9 @@ class TailReader:
         self._cluster.close()
 
     def read(self, kernels: Kernels) -> Iterator[Batches]:
-        """The batches that hold the offsets of the piece, in order. What was uploaded in the meantime comes from there,
-        by the same broker. Raises TailNotReadable, DataLost, TopicNotThere, ScanDamaged."""
+        """The batches that hold the offsets of the piece, in order. Records that were uploaded meanwhile are returned
+        by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost, TopicNotThere,
+        ScanDamaged."""
         piece = self._piece
         where = AnswerPlace(piece.address)
         position = piece.start_offset
@@ -226,8 +228,7 @@ class TailReader:
             yield batches
 
     def _fetched(self, position: int) -> memoryview:
-        """The batches from ``position`` on, at least one. A broker that is gone or not ready is asked again for a
-        while."""
+        """The batches from ``position`` on, at least one. Retries for a while if the broker is gone or not ready."""
         piece = self._piece
         while True:
             try:

@@ -1,8 +1,8 @@
 """The offset of the first record at or after a time, found without a broker: the answer is that of ListOffsets.
 
 The image says which range of a stream reaches the time, the index of its object which block does, and the headers of
-the block's batches which batch; that one is decoded. A largest timestamp that is too large costs another block and
-nothing else.
+the block's batches which batch; that one is decoded. If a header's largest timestamp is too high, one more block is
+read, and the answer is the same.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Decoded values in a scan: what the wish is settled to, and the column ``value`` of each record batch.
+"""Decoded values in a scan: settles how they are decoded, and makes the column ``value`` of each record batch.
 
 A value that cannot be decoded fails the scan, naming the record; or it is null and counted, if the caller chose so.
 """
@@ -20,7 +20,7 @@ from siltstone.value_formats.value_format import BadValues, ValueFormat
 
 
 class BadValueCount:
-    """How many values were read as null although they are not, and why the first of them was."""
+    """How many values were read as null because they cannot be decoded, and the reason for the first of them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -79,7 +79,7 @@ class ValueColumn:
         self._fails = value_format.on_bad is BadValues.FAIL
         self._tally = tally
         self.read_columns = columns if OFFSET in columns else (*columns, OFFSET)
-        """What has to be read: a bad value is named by its offset."""
+        """The columns to read. ``offset`` is always among them, because an error names a bad value by its offset."""
 
     def decoded(self, batch: Any, partition: str) -> Any:
         """The record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""

@@ -52,19 +52,19 @@ def scan_request(
     without a record at or after it is the partition's end. ``headers`` adds that column.
 
     ``timestamp_from`` (inclusive) and ``timestamp_until`` (exclusive) choose records by their own times, wherever they
-    lie. ``trust_batch_timestamps`` passes over blocks that say of themselves that they are older; the topic's producers
-    have to be believed for it.
+    lie. ``trust_batch_timestamps`` skips blocks whose headers say that they are older; use it only if the topic's
+    producers set timestamps correctly.
 
-    ``tail``: what is acknowledged and in no object yet is read from the broker that has it (``auto``; ``fetch`` asks
-    also where nothing seems to be missing), or left out (``committed``).
+    ``tail``: records that are acknowledged and in no object yet are read from the broker that has them (``auto``;
+    ``fetch`` asks brokers even if no record seems to be missing), or left out (``committed``).
 
     ``value`` decodes values: ``string``, ``json``, ``avro`` or ``protobuf``. ``schema`` is a schema's text or file, for
     JSON also a pyarrow type; ``registry`` is the URL or the folder of a schema registry, ``subject`` the name there
     (topic-value by default), ``message`` a Protobuf message. ``bad_values``: ``fail``, or ``null``.
 
     ``lease``: how long the objects of the plan are kept for this scan, at most a day, although compaction replaces
-    them; reading later may end with ScanOutdated. The scan writes a pin into the metadata for it; ``0`` writes nothing,
-    for those who may only read the metadata, and keeps the objects for the grace period.
+    them; reading later may end with ScanOutdated. The scan writes a pin into the metadata for it. With ``0`` it writes
+    nothing, which suits a program that may only read the metadata, and the objects are kept for the grace period.
 
     Raises ColumnUnknown, ScanRefused, FormatRefused."""
     named = (topics,) if isinstance(topics, str) else tuple(topics)

@@ -47,15 +47,16 @@ log = logging.getLogger(__name__)
 
 RELAY = "relay"
 OVERLAPS_MAX = 5
-"""How often the relay looks how far the producer came, because another process relays the same batch."""
+"""While another process relays the same batch, the relay asks again how far the producer came, at most so many
+times."""
 
 Step = Callable[[str], None]
-"""Is told the name of each step that is done; tests kill the process there."""
+"""Called with the name of each step that is done; tests kill the process there."""
 
 
 class SinkDriver:
     """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. The record
-    of a nameless sink is removed when its only batch is done: nobody can ask for it again."""
+    of a nameless sink is removed when its only batch is done: no other driver knows the sink's id."""
 
     def __init__(
         self,
@@ -76,8 +77,9 @@ class SinkDriver:
         self._driver = random_token(source.rng)
 
     def commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
-        """Writes the batch unless it stands; returns once every record is acknowledged and the record says done. Raises
-        the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink, BrokerNotFound, Unavailable."""
+        """Writes the batch unless it is done already. Returns once every Kafka record is acknowledged and the sink's
+        record says done. Raises the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink,
+        BrokerNotFound, Unavailable."""
         metadata = self._source.metadata
         standing = sink_of(metadata.refresh(), self._sink_id)
         manifest = manifest_of(reports)
@@ -130,8 +132,8 @@ class SinkDriver:
         *,
         is_new: bool,
     ) -> tuple[str, SinkBatch]:
-        """Puts the manifest and writes the intent; returns the manifest's key and what stands. Everything that may
-        fail for good is tried before the intent: the topics are there, a broker answers."""
+        """Writes the manifest and the intent. Returns the manifest's key and the batch that the sink's record then has.
+        What could fail permanently is checked before the intent: the topics exist, and a broker answers."""
         source = self._source
         key, crc, producer_id = "", 0, -1
         targets: tuple[SinkTarget, ...] = ()

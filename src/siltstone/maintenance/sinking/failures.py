@@ -8,7 +8,8 @@ class SinkRefused(InvalidRequest):
 
 
 class RowRefused(InvalidRequest):
-    """The topic would refuse the record of a row, or the row says no possible place for it. Nothing was written."""
+    """The topic would refuse the record of a row, or the row names no topic or partition that exists. Nothing was
+    written."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(f"a row for {what} cannot be written: {reason}; no row of the batch was written")
@@ -31,9 +32,9 @@ class SinkBatchStuck(InvalidRequest):
 
     def __init__(self, sink_id: str, batch_id: int, partition: str, reason: str) -> None:
         super().__init__(
-            f"batch {batch_id} of sink {sink_id} is stuck at {partition}: {reason}. Some of its records may stand, and"
-            f" none is written twice; siltstone sinks list --store STORE shows it, siltstone sinks abandon {sink_id}"
-            " gives the rest of it up"
+            f"batch {batch_id} of sink {sink_id} is stuck at {partition}: {reason}. Some of its records may have been"
+            f" written, none of them twice; siltstone sinks list --store STORE shows the batch, siltstone sinks abandon"
+            f" {sink_id} gives the rest of it up"
         )
         self.sink_id, self.batch_id, self.partition = sink_id, batch_id, partition
 

@@ -1,6 +1,6 @@
-"""The manifest of a batch: all its parts in the order in which they are written, and the bytes of those that no task
-has staged. It is one object; the sink's record names it with its CRC-32C, so an intent is finished with exactly these
-parts.
+"""The manifest of a batch: all its parts in the order in which they are written, and the bytes of the small parts that
+tasks put into their reports. The manifest is one object; the sink's record names it with its CRC-32C, so an intent is
+finished with exactly these parts.
 
 The parts are in the order of Spark's tasks, so the order of rows within a task is kept.
 """

@@ -1,5 +1,5 @@
-"""What the tasks of a sink are given, made from one image: the topics with what their brokers would refuse, and where
-to stage. A task reaches the bucket and nothing else.
+"""The input of a sink's tasks, made from one image: the topics, the limits at which their broker refuses records, and
+the place for staged objects. A task reaches the bucket and nothing else.
 """
 
 import re
@@ -48,7 +48,8 @@ class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SinkPlan(msgspec.Struct, frozen=True, array_like=True):
-    """``topic`` is where all rows go; empty: the column ``topic`` says it for each. ``schema`` names the columns."""
+    """``topic`` is the topic of all rows; if it is empty, the column ``topic`` names the topic of each row. ``schema``
+    names the columns."""
 
     version: int
     store_id: str

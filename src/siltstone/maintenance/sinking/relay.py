@@ -1,9 +1,9 @@
 """Produces the parts of a batch through the brokers, each record once, however many drivers begin and resume it.
 
-All batches of a sink are sent by one idempotent producer, whose id and sequence numbers stand in the sink's record.
-So a broker recognises what it has. A process that resumes asks how far the producer came; where the broker has
-forgotten it, the partition itself says so, provided that nothing was taken away from it since the batch began. Where
-something was, the batch is stuck: sending it again could write rows twice.
+All batches of a sink are sent by one idempotent producer, whose id and sequence numbers are in the sink's record. So a
+broker recognises record batches that it already has. A process that resumes asks the brokers how far the producer came.
+If a broker has forgotten the producer, the batches in the partition show it, provided that none was removed since the
+batch of the sink began. If some were removed, the batch is stuck: sending it again could write rows twice.
 """
 
 import logging
@@ -31,7 +31,8 @@ SEQUENCES = SEQUENCE_MASK + 1
 
 
 class RelayOverlaps(Unavailable):
-    """Another process relays the same batch: the producer is further than this process knows. It looks again."""
+    """Another process relays the same batch: the producer is further than this process knows, so this process asks
+    again."""
 
 
 class Relay:
@@ -49,7 +50,7 @@ class Relay:
         self._number = 0
 
     def end_targets(self) -> tuple[SinkTarget, ...]:
-        """Where the sink stands after the batch."""
+        """The next sequence number of the producer in each stream after the batch."""
         return tuple(
             SinkTarget(
                 stream_id,
@@ -153,7 +154,8 @@ class Relay:
 
 
 def start_offsets(cluster: Cluster, parts: Sequence[StagedPart]) -> tuple[SinkTarget, ...]:
-    """Each stream of the parts with its high watermark; sequences are the metadata's to give."""
+    """Each stream of the parts with its high watermark. The sequence numbers are assigned later, by the command that
+    begins the batch."""
     partitions = {part.stream_id: _partition(part) for part in parts}
     found = offsets_at(cluster, set(partitions.values()), LATEST)
     return tuple(

@@ -2,7 +2,7 @@
 died before the intent or after the last write.
 
 A batch that is an intent keeps all of its folder, whatever its age. A driver refuses to begin a batch whose parts were
-staged more than STAGED_MS_MAX ago, so an object older than STAGING_KEPT_MS is needed by a standing intent or by nobody.
+staged more than STAGED_MS_MAX ago, so an object older than STAGING_KEPT_MS is needed only if an intent names it.
 """
 
 import msgspec
@@ -43,5 +43,5 @@ def sweep_staged(
 
 
 def has_sinks(context: MaintenanceContext) -> bool:
-    """Whether a sink has ever begun a batch; before, a sweep need not list the staging folder."""
+    """Whether a sink has ever begun a batch; if none has, a sweep need not list the staging folder."""
     return any(key.startswith(SINK_PREFIX) for key in context.metadata.image.keys)

@@ -19,17 +19,17 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 
 STAGED_BYTES = 64 * MIB
-"""A task's memory, and the size of a part that the driver reads at once."""
+"""A task holds at most so many bytes in memory; and so the driver, which reads a part at once."""
 
 INLINE_BYTES_MAX = 64 * KIB
-"""The driver holds as much of every task of a batch."""
+"""A task that has staged no more than this returns the bytes in its report: the driver holds as much for every task."""
 
 REPORT_VERSION = 1
 
 
 class StagedPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Record batches of one partition: ``size_bytes`` from ``position`` on, of the object ``key``; an empty ``key``
-    means the bytes that come along."""
+    means that the bytes are in the report, or in the manifest."""
 
     topic: str
     topic_id: str

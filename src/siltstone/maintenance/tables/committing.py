@@ -1,9 +1,9 @@
 """The commit of a round to one table, and its three outcomes (rule 5).
 
 done      the data files are in the table, and the ledger has moved on
-refused   the table has changed since it was loaded: if the ledger stands where it did, somebody else has rewritten the
-          table, and the commit is made again on what it is now; if not, another driver has done the round
-unknown   the table is loaded again, and its ledger tells: ours, or as before
+refused   the table has changed since it was loaded. If its ledger is unchanged, another program has rewritten the
+          table, and the commit is repeated on the newest state; otherwise another driver has done the round
+unknown   the table is loaded again, and its ledger shows whether the commit took place
 
 No file is deleted here: a commit whose answer was lost may still arrive.
 """
@@ -30,7 +30,7 @@ def commit_round(
     files: Sequence[DataFile],
     after: Ledger,
 ) -> LoadedTable | None:
-    """Appends the files, and sets the ledger to ``after``, exactly once. Returns the table as it is then; None if
+    """Appends the files, and sets the ledger to ``after``, exactly once. Returns the table after the commit; None if
     another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, and what a ledger raises."""
     before = table.ledger
     for attempt in range(ATTEMPTS_MAX):

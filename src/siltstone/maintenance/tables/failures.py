@@ -13,7 +13,7 @@ class TablesMissing(InvalidRequest):
 
 
 class TableNotThere(InvalidRequest):
-    """The topic is kept as no table, or nothing was exported yet."""
+    """The topic is not kept as a table, or nothing was exported yet."""
 
 
 class TableOfAnotherTopic(InvalidRequest):
@@ -21,8 +21,8 @@ class TableOfAnotherTopic(InvalidRequest):
 
     def __init__(self, table: str, topic: str) -> None:
         super().__init__(
-            f"table {table} holds the records of another topic than the {topic} of today, which may have been deleted"
-            " and made anew: rename or drop that table, or set siltstone.table.name to another name"
+            f"table {table} holds the records of another topic, or of an earlier topic {topic} that was deleted and"
+            " made anew: rename or drop that table, or set siltstone.table.name to another name"
         )
         self.table, self.topic = table, topic
 
@@ -38,7 +38,7 @@ class TableNotOurs(InvalidRequest):
 
 
 class LedgerLost(CorruptData):
-    """It cannot be known which records are in the table."""
+    """The ledger is missing or damaged, so it is unknown which records are in the table."""
 
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class TableShapedOtherwise(InvalidRequest):
 
 
 class RecordsNotDecodable(InvalidRequest):
-    """Records cannot be decoded, and the export waits for somebody to look."""
+    """Records cannot be decoded, and the export stops until the topic's configurations are corrected."""
 
     def __init__(self, table: str, bad: int, records: int, example: str, *, may_be_few: bool) -> None:
         why = (
@@ -109,13 +109,13 @@ class RecordsRemoved(CorruptData):
 
 
 class VerdictLost(CorruptData):
-    """A record that was decoded in a round that was cut short cannot be decoded any more, and is not among that
-    round's dead letters. It would be in neither table."""
+    """A round was interrupted, and its repetition cannot decode a record that the first attempt could. The record is
+    not among the dead letters that were committed, so it would be in neither table."""
 
     def __init__(self, table: str, partition: int, offset: int) -> None:
         super().__init__(
-            f"partition {partition} offset {offset} for table {table} cannot be decoded, and could be when the round"
-            " was begun: set siltstone.table.value, .key and .columns to what they were"
+            f"partition {partition} offset {offset} for table {table} cannot be decoded, although it could be when the"
+            " round began: set siltstone.table.value, .key and .columns to what they were then"
         )
         self.table, self.partition, self.offset = table, partition, offset
 

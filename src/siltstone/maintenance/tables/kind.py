@@ -2,7 +2,7 @@
 
     image → plan → job → for each topic: ledger → scan units → tasks → commit of dead letters → commit of the table
 
-A topic whose round fails is set aside, and nothing of the round is in its table; other topics are not affected.
+A topic whose round fails is set aside, and its table has no row of that round; other topics are not affected.
 """
 
 from collections.abc import Iterator, Sequence

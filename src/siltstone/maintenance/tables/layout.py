@@ -63,7 +63,7 @@ def _with(field: Any, types: Mapping[str, Any]) -> Any:
 
 
 def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
-    """Why rows of the wanted schema cannot be appended to a table of another, although columns may be added; empty when
+    """Why rows of the wanted schema cannot be appended to the table, even after the missing columns are added; empty if
     they can. ``may_widen``: an int column of the table may become long."""
     for field in wanted:
         at = table.get_field_index(field.name)
@@ -126,7 +126,7 @@ def _array(field: Any, columns: Mapping[str, Any], count: int) -> Any:
 
 
 def _outer(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns of the record by their own names, whatever the fields are called."""
+    """The columns of the record, without the prefix that keeps their names apart from the fields' names."""
     return {
         name.removeprefix(f"{KAFKA}."): array
         for name, array in columns.items()

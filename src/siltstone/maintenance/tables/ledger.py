@@ -22,7 +22,7 @@ from siltstone.maintenance.tables.failures import LedgerLost
 LAYOUT = 1
 PREFIX = "siltstone."
 GAPS_MAX = 100
-"""A ledger lists the newest gaps only: it is read and written with every round."""
+"""A ledger lists only so many gaps, the newest: it is read and written in every round."""
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True):
@@ -34,14 +34,14 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TableIdentity(msgspec.Struct, frozen=True):
-    """Whose records the table holds."""
+    """The store and the topic whose records the table holds."""
 
     store_id: str
     topic_id: str
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """``token`` names the round that committed last, ``snapshot_id`` what it made of an Iceberg table."""
+    """``token`` names the round that committed last, ``snapshot_id`` the snapshot that it added to an Iceberg table."""
 
     identity: TableIdentity
     created_ms: int = 0

@@ -1,7 +1,7 @@
 """Image → which topics are due for an export, and the offsets of a round. Pure.
 
-A topic is due when enough bytes wait or when they have waited long enough; the progress in the metadata tells how far
-its table is. The round itself goes by the table's own ledger.
+A topic is due when enough bytes wait or when they have waited long enough; the progress in the metadata says how far
+its table is. The round itself begins where the table's own ledger ends.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,12 @@ from siltstone.topic_configs.table import stored_topic_config
 from siltstone.topic_configs.table_export import TableConfig
 
 ROUND_BYTES = 1 * GIB
-"""The most bytes of one round, as stored: what a crash lets be done again, and how long a commit is waited for."""
+"""The most bytes of one round, as stored. A crash makes at most one round be repeated, and rows can be read only after
+the commit of their round."""
 
 EXPORT_SET_ASIDE_MS_MAX = 10 * MINUTE_MS
-"""The longest time after which a topic whose export failed is tried again: most causes are removed by somebody who then
-waits for it."""
+"""A topic whose export failed is tried again after this time at the latest. Most causes are removed by a person, who
+then waits for the next try."""
 
 Offsets = dict[int, int]
 
@@ -46,7 +47,8 @@ class TopicExport(msgspec.Struct, frozen=True):
 
 
 class ExportLag(msgspec.Struct, frozen=True):
-    """What of a topic is in objects and not in its table. ``partitions`` counts those with any of it."""
+    """The records of a topic that are in objects and not yet in its table. ``partitions`` counts the partitions that
+    have such records."""
 
     offsets: int
     size_bytes: int
@@ -65,8 +67,8 @@ def exports(image: ImageView) -> dict[str, TopicExport]:
 
 
 def progress_in(image: ImageView, export: TopicExport) -> TableProgress | None:
-    """How far the topic is in the table that it is configured for; None if nothing was exported to that one, or when
-    the progress cannot be read: the next round writes it again."""
+    """How far the topic was exported to the table that it is configured for. None if nothing was exported to that
+    table, or if the progress cannot be read; the next round writes it again."""
     try:
         progress = progress_of(image, export.topic.topic_id)
     except DamagedTableProgress:
@@ -100,7 +102,8 @@ def _streams(image: ImageView, topic: TopicMetadata) -> Iterator[tuple[int, Stre
 
 
 def bytes_of(stream: StreamMetadata, start: int, end: int) -> int:
-    """The bytes of [start, end) in objects. Of a range that holds more, a share in proportion to the offsets."""
+    """The bytes in objects of the offsets [start, end). A range that reaches beyond them counts in proportion to its
+    offsets."""
     found = 0
     for held in stream.ranges:
         inside = min(held.end_offset, end) - max(held.start_offset, start)
@@ -194,8 +197,9 @@ class RoundRanges(msgspec.Struct, frozen=True):
 def round_ranges(
     image: ImageView, export: TopicExport, ledger: Ledger, verdict: Ledger | None, bytes_max: int
 ) -> RoundRanges:
-    """The offsets from the table's ledger on. ``verdict`` is the ledger of the dead letters if it is ahead: then the
-    round ends where that says. Raises TableAhead."""
+    """The offsets of the next round, which begins where the table's ledger ends. ``verdict`` is the ledger of the dead
+    letters if it is ahead of the table's: then the round ends where the dead letters' ledger ends. Raises
+    TableAhead."""
     starts: Offsets = {}
     ends: Offsets = {}
     gaps: list[Gap] = []

@@ -7,8 +7,9 @@ The progress of a topic is one metadata key:
               "exported_ms": …, "rows": …, "dead_letters": …, "lost": …, "swept_ms": …}
 
 The driver writes it after each commit to the table. A crash between the two leaves it behind, and then more data is
-kept, or an export is planned that finds nothing to do. Retention and key compaction read it, where
-``siltstone.table.retention`` tells them to wait; and commands, which need not open the table for it.
+kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
+``siltstone.table.retention`` is set, because they then wait for the export. Commands read it, so that they need not
+open the table.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class TableProgress(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
     def is_of(self, table: str, table_format: str) -> bool:
-        """Whether it is that of this table: a topic may have been given another one since."""
+        """Whether this is the progress of that table: the topic may have been configured for another table since."""
         return (self.table, self.table_format) == (table, table_format)
 
 

@@ -1,8 +1,9 @@
 """The driver of an export: a round of one topic, from the table's ledger to the commit.
 
 The order matters. The progress is read before the table, so it is never ahead of the ledger unless the table was rolled
-back. Dead letters are committed before the table: a round that is killed in between is done again exactly up to where
-the dead letters' ledger says, with their offsets as the verdict, so no record is in both tables or in neither.
+back. Dead letters are committed before the table. A round that is killed in between is repeated up to exactly the
+offsets in the dead letters' ledger. The offsets of the dead letters are the *verdict* for the repetition: it leaves out
+these records and no others. So no record is in both tables, and none is in neither.
 """
 
 import logging
@@ -58,8 +59,9 @@ log = logging.getLogger(__name__)
 
 BAD_SHARE_MAX = 0.5
 BAD_MIN = 10
-"""More bad records than this, and than half of a round, are taken for a wrong configuration and not for bad records:
-then nothing is written, whatever ``siltstone.table.errors`` says. Fewer would stop a quiet topic at its first one."""
+"""If a round has more bad records than this, and they are more than half of its records, the configuration is taken to
+be wrong: nothing is written, whatever ``siltstone.table.errors`` says. With a lower number a quiet topic would stop at
+its first bad record."""
 
 
 class Rounds:
@@ -153,7 +155,7 @@ class _Round:
     # -- the tables ------------------------------------------------------------------------------------------------
 
     def _opened(self) -> LoadedTable:
-        """The table with the columns that are wanted, made if there is none."""
+        """Opens the table, which is made if there is none, and adds the columns that it lacks."""
         config, name = self._export.config, self._export.table
         wanted = table_schema(config)
         table = self._tables.load(name)
@@ -181,8 +183,8 @@ class _Round:
         return table
 
     def _opened_dead_letters(self) -> LoadedTable | None:
-        """The table of dead letters, made before there are any: the files of tasks need its field ids. None where
-        nothing can be bad, or nobody wants to keep it."""
+        """The table of dead letters, which is made before there is a dead letter, because the tasks' files need its
+        field ids. None if no value can be bad, or if the configurations do not keep bad records."""
         config, name = self._export.config, self._export.dead_letter_table
         table = self._tables.load(name)
         is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
@@ -210,7 +212,8 @@ class _Round:
                 raise TableRolledBack(self._export.table, reason)
 
     def _refuse_gaps(self, gaps: tuple[Gap, ...]) -> None:
-        """Raises RecordsRemoved where retention should have waited; else tells what will be missing."""
+        """Raises RecordsRemoved if retention should have waited for the export; otherwise logs which offsets will be
+        missing."""
         for gap in gaps:
             if self._export.config.holds_retention:
                 raise RecordsRemoved(self._export.table, gap.partition, gap.start_offset, gap.end_offset)
@@ -278,7 +281,8 @@ class _Round:
         )
 
     def _token(self, parts: Iterable[bytes]) -> str:
-        """A name for this round alone: another plan would write other bytes under the same names."""
+        """A name that only this round has: a round with another plan would write other bytes, and must not use the same
+        file names."""
         digest = blake2b(digest_size=8)
         for part in parts:
             digest.update(part)
@@ -348,7 +352,7 @@ class _Round:
         return _not_needed(self._export.topic.name, text)
 
     def _note(self, table: LoadedTable, dead_letters: LoadedTable | None, gaps: tuple[Gap, ...]) -> None:
-        """Copies the ledger into the metadata; now and then deletes the files of rounds that failed."""
+        """Copies the ledger into the metadata; once a day also deletes the files of rounds that failed."""
         ledger, before, now_ms = table.ledger, self._progress, self._context.clock.now_ms()
         swept_ms = before.swept_ms if before else now_ms
         if now_ms - swept_ms >= ORPHAN_AGE_MS:

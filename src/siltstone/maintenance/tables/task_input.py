@@ -29,8 +29,8 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     """``unit`` is an encoded ScanUnit; ``schema`` and ``dead_letter_schema`` are the tables' schemas in Arrow's IPC
     form. Files are named ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
-    ``verdict`` has the offsets of dead letters by partition when a round that was cut short is done again: exactly
-    these are left out. None: the task decides."""
+    ``verdict`` has the offsets of dead letters by partition when an interrupted round is repeated: exactly these
+    records are left out. None: the task leaves out the records that it cannot decode."""
 
     name: str
     unit: bytes

@@ -1,7 +1,7 @@
 """Writes rows to Parquet files, one open file for each partition value, within a limit of memory.
 
-The bytes of the files follow from the rows and their order, so a task that runs twice puts the same files. A file is
-put whole, in one request, when it is closed.
+The bytes of the files follow from the rows and their order, so a task that runs twice writes the same files. A file is
+written to the store in one request, when it is closed.
 """
 
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ class FileWriting:
             self._close(max(self._open, key=lambda each: self._open[each].held_bytes))
 
     def close(self) -> tuple[DataFile, ...]:
-        """Puts the files that are still open, and returns all."""
+        """Writes the files that are still open. Returns all files of the task."""
         for values in list(self._open):
             self._close(values)
         return tuple(self.files)

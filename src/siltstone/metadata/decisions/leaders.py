@@ -1,4 +1,5 @@
-"""Who may open a partition: its leader. ``check_leader`` is the rule; OpenPartition opens both streams by it.
+"""The rule that only its leader may open a partition. ``check_leader`` is the rule; OpenPartition opens both streams by
+it.
 
 A partition has no leader if it was created before partitions had leaders. It is taken by the node that opens it first,
 in the append that opens it. So is a partition whose leader was registered without listeners: no client finds that node

@@ -1,7 +1,7 @@
 """Moving partitions: MovePartitions names the target, GiveUpPartitions closes both streams and makes it the leader.
 
-The streams are closed and the leader is changed by the same append: between two appends a crash would leave a partition
-that nobody may open, or two nodes that both may.
+The streams are closed and the leader is changed by the same append: a crash between two appends would leave a partition
+that no node may open, or that two nodes may open.
 """
 
 from collections import defaultdict
@@ -94,8 +94,9 @@ def decide_give_up_partitions(
 def _is_held(
     partition: PartitionMetadata, data: StreamMetadata, node: NodeMetadata, ends: PartitionEnds
 ) -> bool:
-    """Whether the partition is still to be given up. One that the node leads and never opened is, if it has a target.
-    One that it opened under a later epoch was given up, and came back: a late repetition must not close it again."""
+    """Whether the partition is still to be given up. A partition that the node leads and never opened is to be given up
+    if it has a target. A partition that the node opened under a later epoch was given up and came back: a late
+    repetition must not close it again."""
     if partition.leader != node.node_id or data.epoch != ends.leader_epoch:
         return False
     return data.state is StreamState.OPENED or partition.target != NO_NODE
@@ -118,8 +119,8 @@ def _target(view: ImageView, partition: PartitionMetadata, ends: PartitionEnds) 
 
 
 def _closures(node: NodeMetadata, *streams: tuple[StreamMetadata, int]) -> list[Record]:
-    """Raises StreamFenced, and OffsetNotMatched when records between the two ends are in the node's log only: nobody
-    would replay them once the stream is closed."""
+    """Raises StreamFenced, and OffsetNotMatched when records between the two ends are in the node's log only: no
+    recovery would replay them once the stream is closed."""
     for stream, end_offset in streams:
         if stream.state is StreamState.OPENED:
             check_owner(stream, node.node_id)

@@ -1,10 +1,11 @@
 """Decisions about scan pins: a pin keeps the objects of a scan's plan in their buckets until a record ends the pin.
 
-A scan that renews has a token of its own. Scans that do not renew share one pin for each minute in which a lease ends,
-so however many begin in a minute, one record is written for them; the pin was put before them and holds enough.
+A scan that renews has a token of its own. Scans that do not renew share one pin for each minute in which a lease ends.
+However many of them begin in a minute, one record is written: the pin of the first keeps the objects of the later ones,
+too.
 
-The lease is written by the scan's clock and judged by those of sweeps. Clocks that differ end a lease early, never
-delete anything while there is such a pin: the pin ends by a record, which every process reads before it deletes (SR27).
+The lease is written by the scan's clock and judged by those of sweeps. Clocks that differ may end a lease early, but no
+object is deleted while its pin exists: the pin ends by a record, which every process reads before it deletes (SR27).
 """
 
 import re
@@ -96,8 +97,8 @@ def _refuse(oldest: ScanPin, count: int) -> NoReturn:
 
 def _share(view: ImageView, command: PinScan, until_ms: int, now_ms: int) -> Decision[int]:
     """Uses the pin of the minute in which the lease ends. When there are as many shared pins as there may be, overdue
-    ones are ended. If all the others stand, they cannot all end within SCAN_PIN_MS_MAX from now: clocks that are ahead
-    put them, and one that ends later is used."""
+    ones are ended. If there are still too many, not all of them can end within SCAN_PIN_MS_MAX from now: clocks that
+    are ahead have put some, and one that ends later is used."""
     minute = -(-until_ms // MINUTE_MS)
     token, until_ms = f"{_SHARED_PREFIX}{minute}", minute * MINUTE_MS
     if token in view.pins:

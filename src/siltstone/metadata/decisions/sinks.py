@@ -1,8 +1,8 @@
 """Decisions about sinks: a batch is begun once, and ended by the driver that began or resumed it last.
 
 Spark gives each batch of a query the next id, repeats the last one after a restart, and begins at 0 with a new
-checkpoint. So a batch id below the one that stands is never new, and one of another query never continues it: answering
-either with "done" would lose rows in silence.
+checkpoint. So a batch id below the recorded one is never new, and a batch of another query never continues the recorded
+one: answering either with "done" would silently lose rows.
 """
 
 import msgspec
@@ -85,7 +85,7 @@ def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: 
 def _begun(
     command: BeginSinkBatch, producer_id: int, standing: tuple[SinkTarget, ...], now_ms: int
 ) -> Decision[SinkBatch]:
-    """The intent: of each stream, the sequence that stands and the offset that the command has."""
+    """The intent. For each stream it has the sequence number of the recorded batch, and the offset of the command."""
     if now_ms - command.staged_ms > STAGED_MS_MAX:
         raise SinkPartsTooOld(
             f"the parts of batch {command.batch.batch_id} of sink {command.sink_id} were staged more than"

@@ -1,7 +1,8 @@
 """The port of the lease board, and its adapter in memory.
 
 The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
-epoch and incarnation with the image. The board orders nothing and proves nothing; rows may be lost with the machine.
+epoch and incarnation with the image. The board puts beats in no order and proves nothing about a node; rows may be lost
+with the machine.
 """
 
 import threading
@@ -29,8 +30,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class LeaseBoard(Protocol):
-    """All calls block for at most BOARD_DEADLINE_MS if the machine's disks answer; callers keep a deadline of their
-    own, and a thread that nothing else waits for."""
+    """All calls block for at most BOARD_DEADLINE_MS if the machine's disks answer. In case they do not, a caller sets a
+    deadline of its own, and calls from a thread that does nothing else."""
 
     def beat(self, beat: Beat) -> None:
         """Replaces the node's row. Raises BoardUnavailable."""

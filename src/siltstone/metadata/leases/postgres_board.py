@@ -6,9 +6,9 @@ table   columns                                      holds
 leases  node_id, node_epoch, number, incarnation     the newest beat of a node
 ======= ============================================ ==========================
 
-The board has a connection of its own, because behind an append that hangs all leases would end. The table is UNLOGGED:
-a beat costs no fsync and waits for no standby, whatever ``synchronous_commit`` says, and a server that crashed or was
-promoted begins with an empty board, which is a second old at most.
+The board has a connection of its own: if beats waited behind an append that hangs, all leases would end. The table is
+UNLOGGED: a beat costs no fsync and waits for no standby, whatever ``synchronous_commit`` says, and a server that
+crashed or was promoted begins with an empty board, which is a second old at most.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,8 @@ class PostgresBoard:
             raise BoardUnavailable(f"the lease board cannot be used: {error}") from error
 
     def _create(self) -> None:
-        """Several nodes may do so at once: "IF NOT EXISTS" alone is no lock."""
+        """Creates the table under a lock, because several nodes may do so at once: with "IF NOT EXISTS" alone one of
+        them would fail."""
         with self._session.transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (ADVISORY_LOCK,))
             connection.execute(in_schema(self._session, _TABLE))

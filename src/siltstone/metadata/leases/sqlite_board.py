@@ -6,9 +6,9 @@ table   columns                                      holds
 leases  node_id, node_epoch, number, incarnation     the newest beat of a node
 ======= ============================================ ==========================
 
-The file is not the metadata's, because SQLite admits one writer to a file: behind an append that hangs, all leases
-would end. A beat costs no fsync, and there is no ``-wal`` beside the file, which could outlive it. A file that is
-damaged, because the machine failed, is made anew: all that it holds is a second old.
+The file is not the metadata's, because SQLite admits one writer to a file: if beats waited behind an append that hangs,
+all leases would end. A beat costs no fsync, and there is no ``-wal`` beside the file, which could outlive it. A file
+that is damaged, because the machine failed, is made anew: all that it holds is a second old.
 """
 
 import contextlib
@@ -78,8 +78,8 @@ class SqliteBoard:
             self._lock.release()
 
     def _connected(self) -> sqlite3.Connection:
-        """Returns the connection to the file that is at the path now: beats in a deleted file would be seen by
-        nobody."""
+        """Returns the connection to the file that is at the path now: no other node would see beats in a deleted
+        file."""
         if self._connection is None or inode_of(self._path) != self._inode:
             self._disconnect()
             if self._path.exists() and not _is_whole(self._path, self._deadline_seconds):

@@ -13,8 +13,8 @@ QUERY_ID = "sql.streaming.queryId"
 def write_batch(
     rows: Any, batch_id: int, *, sink: str, store: Path | str, topic: str | None = None, **options: str
 ) -> None:
-    """Writes the DataFrame ``rows`` as batch ``batch_id`` of the sink named ``sink``; does nothing if that batch
-    stands.
+    """Writes the DataFrame ``rows`` as batch ``batch_id`` of the sink named ``sink``; does nothing if that batch is
+    done already.
 
     >>> flights.writeStream.foreachBatch(
     ...     lambda rows, batch_id: write_batch(rows, batch_id, sink="late-out", topic="late", store="my-store")

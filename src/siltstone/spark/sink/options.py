@@ -36,8 +36,8 @@ class SinkPlace(msgspec.Struct, frozen=True):
 
 
 class SinkRequest(msgspec.Struct, frozen=True):
-    """``sink_id`` None: the query id of a stream. A batch without a name has one of its own, which makes it exactly
-    once as long as its job is not repeated. ``batch_id`` is a batch's."""
+    """``sink_id`` None means that the id of the stream's query is the sink's. A batch without a name gets a random sink
+    id, so it is written exactly once unless the program itself writes it again. ``batch_id`` is None for a stream."""
 
     place: SinkPlace
     is_nameless: bool

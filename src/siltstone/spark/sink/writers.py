@@ -46,7 +46,7 @@ class _TopicWriter:
             self._plan = encode_plan(plan_sink(source, columns, request.topic, request.compression))
 
     def on_step(self, name: str) -> None:
-        """Is told each step of a commit that is done."""
+        """Called after each step of a commit, with its name."""
 
     def _stage(self, rows: Iterator[Any], query_id: str, sink_id: str, batch_id: int) -> StagedRows:
         context = TaskContext.get()

@@ -42,8 +42,9 @@ class UnitPartition(InputPartition):  # type: ignore[misc]
 
 
 class TopicDataSource(DataSource):  # type: ignore[misc]
-    """``open_source`` is given by the package that Spark finds, because finding a store is the server's. ``settled`` is
-    what ``schema`` found out about values: Spark sends the object to where the reader is made."""
+    """``open_source`` is defined in the package that Spark finds (``pyspark_siltstone``), because only ``server`` can
+    open a store by its place. ``settled`` is the value format that ``schema`` has settled: Spark sends the object to
+    the process that makes the reader."""
 
     settled: ValueFormat | None = None
 
@@ -65,8 +66,8 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         return spark_schema(options.request.columns, self.settled)
 
     def reader(self, schema: StructType) -> "TopicReader":
-        """A schema of the user's chooses columns and their order, as the option ``columns`` does, and the fields of
-        JSON values."""
+        """Makes the reader. A schema that the user gives chooses the columns and their order, as the option ``columns``
+        does, and the fields of JSON values."""
         return TopicReader(self, self._with_columns(schema, parse_options(self.options)))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802  Spark's name

@@ -1,8 +1,9 @@
 """``lag``: how far a query is behind its topics.
 
 Spark's progress has the end offset of the last micro-batch and the latest offset that the source has seen, each as the
-position that the checkpoint holds. Their difference is what waits, partition by partition. Kafka's connector has three
-figures of it in its metrics; a source in Python cannot give metrics, and this gives every partition.
+position that the checkpoint holds. Their difference is what waits, partition by partition. Kafka's connector publishes
+three figures of it as metrics. A data source in Python cannot publish metrics; this function returns the lag of every
+partition instead.
 """
 
 import json

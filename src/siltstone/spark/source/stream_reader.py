@@ -2,8 +2,8 @@
 ``TopicStream``, which does the rest.
 
 Spark makes the reader in three kinds of process: one lives as long as the query and asks for offsets and partitions,
-others read a partition each and never ask. So the store is opened at the first question, and what tasks need travels in
-the partitions.
+others read a partition each and never ask. So the store is opened when offsets are asked for the first time, and
+everything that tasks need is in the partitions.
 """
 
 from collections.abc import Callable, Iterator, Sequence

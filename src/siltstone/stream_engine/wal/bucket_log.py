@@ -57,7 +57,7 @@ Found = tuple[WalObjectHeader, memoryview] | None
 
 class SealedLog(msgspec.Struct, frozen=True):
     """The log of all lives before one epoch, which are sealed. ``runs`` is what is recovered of each life, in order;
-    ``others`` are the objects that nobody needs any more, but for the seals. The log ends at ``end_position``, and what
+    ``others`` are the objects, except seals, that are not needed any more. The log ends at ``end_position``, and what
     is below ``trimmed_position`` is committed."""
 
     runs: tuple[LifeRun, ...]
@@ -103,7 +103,7 @@ class Bulk:
 
 
 class BucketLog:
-    """``incarnation``: what no other process puts into its objects, so that a process recognises its own. Raises
+    """``incarnation`` is a random text that each process puts into its objects, to recognise them as its own. Raises
     WalOfAnotherStore and WalOfAnotherNode wherever an object of another store or node is read under this log's keys,
     and DamagedWal where one is damaged."""
 
@@ -167,7 +167,8 @@ class BucketLog:
     # -- reading -----------------------------------------------------------------------------------------
 
     async def lives(self) -> Lives:
-        """What the bucket lists below the node's prefix. Keys that are none of a WAL object are passed over."""
+        """The objects that the bucket lists below the node's prefix, by life. A key that is not one of a WAL object is
+        ignored."""
         return await self._calls.run(self._list)
 
     def _list(self) -> Lives:
@@ -289,7 +290,7 @@ class BucketLog:
         return SealedLog(tuple(runs), others, trimmed, end, lives)
 
     async def _seal_life(self, epoch: int, kept_seq: int, seal: WalSeal, lives: Lives) -> tuple[LifeRun, int]:
-        """Seals one life, unless it is sealed. → What to read of it, and the position of its end."""
+        """Seals one life, unless it is sealed. Returns what to read of it, and the position of its end."""
         while True:
             sizes = lives[epoch]
             newest = await self.header((epoch, max(sizes)), sizes[max(sizes)])
@@ -327,7 +328,7 @@ class BucketLog:
     async def _put_seal(
         self, run: LifeRun, kept_seq: int, newest: WalObjectHeader, end: int, seal: WalSeal
     ) -> bool:
-        """Whether the seal stands; False when an object had landed there before."""
+        """Puts the seal. Returns false if an object was there already."""
         place = run.node_epoch, run.seal_seq
         seal = msgspec.structs.replace(seal, sealed_ms=self._clock.now_ms())
         buffers = self.encoded(

@@ -5,9 +5,9 @@ appends are answered in the order of their bulks. The put itself is the fence: a
 seals each earlier life at its first free seq (``runs``), so a put of that life fails there, and what lands beyond is
 never acknowledged. No request says that a process is still the owner, and an idle log makes none.
 
-While the bucket refuses or does not answer, puts are tried again and appends wait, which ``trouble`` says. Objects
-below what is committed are deleted from time to time; an idle log puts one empty bulk for that, which says what is
-kept. Next: ``bucket_log``.
+While the bucket refuses or does not answer, puts are tried again and appends wait; ``trouble`` then has the reason.
+Objects whose records are all committed are deleted from time to time. An idle log puts one empty bulk for that: its
+header says which objects are kept. Next: ``bucket_log``.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ from siltstone.stream_engine.wal.port import (
 from siltstone.stream_engine.wal.runs import Place, deletable, kept_place
 
 IDLE_INTERVAL_MS = 20
-"""How long the first append after a pause waits for others. After a pause there is nothing that it would have to share
-the interval with."""
+"""How long the first append after a pause waits for others. It need not wait for a whole interval, because no put was
+made in the interval before."""
 
 RETRY_MS_MIN = 100
 RETRY_MS_MAX = 5 * SECOND_MS
@@ -62,11 +62,11 @@ HANG_LOGGED_INTERVAL_MS = 30 * SECOND_MS
 
 DELETE_INTERVAL_MS = 10 * SECOND_MS
 DELETE_KEYS = 100
-"""What is committed is deleted after this time, or when it is so many objects."""
+"""Committed objects are deleted after this time, or when there are so many of them."""
 
 CLOSE_STALLED_MS_MAX = 1 * SECOND_MS
-"""A log that is closed stops waiting for a bucket that has answered no put for so long. What it waits for was never
-acknowledged, or was waited for longer by the engine."""
+"""Closing the log waits no longer for a bucket that has answered no put for so long. The records of such a put were
+never acknowledged, or the engine has waited for them before."""
 
 log = logging.getLogger(__name__)
 
@@ -321,7 +321,7 @@ class BucketWriteAheadLog:
         return body, records, body_bytes
 
     def _begin(self, kind: WalObjectKind, body: list[Buffer], first_position: int, records: int) -> Bulk:
-        """Gives the object its place in the log and starts its put. A slot was taken before."""
+        """Gives the object its place in the log and starts its put. The caller has taken a slot."""
         self._cut_ms = now_ms = self._clock.monotonic_ms()
         place = self._node_epoch, next(self._seqs)
         kept = kept_place(self._objects, self._trimmed_position, place)
@@ -455,14 +455,14 @@ class BucketWriteAheadLog:
         )
 
     async def _say_what_is_kept(self) -> None:
-        """Puts an empty bulk when no object on its way would say that the oldest ones are committed."""
+        """Puts an empty bulk, unless an object on its way says already that the oldest ones are committed."""
         kept = kept_place(self._objects, self._trimmed_position, self._newest_record_place)
         is_idle = not (self._in_flight or self._queue or self._closing)
         if is_idle and kept > self._kept_answered:
             await self._put_and_wait(WalObjectKind.BULK, [])
 
     async def _delete(self) -> bool:
-        """Whether everything was deleted that nobody needs any more."""
+        """Deletes the objects that are not needed any more. Returns whether all of them were deleted."""
         places = [place for place, _ in self._objects][: deletable(self._objects, self._kept_answered)]
         needless = list(self._needless)
         try:

@@ -32,8 +32,8 @@ class LifeRun(msgspec.Struct, frozen=True):
 
 
 def kept_seq_of(node_epoch: int, header: WalObjectHeader) -> int:
-    """The first seq of a life that may hold what is not committed, as a header says whose ``kept_epoch`` is not
-    higher."""
+    """The first seq of a life that may hold records that are not committed, as a header says whose ``kept_epoch`` is
+    not higher than the epoch of the life."""
     return header.kept_seq if header.kept_epoch == node_epoch else 0
 
 
@@ -58,7 +58,7 @@ def sealed_run(node_epoch: int, listed: Iterable[int], kept_seq: int, seal_seq: 
 
 def possible_seals(sizes: dict[int, int], kept_seq: int) -> list[int]:
     """The listed seqs, with their sizes, at which the seal may be. Only a seal has its size, and it is not below
-    ``kept_seq``: what is below was acknowledged."""
+    ``kept_seq``, because objects below were acknowledged."""
     return sorted(seq for seq, size_bytes in sizes.items() if size_bytes == SEAL_BYTES and seq >= kept_seq)
 
 
@@ -72,8 +72,8 @@ def refuse_acknowledged_gap(run: LifeRun, newest: WalObjectHeader, key: str) -> 
 
 
 def deletable(places: Sequence[tuple[Place, int]], kept: Place) -> int:
-    """How many of the objects, which are in order, each with the position of its end, are below ``kept``, the newest of
-    an object that was acknowledged."""
+    """How many of the objects may be deleted: those below ``kept``, which is the ``kept`` of the newest acknowledged
+    object. ``places`` are in order, each with the position of its end."""
     return next((index for index, (place, _) in enumerate(places) if place >= kept), len(places))
 
 

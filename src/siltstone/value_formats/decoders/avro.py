@@ -21,16 +21,12 @@ import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.value_formats.columns import Getter, Path, column_of, is_json_text, text_field
-from siltstone.value_formats.decoding import BadValue, DecodedValues, each_schema, reason_of
-from siltstone.value_formats.failures import (
-    FormatExtraMissing,
-    FormatRefused,
-    SchemaMalformed,
-    SchemaUnknown,
-)
+from siltstone.value_formats.decoders.writers import WriterSchemas
+from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
+from siltstone.value_formats.failures import FormatExtraMissing, FormatRefused, SchemaMalformed
 from siltstone.value_formats.schemas.port import Registry
 from siltstone.value_formats.value_format import FormatKind, Schema, ValueFormat
-from siltstone.value_formats.wire import NOT_FRAMED, PREFIX_BYTES, schema_ids
+from siltstone.value_formats.wire import PREFIX_BYTES
 
 try:
     import fastavro
@@ -61,34 +57,17 @@ class AvroDecoder:
             raise FormatRefused("Avro needs a schema: give one, or a schema registry")
         self.arrow_type = value_format.arrow_type
         self._reader = parsed(value_format.reader)
-        self._registry = registry
-        self._writers: dict[int, Any] = {}
+        self._writers = WriterSchemas(registry, FormatKind.AVRO, self._prepared)
 
     def decode(self, values: Any) -> DecodedValues:
-        ids = schema_ids(values) if self._registry is not None else None
-        reasons = self._unknown({int(each) for each in ids} - {NOT_FRAMED}) if ids is not None else {}
-        rows: list[Any] = []
-        bad: list[BadValue] = []
-        for number, value in enumerate(values.to_pylist()):
-            schema_id = NOT_FRAMED if ids is None else int(ids[number])
-            row, reason = None, None
-            if value is not None:
-                row, reason = self._row(value, schema_id, reasons)
-            if reason is not None:
-                bad.append(BadValue(number, reason, schema_id))
-            rows.append(row)
-        return self._column(rows, bad, ids)
+        return self._column(*self._writers.rows(values, self._read))
 
-    def _row(self, value: bytes, schema_id: int, reasons: dict[int, str]) -> tuple[Any, str | None]:
-        if self._registry is None:
-            return self._read(memoryview(value), self._reader)
-        if schema_id == NOT_FRAMED:
-            return None, "it does not begin with a schema id (the byte 0 and four more)"
-        if schema_id in reasons:
-            return None, reasons[schema_id]
-        return self._read(memoryview(value)[PREFIX_BYTES:], self._writers[schema_id])
-
-    def _read(self, payload: memoryview, writer: Any) -> tuple[Any, str | None]:
+    def _read(self, value: bytes, writer: Any) -> tuple[Any, str | None]:
+        payload = memoryview(value)
+        if writer is None:
+            writer = self._reader
+        else:
+            payload = payload[PREFIX_BYTES:]
         data = BytesIO(payload)
         try:
             row = fastavro.schemaless_reader(data, writer, None if writer is self._reader else self._reader)
@@ -97,28 +76,13 @@ class AvroDecoder:
         left = len(payload) - data.tell()
         return (None, f"{left} bytes are left after the last field") if left else (row, None)
 
-    def _unknown(self, ids: set[int]) -> dict[int, str]:
-        """Finds the writers' schemas of the ids. Returns the reason for each that no value can be read with."""
-        reasons: dict[int, str] = {}
+    def _prepared(self, schema: Schema) -> Any:
+        """The writer's schema; the reader schema itself if they are equal, because fastavro then resolves nothing and
+        is twice as fast."""
+        writer = parsed(schema)
+        return self._reader if writer == self._reader else writer
 
-        def find(schema_id: int) -> None:
-            assert self._registry is not None
-            if schema_id in self._writers:
-                return
-            try:
-                schema = self._registry.schema(schema_id)
-                if schema.kind is not FormatKind.AVRO:
-                    raise SchemaUnknown(f"schema {schema_id} is of the kind {schema.kind.value}, not avro")
-                writer = parsed(schema)
-                # Without a reader schema fastavro resolves nothing, and is twice as fast.
-                self._writers[schema_id] = self._reader if writer == self._reader else writer
-            except (SchemaUnknown, SchemaMalformed) as cause:
-                reasons[schema_id] = reason_of(cause)
-
-        each_schema(sorted(ids), find)
-        return reasons
-
-    def _column(self, rows: list[Any], bad: list[BadValue], ids: Any) -> DecodedValues:
+    def _column(self, rows: list[Any], bad: list[BadValue], ids: list[int]) -> DecodedValues:
         arrow = require_arrow()
         too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError, TypeError)
         try:
@@ -128,9 +92,7 @@ class AvroDecoder:
                 try:
                     column_of([row], self.arrow_type, _getter_of)
                 except too_wide as cause:
-                    bad.append(
-                        BadValue(number, reason_of(cause), NOT_FRAMED if ids is None else int(ids[number]))
-                    )
+                    bad.append(BadValue(number, reason_of(cause), ids[number]))
                     rows[number] = None
         bad.sort(key=lambda each: each.row)
         return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))

@@ -1,8 +1,8 @@
 """JSON and text. msgspec parses and checks each value against the type, one by one: what it accepts is exactly one JSON
 value, so a value with a line break, or two values in one, cannot move its neighbours.
 
-A value that was written by a serializer with a registry begins with the byte 0, which no JSON text does, so the prefix
-is passed over without being told.
+A value that was written by a serializer with a registry begins with the byte 0, which no JSON text does, so the decoder
+recognises the prefix by itself and skips it.
 
 The type comes from a JSON Schema, from the caller, or from a sample of the values (``inferred_type``). A field whose
 type differs from value to value is JSON in text.
@@ -24,7 +24,8 @@ from siltstone.value_formats.value_format import ValueFormat
 from siltstone.value_formats.wire import MAGIC, PREFIX_BYTES, schema_ids
 
 FIELDS_MAX = 2_000
-"""Fields of one inferred struct. More means that the names are data; then the struct is JSON in text."""
+"""The most fields of one inferred struct. If there are more, their names are taken to be data, and the column is JSON
+in text."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -192,7 +193,7 @@ def _shape_of(value: Any) -> Any:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """The shape of values of both shapes; Raw, JSON in text, if there is none."""
+    """The shape that the values of both shapes have in common; Raw (JSON in text) if there is none."""
     if one is None or one is type(None) or one == other:
         return other
     if other is type(None):

@@ -1,13 +1,13 @@
-"""Protobuf. Values are read with the reader schema: Protobuf's own rules make that right for every version of a message
-that was changed as they allow.
+"""Protobuf. Values are read with the reader schema. That is right for every version of the message, as long as the
+message was changed by Protobuf's rules.
 
 A schema is a file descriptor, not the text of a ``.proto`` file: a registry gives it, and so does ``protoc``. With a
 registry every value begins with the id of its writer's schema and the path to the message in it, and the message found
 there has to be the one that is read.
 
 Types: enums are the names of their values; unsigned 64-bit integers are decimal(20, 0); Timestamp is a timestamp; the
-wrappers of plain values are those values, or null; a message that contains itself is JSON in text. A field is null if
-it has presence and is not set; without presence, as Protobuf has it, it is its default.
+wrappers of plain values are those values, or null; a message that contains itself is JSON in text. A field with
+presence is null when it is not set; a field without presence then has its default [Protobuf's field presence].
 """
 
 from collections.abc import Callable
@@ -18,22 +18,22 @@ import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.value_formats.columns import Getter, Path, column_of, text_field
-from siltstone.value_formats.decoding import BadValue, DecodedValues, each_schema, reason_of
+from siltstone.value_formats.decoders.writers import WriterSchemas
+from siltstone.value_formats.decoding import DecodedValues, reason_of
 from siltstone.value_formats.descriptors import file_of, message_at, message_of
 from siltstone.value_formats.failures import (
     FormatRefused,
-    SchemaMalformed,
     SchemaUnknown,
 )
 from siltstone.value_formats.schemas.port import Registry
 from siltstone.value_formats.value_format import FormatKind, Schema, ValueFormat
-from siltstone.value_formats.wire import NOT_FRAMED, PathMalformed, message_path, schema_ids
+from siltstone.value_formats.wire import PathMalformed, message_path
 
 try:
     from google.protobuf import json_format, message_factory, wrappers_pb2
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import DecodeError
-except ModuleNotFoundError as missing:  # the descriptors say so to the user
+except ModuleNotFoundError as missing:  # ``descriptors`` raises FormatExtraMissing on first use
     if not (missing.name or "").startswith("google"):
         raise
 
@@ -50,26 +50,28 @@ class ProtobufDecoder:
         self.arrow_type = value_format.arrow_type
         self._descriptor = message_of(value_format.reader, value_format.message)
         self._parse = message_factory.GetMessageClass(self._descriptor).FromString
-        self._registry = registry
-        self._files: dict[int, Any] = {}
+        self._writers = WriterSchemas(registry, FormatKind.PROTOBUF, lambda schema: file_of(schema.text))
 
     def decode(self, values: Any) -> DecodedValues:
-        ids = schema_ids(values) if self._registry is not None else None
-        reasons = self._unknown({int(each) for each in ids} - {NOT_FRAMED}) if ids is not None else {}
-        rows: list[Any] = []
-        bad: list[BadValue] = []
-        for number, value in enumerate(values.to_pylist()):
-            schema_id = NOT_FRAMED if ids is None else int(ids[number])
-            row, reason = None, None
-            if value is not None:
-                try:
-                    row = self._parse(self._payload(value, schema_id, reasons))
-                except (DecodeError, PathMalformed, SchemaUnknown) as cause:
-                    reason = reason_of(cause)
-            if reason is not None:
-                bad.append(BadValue(number, reason, schema_id))
-            rows.append(row)
+        rows, bad, _ = self._writers.rows(values, self._read)
         return DecodedValues(column_of(rows, self.arrow_type, self._getter_of), tuple(bad))
+
+    def _read(self, value: bytes, file: Any) -> tuple[Any, str | None]:
+        try:
+            return self._parse(value if file is None else self._payload(value, file)), None
+        except (DecodeError, PathMalformed, SchemaUnknown) as cause:
+            return None, reason_of(cause)
+
+    def _payload(self, value: bytes, file: Any) -> bytes:
+        """The value without its prefix. Raises PathMalformed, and SchemaUnknown if it is another message."""
+        path, position = message_path(value)
+        named = message_at(file, path)
+        if named != self._descriptor.full_name:
+            raise SchemaUnknown(
+                f"it is a {named or 'message that its schema does not have'}, not a"
+                f" {self._descriptor.full_name}"
+            )
+        return value[position:]
 
     def _getter_of(self, path: Path, _: Any) -> Getter:
         message = self._descriptor
@@ -78,43 +80,6 @@ class ProtobufDecoder:
             message = _message_in(message.fields[number])
             above += (message.full_name,)
         return _getter(message.fields[path[-1]], above)
-
-    def _payload(self, value: bytes, schema_id: int, reasons: dict[int, str]) -> bytes:
-        if self._registry is None:
-            return value
-        if schema_id == NOT_FRAMED:
-            raise SchemaUnknown("it does not begin with a schema id (the byte 0 and four more)")
-        if schema_id in reasons:
-            raise SchemaUnknown(reasons[schema_id])
-        path, position = message_path(value)
-        named = message_at(self._files[schema_id], path)
-        if named != self._descriptor.full_name:
-            raise SchemaUnknown(
-                f"it is a {named or 'message that its schema does not have'}, not a"
-                f" {self._descriptor.full_name}"
-            )
-        return value[position:]
-
-    def _unknown(self, ids: set[int]) -> dict[int, str]:
-        """Finds the writers' files of the ids. Returns the reason for each that no value can be read with."""
-        reasons: dict[int, str] = {}
-
-        def find(schema_id: int) -> None:
-            assert self._registry is not None
-            if schema_id in self._files:
-                return
-            try:
-                schema = self._registry.schema(schema_id)
-                if schema.kind is not FormatKind.PROTOBUF:
-                    raise SchemaUnknown(
-                        f"schema {schema_id} is of the kind {schema.kind.value}, not protobuf"
-                    )
-                self._files[schema_id] = file_of(schema.text)
-            except (SchemaUnknown, SchemaMalformed) as cause:
-                reasons[schema_id] = reason_of(cause)
-
-        each_schema(sorted(ids), find)
-        return reasons
 
 
 # -- types and getters -----------------------------------------------------------------------------------------
@@ -182,7 +147,7 @@ def _message_in(field: Any) -> Any:
 
 
 def _getter(field: Any, above: tuple[str, ...]) -> Getter:
-    """What reads a field of a message; ``above`` are the messages around the field, its own included."""
+    """The function that reads a field of a message; ``above`` names the messages around the field, its own included."""
     read = attrgetter(field.name)
     name = field.name
     if _field_type(field, above) is None:
@@ -203,7 +168,7 @@ def _itself(value: Any) -> Any:
 
 
 def _converter(field: Any) -> Callable[[Any], Any]:
-    """What makes a value that Arrow takes."""
+    """The function that converts a value of the field for Arrow."""
     message = field.message_type
     if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}

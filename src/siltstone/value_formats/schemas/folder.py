@@ -1,4 +1,4 @@
-"""A folder of schemas as a registry: for tests, for those who have none, and for a copy of one.
+"""A folder of schemas as a registry: for tests, for topics without a registry, and for a copy of a registry.
 
 ====================  ==============================================================================================
 file                  holds

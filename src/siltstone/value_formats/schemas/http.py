@@ -1,9 +1,9 @@
 """A schema registry over HTTP, with the requests that Confluent's and those like it answer.
 
-Only reads, and only four of them: a schema by id, the newest version of a subject, and the versions that a schema
-refers to; for Protobuf with ``format=serialized``, which gives a descriptor and not the text of a ``.proto`` file. The
-user name and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL stands
-in plans and logs. A registry that fails is asked a few times more.
+It only reads: a schema by its id, the newest version of a subject, and the versions that a schema refers to; for
+Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name and
+the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans and
+logs. A request that fails is repeated a few times.
 """
 
 import base64

@@ -33,7 +33,7 @@ class Registry(Protocol):
 
 
 class HeldSchemas(msgspec.Struct, frozen=True):
-    """Schemas that a driver has fetched for its tasks. A task that needs another id says so."""
+    """Schemas that a driver has fetched for its tasks. A task that needs another id raises SchemasNeeded."""
 
     by_id: dict[int, Schema]
 

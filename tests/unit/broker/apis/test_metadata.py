@@ -274,10 +274,10 @@ def test_what_was_written_of_a_topic_is_written_again_when_it_changes(version):
         assert await told() == first
         await world.parts.metadata.execute(AddPartitions(NODE_ID, world.parts.node_epoch, topic.id, 3))
         assert len((await told())[0]) == 3
-        world.parts.partitions.leader_epoch = lambda _topic, index: 70 + index
+        world.parts.partitions.leader_epochs = lambda _topic: [70, 71, 72]
         expected = [70, 71, 72] if version >= 7 else [-1, -1, -1]
         assert (await told())[0] == expected
-        del world.parts.partitions.leader_epoch
+        del world.parts.partitions.leader_epochs
 
     in_admin_world(scenario)
 

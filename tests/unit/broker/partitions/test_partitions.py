@@ -375,6 +375,20 @@ def test_the_leader_epoch_is_that_of_the_open_partition_or_the_next_one():
     in_broker_world(scenario)
 
 
+def test_the_leader_epochs_of_a_topic_are_those_of_its_partitions():
+    async def scenario(world):
+        topic = await world.topic(partitions=3)
+        for index in (0, 1):
+            await world.partition(topic, index)
+        await world.restart()
+        await world.partition(topic, 0)
+        partitions = world.parts.partitions
+        epochs = partitions.leader_epochs(topic)
+        assert epochs == [partitions.leader_epoch(topic, index) for index in range(3)] == [1, 1, 0]
+
+    in_broker_world(scenario)
+
+
 def test_a_segment_is_closed_by_its_age_though_nothing_is_appended():
     async def scenario(world):
         topic = await world.topic(segment_ms="5000")

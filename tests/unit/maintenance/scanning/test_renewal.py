@@ -83,7 +83,7 @@ def test_a_renewal_that_fails_is_tried_again(world: World, caplog: pytest.LogCap
         world.store.clock.advance_ms(MINUTE_MS)
 
     assert len(world.run(fail, recover)) == 3
-    assert "is not renewed, and will be tried again: no answer" in caplog.text
+    assert "could not be renewed, which is tried again: no answer" in caplog.text
     assert not world.has_pin
 
 
@@ -106,7 +106,7 @@ def test_a_pin_that_cannot_be_ended_is_left_to_a_sweep(
     caplog.set_level(logging.INFO)
     world.trouble = LogUnavailable("no answer")
     world.run()
-    assert "is not ended, which a sweep does later: no answer" in caplog.text
+    assert "could not be ended; a sweep ends it later: no answer" in caplog.text
     assert world.has_pin
 
 

@@ -6,6 +6,6 @@ A *stream position* says how far a query has read: the next offset of each parti
 was deleted and made anew is never taken for the old one.
 
 Reading order: ``position`` (what a checkpoint holds), ``advancing`` (pure: position and ends → next position),
-``owners`` (the ends that brokers tell), ``batch_pins`` (objects of a micro-batch are kept), ``topic_stream`` (all of
-it).
+``owners`` (the ends that brokers report), ``batch_pins`` (keeps the objects of a micro-batch), ``topic_stream`` (uses
+all of these).
 """

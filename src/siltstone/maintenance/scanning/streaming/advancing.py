@@ -18,7 +18,7 @@ from siltstone.metadata.lookup import find_ranges
 from siltstone.model.limits import KIB
 
 RECORD_BYTES_UNKNOWN = 1 * KIB
-"""What a record of a partition without objects is taken to weigh, where a batch is limited by bytes."""
+"""The assumed size of a record in a partition without objects, for batches that are limited by bytes."""
 
 
 class LimitKind(Enum):
@@ -48,8 +48,8 @@ class StreamEnd(msgspec.Struct, frozen=True):
 def continued(
     start: StreamPosition, ends: Mapping[StreamKey, StreamEnd], image: ImageView, *, fail_on_data_loss: bool
 ) -> tuple[StreamPosition, list[str]]:
-    """The position without the topics and partitions that are gone, and a warning for each of them. Raises TopicGone,
-    TopicMadeAnew if data loss is to fail."""
+    """The position without the topics and partitions that are gone, and a warning for each of them. With
+    ``fail_on_data_loss``, raises TopicGone and TopicMadeAnew instead."""
     topic_ids = {topic_id for topic_id, _ in ends}
     warnings = []
     for topic_id, name in start.names.items():
@@ -74,8 +74,8 @@ def _reason(image: ImageView, name: str, topic_id: str) -> TopicGone | TopicMade
 
 
 def waiting(start: StreamPosition, ends: Mapping[StreamKey, StreamEnd]) -> dict[StreamKey, int]:
-    """How many offsets wait in each partition that has some. Those below the partition's first offset do not count:
-    there are none, and planning the micro-batch says so."""
+    """How many offsets wait in each partition that has some. Offsets below the partition's first one were removed and
+    do not count; planning the micro-batch reports them."""
     found = {key: end.end_offset - _next(start, end) for key, end in ends.items()}
     return {key: count for key, count in found.items() if count > 0}
 
@@ -125,8 +125,8 @@ def _shared(weights: Mapping[StreamKey, int], count_max: int) -> dict[StreamKey,
 
 
 def _bytes_between(image: ImageView, end: StreamEnd, start_offset: int) -> int:
-    """About how many bytes, as stored, the offsets from ``start_offset`` to the end have. Those in no object yet are
-    taken to be as large as those before them."""
+    """About how many bytes, as stored, the offsets from ``start_offset`` to the end have. Records in no object yet are
+    assumed to be as large as those before them."""
     total = covered = 0
     per_offset = RECORD_BYTES_UNKNOWN
     for held in find_ranges(image, end.of.stream.stream_id, start_offset, max(start_offset, end.end_offset)):

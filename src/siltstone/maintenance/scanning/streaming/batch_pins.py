@@ -1,8 +1,8 @@
 """The pins of a streaming query: the objects of a micro-batch stay in their buckets until the batch is over.
 
 Each micro-batch has a pin of its own with a new token. A query that renewed one pin for ever would hold all that was
-destroyed since it began. While a batch runs nobody calls the query's source, so a thread renews the pin; a pin that was
-ended all the same is reported by the task that misses an object (ScanOutdated).
+destroyed since it began. While a batch runs, Spark does not call the query's source, so a thread renews the pin. If the
+pin was ended all the same, the task that misses an object raises ScanOutdated.
 """
 
 import logging
@@ -48,8 +48,9 @@ class BatchPins:
         return tuple(self._tokens)
 
     def take(self) -> int:
-        """Pins what the metadata names from now on; returns until when, in ms since 1970, at least, and 0 without a
-        lease. Raises MetadataOlderThanBucket, BucketMissing, TooManyScans, and what the metadata raises."""
+        """Pins the objects that the metadata names from now on. Returns the earliest end of the lease, in ms since
+        1970, and 0 without a lease. Raises MetadataOlderThanBucket, BucketMissing, TooManyScans, and what the metadata
+        raises."""
         if not self._lease_ms:
             return 0
         if not self._is_checked:  # a pin is an entry of the log, which may be an older copy (rule 11)
@@ -64,8 +65,8 @@ class BatchPins:
         return until_ms
 
     def end_all(self) -> None:
-        """Ends the pins: their micro-batches are over. What cannot be ended now is ended the next time, or by a sweep
-        after its lease."""
+        """Ends the pins: their micro-batches are over. A pin that cannot be ended now is ended by the next call, or by
+        a sweep after its lease."""
         for token in self.tokens:
             self._tokens.remove(token)  # first: the thread does not renew it any more
             try:

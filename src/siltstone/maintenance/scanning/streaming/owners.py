@@ -1,7 +1,7 @@
 """The ends of tails, asked again and again over connections that stay open.
 
 ``scanning.tail`` asks once, for a scan. A streaming query asks several times a second, and goes on when an owner cannot
-be asked: what is in objects is read, and the tail later. A warning says so once a minute.
+be asked: it reads the objects now and the tail later. A warning says so once a minute.
 """
 
 import logging
@@ -22,7 +22,7 @@ from siltstone.runtime.randomness import Random
 log = logging.getLogger(__name__)
 
 PAUSE_MS = 1 * SECOND_MS
-"""How long an owner that could not be asked is left alone."""
+"""An owner that could not be asked is not asked again for this time."""
 
 WARNING_INTERVAL_MS = 1 * MINUTE_MS
 

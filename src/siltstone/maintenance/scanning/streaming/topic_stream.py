@@ -48,10 +48,12 @@ POLL_INTERVAL_MS = 200
 """Spark asks for the latest offset some 80 times a second while nothing is new."""
 
 TRIGGER_DELAY_MS_MAX = 15 * MINUTE_MS
-"""How long fewer than ``offsets_min`` offsets wait, unless the query says otherwise [Kafka's connector]."""
+"""How long a micro-batch with fewer than ``offsets_min`` offsets waits, unless the query says otherwise [Kafka's
+connector]."""
 
 OUTAGE_MS_MAX = 2 * MINUTE_MS
-"""How long the metadata, or the owner of a tail that a position reaches into, may be away before the query fails."""
+"""How long the metadata, or the owner of a tail that a position reaches into, may be unreachable before the query
+fails."""
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
@@ -96,8 +98,8 @@ class TopicStream:
     # -- what the engine asks
 
     def fix_ends(self) -> None:
-        """From now on the stream ends where it ends now, with the partitions that there are now. Raises
-        TailNotReadable: such a query ends by itself, and would leave out a tail in silence."""
+        """Fixes the partitions of the stream, and their ends, as they are now. Raises TailNotReadable, because a query
+        with fixed ends stops there, and would silently leave out a tail that cannot be read now."""
         source = self._source
         image = source.metadata.refresh()
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
@@ -105,15 +107,16 @@ class TopicStream:
             self._fixed = _Seen(image, _stream_ends(partitions, ends))
 
     def initial(self) -> StreamPosition:
-        """Where a query without a checkpoint begins; asked again, the same. Raises what planning a scan raises."""
+        """Where a query without a checkpoint begins; every call returns the same position. Raises what planning a scan
+        raises."""
         if self._initial is None:
             self._initial = self._settled_start()
         return self._initial
 
     def latest(self, start: StreamPosition, limit: BatchLimit) -> StreamPosition:
-        """How far the next micro-batch reads; ``start`` itself if it need not run yet. The micro-batch before is over
-        now, so its pin is ended. Raises StoreIsAnother, TopicGone, TopicMadeAnew, and Unavailable when the metadata
-        was away for too long."""
+        """How far the next micro-batch reads; ``start`` itself if none is due. The call says that the micro-batch
+        before is over, so its pin is ended. Raises StoreIsAnother, TopicGone, TopicMadeAnew, and Unavailable when the
+        metadata was away for too long."""
         if self._pins is not None:
             self._pins.end_all()
         seen = self._fixed or self._look()
@@ -127,8 +130,9 @@ class TopicStream:
         return advance(kept, seen.ends, limit, seen.image)
 
     def finished(self, end: StreamPosition) -> None:
-        """The query will not ask for what is before ``end`` again. With a group, its offsets are committed, for tools
-        that show lag and for retention that waits for groups; what cannot be committed now is with the next batch."""
+        """Called when the query has processed all records before ``end``. If the request names a group, the offsets are
+        committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
+        committed now are committed with the next batch."""
         if not self._request.group_id:
             return
         source = self._source
@@ -148,13 +152,13 @@ class TopicStream:
             log.warning("the offsets of group %s could not be committed: %s", self._request.group_id, trouble)
 
     def newest(self) -> StreamPosition | None:
-        """The end of everything that can be read, as it was last seen; None before anything was."""
+        """The end of everything that can be read, as it was last seen; None before the first look."""
         return self._newest
 
     def plan(self, start: StreamPosition, end: StreamPosition) -> tuple[ScanUnit, ...]:
-        """The units of the records from ``start`` to ``end``, whose objects are kept until ``latest`` is called. What
-        the positions name is judged anew, because they may come from a checkpoint. Raises StoreIsAnother, TopicGone,
-        TopicMadeAnew, and what ``plan_scan`` raises."""
+        """The units of the records from ``start`` to ``end``, whose objects are kept until ``latest`` is called. The
+        topics in the positions are checked again, because a position may come from a checkpoint. Raises StoreIsAnother,
+        TopicGone, TopicMadeAnew, and what ``plan_scan`` raises."""
         source = self._source
         ranges = {
             key: (start.offsets.get(key, 0), offset)
@@ -210,7 +214,7 @@ class TopicStream:
         except Unavailable as trouble:
             if self._seen is None or now_ms - self._seen_ms > OUTAGE_MS_MAX:
                 raise
-            log.warning("the metadata cannot be read, so nothing new is: %s", trouble)
+            log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
             return self._seen
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
         ends = TailEnds("")

@@ -1,3 +1,3 @@
-"""Decoders of values: bytes of many records in, columns out. ``port`` is what an export needs of a decoder; ``json``
+"""Decoders turn the values of many records into columns. ``port`` is what an export needs of a decoder; ``json``
 decodes JSON; ``choosing`` holds bytes and text, and the table of all encodings.
 """

@@ -36,10 +36,11 @@ _VALUES: dict[str, Callable[[TableConfig], ValueDecoder]] = {
 
 
 def value_decoder(config: TableConfig) -> ValueDecoder:
-    """The decoder of values. It makes the columns of the table apart from those of the record."""
+    """The decoder of values. It makes the columns of the table, without those of the record itself (offset, time,
+    …)."""
     return _VALUES[config.value](config)
 
 
 def key_decoder(config: TableConfig) -> TextDecoder | None:
-    """The decoder of keys; None where they stay bytes."""
+    """The decoder of keys; None if keys stay bytes."""
     return TextDecoder(KEY) if config.key == "string" else None

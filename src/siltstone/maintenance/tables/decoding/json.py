@@ -1,9 +1,10 @@
 """JSON values [RFC 8259]: as text that is known to be JSON, or as columns of chosen fields.
 
 msgspec reads each record by itself. A reader of whole blocks would be faster, but one line break inside a value shifts
-all that follow, and readers differ in what they take: NaN, numbers beyond 64 bits, a name that stands twice. What
-msgspec takes is a row, everything else is bad: a value that is no object, a field of another type, a number that does
-not fit its column, an instant without a time zone. A field that is missing is null, one that is not wanted is ignored.
+all rows that follow, and readers differ in what they accept: NaN, numbers beyond 64 bits, a field name that occurs
+twice. A value that msgspec accepts becomes a row. Every other value is bad: one that is not an object, has a field of
+another type, a number that does not fit its column, or a timestamp without a time zone. A field that is missing is
+null; a field that is not wanted is ignored.
 """
 
 from collections.abc import Sequence
@@ -55,8 +56,8 @@ class JsonFieldsDecoder:
         self._nothing = self._struct()
 
     def decode(self, values: Any) -> DecodedValues:
-        """msgspec passes over the fields that are not wanted, and nested JSON, without reading their texts, so that all
-        of a value is UTF-8 is looked at here."""
+        """msgspec skips unwanted fields, and nested JSON, without checking their text. So this method checks that the
+        whole value is UTF-8."""
         _, not_text = text_of(values)
         objects, not_fitting = each_decoded(values, self._decoder.decode, _BAD)
         for row in not_text:
@@ -82,6 +83,6 @@ _NULLS = (b"", b"null")
 
 
 def _field(kind: str) -> tuple[Any, Any]:
-    """The type and the default of a field, which may be missing or null. What is read as it stands is not declared
-    nullable: msgspec would read a null only."""
+    """The type and the default of a field, which may be missing or null. Raw JSON is not declared nullable, because
+    msgspec would then accept nothing but null for it."""
     return (msgspec.Raw, _MISSING) if kind == "json" else (Optional[_TYPES[kind]], None)  # noqa: UP045

@@ -1,8 +1,8 @@
 """Iceberg tables, by pyiceberg, in the user's catalog; by default an SQL catalog in the store's folder.
 
 The ledger is in table properties that are set in the transaction that adds the data files, so one metadata file has
-both. Every commit adds a snapshot, if need be one without files: the catalog compares the snapshot with the one that
-was loaded, while a commit of properties alone is compared with nothing and could set the ledger back.
+both. Every commit adds a snapshot, even when it adds no files. The catalog refuses a snapshot if the table has got
+another one since it was loaded; a commit of properties alone is compared with nothing, and could set the ledger back.
 
 pyiceberg repeats a refused append on the newest metadata, which would append another driver's rows twice. So the number
 of its attempts is set to one in memory; the value that is stored with the table stays.
@@ -98,8 +98,8 @@ class IcebergTable:
         return ledger
 
     def _descends_from(self, snapshot_id: int) -> bool:
-        """Whether the current snapshot was made from that one. Where the history was expired and the snapshot with it,
-        it is taken to be: a table that is rolled back still lists the snapshots that were undone."""
+        """Whether the current snapshot descends from that one. A snapshot that is not listed any more was expired, and
+        counts as an ancestor: a table that was rolled back still lists the snapshots that were undone."""
         metadata = self._table.metadata
         snapshot, wanted = self._table.current_snapshot(), snapshot_id
         while snapshot is not None:
@@ -151,7 +151,8 @@ class IcebergTable:
         return {path.removeprefix(before) for path in paths}
 
     def expire(self, now_ms: int) -> None:
-        """A refusal is left to the next day. The files that only these snapshots needed are orphans afterwards."""
+        """Expires old snapshots; if the catalog refuses, the export of the next day tries again. Files that only these
+        snapshots needed become orphans."""
         newest_first = sorted(self._table.metadata.snapshots, key=lambda each: -each.timestamp_ms)
         current_id = self._table.metadata.current_snapshot_id
         old = [
@@ -174,7 +175,7 @@ class IcebergTable:
 
     def _registered(self, each: DataFile) -> Any:
         """The entry of a data file in a manifest, with the statistics of its footer. pyiceberg's own function finds no
-        partition value of a column inside a struct, so the value is the writer's."""
+        partition value of a column inside a struct, so the value that the writer recorded is used."""
         path = f"{self._home}/{folder_of(self._name)}{each.path}"
         metadata, schema = self._table.metadata, self._table.schema()
         with self._table.io.new_input(path).open() as stream:

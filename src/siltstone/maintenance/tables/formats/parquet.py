@@ -3,8 +3,9 @@
     NAMESPACE/TABLE/_siltstone/00000000000000000003.json      the third commit: ledger, columns, its data files
     NAMESPACE/TABLE/data/…/….parquet                          data files
 
-A commit file is written once, if there is none of that number: of two drivers one succeeds. Readers read the data files
-that commit files list (``siltstone tables show --files``); other files of the folder are of rounds that failed.
+A commit file is written only if there is none with its number, so of two drivers that commit at once one is refused.
+Readers read the data files that commit files list (``siltstone tables show --files``); rounds that failed may have left
+other files in the folder.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ class ParquetTable:
         return {each.path for each in self.files()}
 
     def expire(self, now_ms: int) -> None:
-        """A Parquet table has one state: that of all its commit files."""
+        """Does nothing: a Parquet table has a single state, that of all its commit files."""
 
     def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
         rows = self._newest.rows + sum(each.rows for each in files)
@@ -103,7 +104,7 @@ class ParquetTable:
         _write(self._name, self._store, commit)
 
     def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
-        """Reads the files of the last commit alone: what an earlier one added is below ``ends``."""
+        """Reads only the files of the last commit: the offsets that earlier commits added are below ``ends``."""
         found: dict[int, list[int]] = {}
         for each in self._newest.files:
             data = self._store.get_range(f"{folder_of(self._name)}{each.path}", 0, each.size_bytes)

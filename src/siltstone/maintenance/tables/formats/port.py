@@ -1,7 +1,7 @@
 """The port to a format of tables: what an export needs of Parquet and Iceberg alike.
 
-A loaded table is a value of one moment. ``append`` commits on the metadata that was loaded, and is refused if the table
-has changed since: two drivers that loaded the same ledger cannot both commit.
+A loaded table shows one state of the table. ``append`` commits on top of that state, and is refused if the table has
+changed since: two drivers that loaded the same ledger cannot both commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +41,13 @@ class LoadedTable(Protocol):
 
     @property
     def partition_by(self) -> tuple[PartitionTransform, ...]:
-        """The transforms of a table that this program made; others by their names."""
+        """The transforms by which the table is divided; transforms that an export never makes have the names that the
+        format gives them."""
         ...
 
     @property
     def place(self) -> str:
-        """What readers are given: a folder, or a metadata file."""
+        """The folder, or the metadata file, that other programs need to read the table."""
         ...
 
     @property
@@ -57,12 +58,12 @@ class LoadedTable(Protocol):
         ...
 
     def kept_paths(self) -> set[str]:
-        """The paths of all files that any state of the table needs to which it can be set back: data files, and files
-        of the format's own."""
+        """The paths of all files that the table needs in its present state, or in an older one to which it can be set
+        back: data files, and metadata files of the format."""
         ...
 
     def expire(self, now_ms: int) -> None:
-        """Forgets states of the table that are older than a day, but the newest ten. Raises CommitUnknown."""
+        """Forgets states of the table that are older than a day, except the newest ten. Raises CommitUnknown."""
         ...
 
     def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
@@ -75,7 +76,7 @@ class LoadedTable(Protocol):
         ...
 
     def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
-        """The offsets of rows at or after ``ends``, by partition. Of a partition without an end there are none."""
+        """The offsets of rows at or after ``ends``, by partition. A partition without an end is left out."""
         ...
 
 
@@ -87,7 +88,7 @@ class TableFormat(Protocol):
     def make(
         self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
     ) -> LoadedTable:
-        """Makes the table, with a ledger without offsets; returns the one that another driver has made meanwhile."""
+        """Makes the table, with a ledger without offsets. If another driver has made it meanwhile, returns that one."""
         ...
 
     def close(self) -> None: ...
