@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from siltstone.metadata.commands import CreateTopic, FenceNode, OpenPartition
+from siltstone.metadata.commands import ClaimFailover, CreateTopic, FenceNode, OpenPartition
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.refusals import FailoverUnderWay, NodeInUse
 from siltstone.metadata.store_id import store_id_of
@@ -18,7 +18,7 @@ from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.failing_over import FailoverDone, FailoverStuck, fail_over
 from siltstone.stream_engine.wal.opening import WalOutOfReach, open_wal_of
 from siltstone.stream_engine.wal.port import WalInUse
-from support.engine.engine_world import SMALL, FreezableCalls, HeldPuts, Node, World, payloads_of
+from support.engine.engine_world import SMALL, FreezableCalls, HeldPuts, Node, World, payloads_of, settled
 
 DEAD = 0
 PAYLOADS = [b"%d|" % number * 40 for number in range(10)]
@@ -306,6 +306,60 @@ def test_the_dead_node_returns_with_an_empty_log_and_its_partitions_are_elsewher
         back = await opened(world, DEAD)
         assert back.engine.node_epoch == 3
         await world.passing(back.close())
+        await world.passing(other.close())
+
+    run(scenario)
+
+
+def test_a_node_that_starts_during_its_failover_waits_for_its_end(tmp_path, caplog):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        other = await opened(world, 1)
+        await fenced(other)
+        await other.metadata.execute(ClaimFailover(1, 1, DEAD))
+        starting = asyncio.ensure_future(world.open(replace(SMALL, node_id=DEAD)))
+        for _ in range(30):
+            await settled()
+            world.clock.advance_ms(100)
+        assert not starting.done()
+        assert [each for each in caplog.messages if "waits before it registers" in each]
+        assert other.metadata.image.nodes[DEAD].node_epoch == 1
+        await failed_over(world, other)
+        back = await world.passing(starting)
+        assert back.engine.node_epoch == 3
+        assert await read_at(world, other, stream_id) == PAYLOADS
+        await world.passing(back.close())
+        await world.passing(other.close())
+
+    run(scenario)
+
+
+def test_fo23_a_log_that_cannot_be_sealed_is_given_back(tmp_path):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        other = await opened(world, 1)
+        await fenced(other)
+        calls = FreezableCalls()
+
+        def hang_at_the_seal(name):
+            calls.is_frozen = other.metadata.image.nodes[DEAD].failover
+
+        calls.before_call = hang_at_the_seal
+        with pytest.raises(FailoverStuck, match="sealed"):
+            await world.passing(
+                fail_over(
+                    components_of(world, other, calls), replace(SMALL, node_id=1), DEAD, "bucket:0/wal/88/0"
+                )
+            )
+        assert other.metadata.image.nodes[DEAD].claimed_by == NO_NODE
+        await failed_over(world, other)
+        assert await read_at(world, other, stream_id) == PAYLOADS
         await world.passing(other.close())
 
     run(scenario)
