@@ -98,3 +98,33 @@ def made_topic(bootstrap: str, name: str, partitions: int) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(SECONDS_MAX)
     return admin
+
+
+class GroupReading:
+    """In a ``with``: a member of a group reads a topic in a thread and commits now and then. ``numbers``: what it has
+    read, perhaps more than once, since a commit may be lost with a coordinator."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "group.id": "reads-meanwhile", "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 200, "session.timeout.ms": 10_000, "log_level": 0,
+        })  # fmt: skip
+        self._consumer.subscribe([topic])
+        self.numbers: set[int] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(1_000, 0.2):
+                if message.error() is None:  # the others tell of brokers that are gone; the client goes on
+                    self.numbers.add(int(message.value()))
+        self._consumer.close()
+
+    def __enter__(self) -> "GroupReading":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
