@@ -363,3 +363,77 @@ def test_fo23_a_log_that_cannot_be_sealed_is_given_back(tmp_path):
         await world.passing(other.close())
 
     run(scenario)
+
+
+def test_fo18_when_all_have_died_the_one_that_returns_recovers_itself_and_then_the_other(tmp_path):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        other = await opened(world, 1)
+        streams = [await appended(world, node) for node in (dead, other)]
+        for node in (dead, other):
+            await dies(world, node)
+        back = await opened(world, 1)
+        image = back.metadata.image
+        assert [image.streams[each].state for each in streams] == [StreamState.OPENED, StreamState.CLOSED]
+        await fenced(back)
+        await failed_over(world, back)
+        for stream_id in streams:
+            assert await read_at(world, back, stream_id) == PAYLOADS
+        await world.passing(back.close())
+
+    run(scenario)
+
+
+class HeldBulks(FreezableCalls):
+    """The puts of a node's log wait, from ``hold`` on: before they are made, or, if they land, for their answers."""
+
+    def __init__(self, lands: bool) -> None:
+        super().__init__()
+        self._lands = lands
+        self._is_holding = False
+        self.waiting = 0
+        self._released = asyncio.Event()
+
+    def hold(self) -> None:
+        self._is_holding = True
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def run(self, call, *args, **kwargs):
+        if not self._is_holding or getattr(call, "__name__", "") != "put_if_absent":
+            return await super().run(call, *args, **kwargs)
+        if self._lands:
+            answer = await super().run(call, *args, **kwargs)
+        self.waiting += 1
+        await self._released.wait()
+        return answer if self._lands else await super().run(call, *args, **kwargs)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_fo24_the_first_bulk_of_a_life_is_recovered_or_meets_the_seal(tmp_path, lands):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        calls = HeldBulks(lands)
+        wrong = await opened(world, DEAD, calls)
+        stream = await wrong.new_stream()
+        calls.hold()
+        appending = asyncio.ensure_future(wrong.append(stream, b"first"))
+        while not calls.waiting:
+            world.clock.advance_ms(20)
+            await settled()
+        other = await opened(world, 1)
+        await fenced(other)
+        await failed_over(world, other)
+        calls.release()
+        if lands:
+            assert await world.passing(appending) == 0
+        else:
+            with pytest.raises(EngineNotRunning, match="taken over"):
+                await world.passing(appending)
+        assert await read_at(world, other, stream.stream_id) == ([b"first"] if lands else [])
+        await world.passing(wrong.close())
+        await world.passing(other.close())
+
+    run(scenario)
