@@ -3,114 +3,26 @@ of the page of scenarios."""
 
 import signal
 import subprocess
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from siltstone.broker.groups.groups import partition_of_group
 from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
+from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
 from support.broker.cluster_processes import ClusterProcesses
 from support.metadata.postgres_server import PostgresServer
 from support.processes.tried import RecordTried
-
-SECONDS_MAX = 60
-"""A machine under load is ten times slower than ours."""
-
-
-def until(look: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"{what}: not in {seconds} s"
-        time.sleep(0.05)
-    return found
-
-
-class Sending:
-    """Sends numbered records to all partitions in a thread until ``stop``, idempotently. ``acked``: partition → the
-    numbers in the order of their offsets; ``pauses_ms``: the longest time between two answers of each partition."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
-        self._producer = Producer({
-            "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0,
-        })  # fmt: skip
-        self.acked: dict[int, dict[int, int]] = defaultdict(dict)
-        self.errors: list[str] = []
-        self._answered: dict[int, float] = {}
-        self.pauses_ms: dict[int, float] = defaultdict(float)
-        self._stopping = threading.Event()
-        self.sent = 0
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._producer.produce(
-                self._topic,
-                str(self.sent).encode(),
-                partition=self.sent % self._partitions,
-                callback=self._done,
-            )
-            self.sent += 1
-            self._producer.poll(0.002)
-        left = self._producer.flush(SECONDS_MAX)
-        if left:
-            self.errors.append(f"{left} records were not answered")
-
-    def _done(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.errors.append(str(error))
-            return
-        partition, now = message.partition(), time.monotonic()
-        self.acked[partition][message.offset()] = int(message.value())
-        pause_ms = (now - self._answered.get(partition, now)) * 1000
-        self.pauses_ms[partition] = max(self.pauses_ms[partition], pause_ms)
-        self._answered[partition] = now
-
-    @property
-    def answered(self) -> int:
-        return sum(map(len, self.acked.values()))
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-        assert not self.errors, self.errors[:3]
-        assert self.answered == self.sent
-
-
-def read_all(bootstrap: str, topic: str, partition: int, count: int) -> dict[int, int]:
-    """Offset → number."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-all", "log_level": 0})
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: dict[int, int] = {}
-
-    def look() -> bool:
-        for message in consumer.consume(1_000, 0.2):
-            assert message.error() is None, message.error()
-            found[message.offset()] = int(message.value())
-        return len(found) >= count
-
-    until(look, f"{count} records of {topic}-{partition}")
-    consumer.close()
-    return found
 
 
 def records(consumer: Consumer) -> list[Message]:
     """Without the errors that it hands out beside them: a node that does not know a new topic yet says so."""
     return [message for message in consumer.consume(100, 0.2) if message.error() is None]
-
-
-def made_topic(bootstrap: str, name: str, partitions: int) -> AdminClient:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(SECONDS_MAX)
-    return admin
 
 
 @pytest.fixture(scope="module")

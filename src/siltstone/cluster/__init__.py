@@ -9,6 +9,6 @@ The rule above all: leases only say when to look. What is acknowledged is protec
 write-ahead log and by epochs, so a wrong suspicion costs time and no data (docs/decisions/0015-leases.md).
 
 Reading order: ``suspicion`` (pure: which nodes have stopped beating, and whether others may suspect this node),
-``membership`` (the loop of a node: beat, look, fence, resume), ``placing`` (other leaders for what a node that is gone
-or drained leads).
+``membership`` (the loop of a node: beat, look, fence, resume), ``failovers`` (which node replays the log of a dead
+one, and when), ``placing`` (other leaders for what a node that is gone or drained leads).
 """

@@ -159,6 +159,7 @@ class Membership:
         self._is_resuming = False
         self._is_lost = False
         self._warned_ms: float | None = None
+        self._number = 0
         self._beats = self._rounds_failed = self._nodes_fenced = self._times_resumed = 0
 
     async def start(self) -> None:
@@ -196,7 +197,8 @@ class Membership:
     async def _beat(self) -> None:
         life, sent_ms = self._life, self.lease.now_ms()
         self._beats += 1
-        await self._board.beat(Beat(life.node_id, life.node_epoch, self._beats, life.incarnation))
+        self._number = max(self._number + 1, self._clock.now_ms() + self._metadata.clock_offset_ms)
+        await self._board.beat(Beat(life.node_id, life.node_epoch, self._number, life.incarnation))
         self.lease.renewed(sent_ms)
 
     async def _poll(self) -> None:

@@ -1,8 +1,10 @@
 """Opens what belongs to a metadata log besides the log itself, by the same URLs (``store.opening``): the lease board,
 and the copy that ``siltstone metadata copy`` writes."""
 
+from contextlib import closing
+
 from siltstone.metadata.copying import LogCopy
-from siltstone.metadata.leases.board import LeaseBoard
+from siltstone.metadata.leases.board import Beat, LeaseBoard
 from siltstone.metadata.leases.sqlite_board import SqliteBoard, board_path
 from siltstone.metadata.store.opening import postgres_adapter, postgres_place_of, sqlite_path_of
 from siltstone.metadata.store.port import LogUrlMalformed
@@ -18,6 +20,16 @@ def open_board(url: str, clock: Clock) -> LeaseBoard:
         board: LeaseBoard = postgres_adapter("leases.postgres_board").PostgresBoard(place, clock)
         return board
     return SqliteBoard(board_path(sqlite_path_of(url)))
+
+
+def newest_beats(url: str, clock: Clock) -> tuple[Beat, ...]:
+    """Returns the newest beat of each node, for people. Nothing is created: a file that the user of this process
+    created would be one that the nodes cannot write to. Raises BoardUnavailable, LogUrlMalformed,
+    PostgresDriverMissing."""
+    if not is_postgres_url(url) and not board_path(sqlite_path_of(url)).exists():
+        return ()
+    with closing(open_board(url, clock)) as board:
+        return board.beats()
 
 
 def open_copy(url: str, clock: Clock) -> LogCopy:

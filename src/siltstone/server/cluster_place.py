@@ -8,6 +8,7 @@ fences itself, so that the others take its partitions at once and need not wait 
 import logging
 from contextlib import suppress
 
+from siltstone.cluster.failovers import Failovers
 from siltstone.cluster.membership import BoardCalls, Membership, wait_until_silent
 from siltstone.cluster.placing import Placing
 from siltstone.cluster.suspicion import NodeLife, OwnLease
@@ -21,6 +22,7 @@ from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock, boottime_ms
 from siltstone.runtime.tasks import ends_in_time
+from siltstone.server.failing_over import NodeFailover
 from siltstone.stream_engine.engine import StreamEngine
 
 LEAVING_MS_MAX = 2 * SECOND_MS
@@ -45,6 +47,7 @@ class ClusterPlace:
         self._life: NodeLife | None = None
         self._membership: Membership | None = None
         self._placing: Placing | None = None
+        self._failovers: Failovers | None = None
         self._engine: StreamEngine | None = None
         self._loss: BaseException | None = None
         self._is_listed = False
@@ -62,14 +65,19 @@ class ClusterPlace:
         )
         await self._membership.start()
 
-    def begin(self, engine: StreamEngine) -> None:
-        """Called when the engine has started: from now on this node places the partitions of nodes that are gone."""
+    def begin(self, engine: StreamEngine, failover: NodeFailover) -> None:
+        """Called when the engine has started: from now on this node fails dead nodes over, and places the partitions of
+        nodes that are gone."""
         self._engine = engine
         if self._loss is not None:
             self._lost(self._loss)
         assert self._life is not None
         self._placing = Placing(self._metadata, self._clock, self._life)
         self._placing.start()
+        self._failovers = Failovers(
+            self._metadata, self._clock, self._life, failover.reaches, failover.carry_out
+        )
+        self._failovers.start()
 
     def _lost(self, loss: BaseException) -> None:
         """Stops the engine, because this node was fenced and may not resume: only a new start recovers it. A node
@@ -84,8 +92,9 @@ class ClusterPlace:
     async def leave(self) -> None:
         """Ends the beats, after the engine was closed. After a clean end a record in the metadata lets the others act
         at once."""
-        if self._placing is not None:
-            await self._placing.close()
+        for loop in (self._failovers, self._placing):
+            if loop is not None:
+                await loop.close()
         if self._membership is not None:
             await self._membership.close()
         if self._engine is not None and self._engine.is_clean and self._is_listed:

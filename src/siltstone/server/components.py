@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
+from socket import gethostname
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -38,6 +39,7 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
+from siltstone.server.failing_over import NodeFailover
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
@@ -52,6 +54,9 @@ METADATA_THREADS = 1
 
 LEASE_THREADS = 1
 """Beats wait for nothing else."""
+
+BUCKET_LOG_THREADS = 4
+"""For the log of a dead node, which is listed, sealed and read; the threads begin with the first failover."""
 
 UPLOAD_THREADS = 4
 READ_THREADS = 8
@@ -213,6 +218,7 @@ async def open_node(
         wal_calls = _pool(opened, "wal", wal_threads(settings.engine.wal))
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
+        failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             buckets = await upload_calls.run(lambda: open_buckets(settings, create=True, faults=faults))
@@ -241,7 +247,7 @@ async def open_node(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
         opened.push_async_callback(reader.close)
-        wal_place = WalPlace(settings.engine, settings.wal_folder)
+        wal_place = WalPlace(settings.engine, settings.wal_folder, gethostname())
         store_id = store_id_of(metadata.image)
         assert store_id is not None
         async with _said_while_starting(clock, f"for the disk of the write-ahead log {settings.wal_folder}"):
@@ -257,7 +263,7 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
-        place.begin(engine)
+        place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
 

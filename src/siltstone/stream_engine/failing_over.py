@@ -20,6 +20,7 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_formats.identity import LogIdentity
+from siltstone.runtime.tasks import ends_in_time
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import replay_log
 from siltstone.stream_engine.settings import EngineSettings
@@ -58,11 +59,15 @@ async def fail_over(
     image = components.metadata.image
     claimer = image.nodes[settings.node_id]
     await components.metadata.execute(ClaimFailover(claimer.node_id, claimer.node_epoch, dead_node_id))
+    log.warning(
+        "node %d is gone with streams open: node %d takes its write-ahead log %s over",
+        dead_node_id, claimer.node_id, log_location,
+    )  # fmt: skip
     try:
         registration = await _register(components, claimer, dead_node_id, log_location)
         await _replay(components, settings, registration)
         placed = await _place(components, claimer, dead_node_id)
-    except SiltstoneError:
+    except Exception:  # whatever it is, another node may try
         with suppress(SiltstoneError):  # the claimer was fenced meanwhile: the claim is void already
             await _give_back(components, claimer, dead_node_id)
         raise
@@ -97,12 +102,11 @@ async def _replay(
 ) -> None:
     """Uploads what the log holds, closes the streams, and claims the log under the new epoch, so that what it holds is
     deleted and the node itself finds a log of the newest epoch when it returns."""
+    if not await ends_in_time(components.wal.fence(registration.node_epoch), components.clock, STUCK_MS):
+        raise _stuck(registration, "sealed")
     left = await replay_log(components, settings, registration, patience_ms=STUCK_MS, carries=False)
     if left.blocks:
-        raise FailoverStuck(
-            f"the write-ahead log of node {registration.node_id} could not be uploaded for {STUCK_MS // 1000} s: check "
-            "that the bucket can be reached; the claim is given back"
-        )
+        raise _stuck(registration, "uploaded")
     image = components.metadata.image
     store_id = store_id_of(image)
     assert store_id is not None
@@ -110,6 +114,13 @@ async def _replay(
         LogIdentity(
             store_id, registration.node_id, registration.node_epoch, image.version, image.position.append_id
         )
+    )
+
+
+def _stuck(registration: NodeRegistration, what: str) -> FailoverStuck:
+    return FailoverStuck(
+        f"the write-ahead log of node {registration.node_id} could not be {what} for {STUCK_MS // 1000} s: check that "
+        "the bucket can be reached; the claim is given back"
     )
 
 

@@ -21,7 +21,7 @@ from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.client import refuse_wrong_clock
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.entities import NodeListener, NodeMetadata, NodeRegistration
-from siltstone.metadata.refusals import NodeLogBehind
+from siltstone.metadata.refusals import FailoverUnderWay, NodeLogBehind
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_formats.identity import LogIdentity
@@ -41,6 +41,7 @@ from siltstone.stream_engine.recovery import (
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
+from siltstone.stream_engine.wal.opening import is_same_folder
 from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
     damaged,
@@ -54,6 +55,9 @@ from siltstone.stream_engine.wal.ownership import (
 UPLOAD_PATIENCE_MS = 5 * SECOND_MS
 """How long a start waits for the upload of one recovered block. To start without it costs little, even if the bucket is
 only slow."""
+
+FAILOVER_LOOK_MS = 500
+"""How often a node that starts looks whether the failover of its earlier life has ended."""
 
 log = logging.getLogger(__name__)
 
@@ -90,9 +94,12 @@ async def open_engine(
     LogForked, ClockTooFarOff, the refusals of RegisterNode and of commits, EngineNotRunning, and what the enrolment
     raises."""
     store_id = (await components.metadata.execute(put_store_id(rng))).decode()
-    registration = await _register(components, settings, random_token(rng), store_id, wal_location, enrolment)
+    registration = await _register_in_turn(
+        components, settings, random_token(rng), store_id, wal_location, enrolment
+    )
     await enrolment.after(components.metadata.image.nodes[settings.node_id])
     try:
+        await components.wal.fence(registration.node_epoch)
         carried = await replay_log(components, settings, registration)
     except DamagedWal as damage:
         log_epoch = components.metadata.image.nodes[settings.node_id].log_epoch
@@ -104,6 +111,26 @@ async def open_engine(
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
     await engine.start(carried)
     return engine
+
+
+async def _register_in_turn(
+    components: EngineComponents,
+    settings: EngineSettings,
+    incarnation: str,
+    store_id: str,
+    wal_location: str,
+    enrolment: NodeEnrolment,
+) -> NodeRegistration:
+    """Registers the node; while another one replays its log, it waits, and looks at the log anew afterwards."""
+    is_said = False
+    while True:
+        try:
+            return await _register(components, settings, incarnation, store_id, wal_location, enrolment)
+        except FailoverUnderWay as refusal:
+            if not is_said:
+                log.warning("node %d waits before it registers: %s", settings.node_id, refusal)
+            is_said = True
+            await components.clock.sleep_ms(FAILOVER_LOOK_MS)
 
 
 async def _register(
@@ -122,7 +149,11 @@ async def _register(
     refuse_older_metadata(last_used, known_epoch, image.version, wal_location)
     seen = await components.metadata.append_id_at(last_used.metadata_version)
     refuse_forked_metadata(last_used, seen, wal_location)
-    has_its_lock = settings.wal.bucket_id is None and known is not None and known.wal_location == wal_location
+    has_its_lock = (
+        settings.wal.bucket_id is None
+        and known is not None
+        and is_same_folder(known.wal_location, wal_location)
+    )
     if known is not None and known.is_live and known.listeners and not has_its_lock:
         await enrolment.before(known)
     command = RegisterNode(
@@ -159,10 +190,9 @@ async def replay_log(
     *,
     carries: bool = True,
 ) -> CarriedLog:
-    """Uploads what the log of the registered node holds, and closes the streams that the node had open. → What could
-    not be uploaded in ``patience_ms`` for each block, for the running engine; without ``carries`` only the first such
-    block, and nothing after it. Raises DamagedWal, EngineNotRunning."""
-    await components.wal.fence(registration.node_epoch)
+    """Uploads what the log of the registered node holds, which was fenced, and closes the streams that the node had
+    open. → What could not be uploaded in ``patience_ms`` for each block, for the running engine; without ``carries``
+    only the first such block, and nothing after it. Raises DamagedWal, EngineNotRunning."""
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
     wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
     blocks = recovered_blocks(

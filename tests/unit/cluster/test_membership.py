@@ -342,3 +342,16 @@ def test_n02_while_the_board_is_out_nobody_starts_under_a_known_id() -> None:
         board.is_out = second < 10
 
     assert asyncio.run(started_beside(board, come_back)) >= 10_000 + SESSION_MS
+
+
+def test_the_number_of_a_beat_is_its_time_and_rises_when_the_clock_goes_back():
+    async def scenario(world):
+        wall = world.nodes[0].clock
+        (first, _) = world.board.beats()
+        assert abs(first.number - wall.now_ms()) <= 2_000
+        wall.now_ms = lambda: 1_600_000_000_000
+        await world.passes(3_000)
+        (later, _) = world.board.beats()
+        assert first.number < later.number <= first.number + 4
+
+    in_cluster(scenario, count=2)

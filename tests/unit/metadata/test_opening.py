@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.metadata.leases.board import Beat
-from siltstone.metadata.opening import open_board, open_copy
+from siltstone.metadata.leases.board import Beat, time_of
+from siltstone.metadata.opening import newest_beats, open_board, open_copy
 from siltstone.metadata.store.port import LogUrlMalformed
 from siltstone.runtime.clock import ManualClock
 
@@ -42,3 +42,16 @@ def test_a_copy_is_written_to_postgresql_only() -> None:
 def test_a_url_that_names_no_log_names_no_board_either(url: str) -> None:
     with pytest.raises(LogUrlMalformed, match="names no metadata log"):
         open_board(url, ManualClock())
+
+
+def test_who_only_looks_at_the_beats_makes_no_board(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/metadata.sqlite"
+    assert newest_beats(url, ManualClock()) == ()
+    assert not any(tmp_path.iterdir())
+    open_board(url, ManualClock()).beat(BEAT)
+    assert newest_beats(url, ManualClock()) == (BEAT,)
+
+
+def test_the_number_of_a_beat_is_its_time_unless_an_older_version_counted() -> None:
+    assert time_of(Beat(0, 1, 1_700_000_000_000, "life")) == 1_700_000_000_000
+    assert time_of(BEAT) is None

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from siltstone.metadata.commands import CreateTopic, FenceNode, OpenPartition
+from siltstone.metadata.commands import ClaimFailover, CreateTopic, FenceNode, OpenPartition
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.refusals import FailoverUnderWay, NodeInUse
 from siltstone.metadata.store_id import store_id_of
@@ -18,7 +18,7 @@ from siltstone.stream_engine.errors import EngineNotRunning
 from siltstone.stream_engine.failing_over import FailoverDone, FailoverStuck, fail_over
 from siltstone.stream_engine.wal.opening import WalOutOfReach, open_wal_of
 from siltstone.stream_engine.wal.port import WalInUse
-from support.engine.engine_world import SMALL, FreezableCalls, HeldPuts, Node, World, payloads_of
+from support.engine.engine_world import SMALL, FreezableCalls, HeldPuts, Node, World, payloads_of, settled
 
 DEAD = 0
 PAYLOADS = [b"%d|" % number * 40 for number in range(10)]
@@ -306,6 +306,134 @@ def test_the_dead_node_returns_with_an_empty_log_and_its_partitions_are_elsewher
         back = await opened(world, DEAD)
         assert back.engine.node_epoch == 3
         await world.passing(back.close())
+        await world.passing(other.close())
+
+    run(scenario)
+
+
+def test_a_node_that_starts_during_its_failover_waits_for_its_end(tmp_path, caplog):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        other = await opened(world, 1)
+        await fenced(other)
+        await other.metadata.execute(ClaimFailover(1, 1, DEAD))
+        starting = asyncio.ensure_future(world.open(replace(SMALL, node_id=DEAD)))
+        for _ in range(30):
+            await settled()
+            world.clock.advance_ms(100)
+        assert not starting.done()
+        assert [each for each in caplog.messages if "waits before it registers" in each]
+        assert other.metadata.image.nodes[DEAD].node_epoch == 1
+        await failed_over(world, other)
+        back = await world.passing(starting)
+        assert back.engine.node_epoch == 3
+        assert await read_at(world, other, stream_id) == PAYLOADS
+        await world.passing(back.close())
+        await world.passing(other.close())
+
+    run(scenario)
+
+
+def test_fo23_a_log_that_cannot_be_sealed_is_given_back(tmp_path):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        other = await opened(world, 1)
+        await fenced(other)
+        calls = FreezableCalls()
+
+        def hang_at_the_seal(name):
+            calls.is_frozen = other.metadata.image.nodes[DEAD].failover
+
+        calls.before_call = hang_at_the_seal
+        with pytest.raises(FailoverStuck, match="sealed"):
+            await world.passing(
+                fail_over(
+                    components_of(world, other, calls), replace(SMALL, node_id=1), DEAD, "bucket:0/wal/88/0"
+                )
+            )
+        assert other.metadata.image.nodes[DEAD].claimed_by == NO_NODE
+        await failed_over(world, other)
+        assert await read_at(world, other, stream_id) == PAYLOADS
+        await world.passing(other.close())
+
+    run(scenario)
+
+
+def test_fo18_when_all_have_died_the_one_that_returns_recovers_itself_and_then_the_other(tmp_path):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        other = await opened(world, 1)
+        streams = [await appended(world, node) for node in (dead, other)]
+        for node in (dead, other):
+            await dies(world, node)
+        back = await opened(world, 1)
+        image = back.metadata.image
+        assert [image.streams[each].state for each in streams] == [StreamState.OPENED, StreamState.CLOSED]
+        await fenced(back)
+        await failed_over(world, back)
+        for stream_id in streams:
+            assert await read_at(world, back, stream_id) == PAYLOADS
+        await world.passing(back.close())
+
+    run(scenario)
+
+
+class HeldBulks(FreezableCalls):
+    """The puts of a node's log wait, from ``hold`` on: before they are made, or, if they land, for their answers."""
+
+    def __init__(self, lands: bool) -> None:
+        super().__init__()
+        self._lands = lands
+        self._is_holding = False
+        self.waiting = 0
+        self._released = asyncio.Event()
+
+    def hold(self) -> None:
+        self._is_holding = True
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def run(self, call, *args, **kwargs):
+        if not self._is_holding or getattr(call, "__name__", "") != "put_if_absent":
+            return await super().run(call, *args, **kwargs)
+        if self._lands:
+            answer = await super().run(call, *args, **kwargs)
+        self.waiting += 1
+        await self._released.wait()
+        return answer if self._lands else await super().run(call, *args, **kwargs)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_fo24_the_first_bulk_of_a_life_is_recovered_or_meets_the_seal(tmp_path, lands):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        calls = HeldBulks(lands)
+        wrong = await opened(world, DEAD, calls)
+        stream = await wrong.new_stream()
+        calls.hold()
+        appending = asyncio.ensure_future(wrong.append(stream, b"first"))
+        while not calls.waiting:
+            world.clock.advance_ms(20)
+            await settled()
+        other = await opened(world, 1)
+        await fenced(other)
+        await failed_over(world, other)
+        calls.release()
+        if lands:
+            assert await world.passing(appending) == 0
+        else:
+            with pytest.raises(EngineNotRunning, match="taken over"):
+                await world.passing(appending)
+        assert await read_at(world, other, stream.stream_id) == ([b"first"] if lands else [])
+        await world.passing(wrong.close())
         await world.passing(other.close())
 
     run(scenario)

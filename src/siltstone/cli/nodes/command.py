@@ -7,12 +7,14 @@ the nodes do it: a node that is drained hands its partitions over by itself.
 import click
 
 from siltstone.cli.in_order import InOrder
-from siltstone.cli.nodes.listing import node_rows, nodes_table
+from siltstone.cli.nodes.listing import node_rows, nodes_table, waiting_words
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import counted
+from siltstone.cli.words import cell, counted
 from siltstone.metadata.commands import DrainNode, UnregisterNode
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import Beat, BoardUnavailable
+from siltstone.metadata.opening import newest_beats
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 
@@ -33,8 +35,9 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the nodes of a store; drain, resume or unregister one.
 
-    A node is live, draining (its partitions move to other nodes), or fenced: it has ended, or was silent for five
-    seconds. A fenced node that still runs resumes by itself.
+    A node is live, draining (its partitions move to other nodes), fenced (it has ended, or was silent for five
+    seconds), or failing over: a live node replays its write-ahead log, which is in the bucket. A fenced node that still
+    runs resumes by itself.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
@@ -50,13 +53,25 @@ def list_(choice: StoreChoice, as_json: bool) -> None:
 
 def list_nodes(choice: StoreChoice, as_json: bool) -> None:
     with choice.open() as store:
-        rows = node_rows(store.metadata.image)
+        rows, now_ms = node_rows(store.metadata.image, _beats(store)), store.metadata.now_ms()
     if as_json:
         print_json({"nodes": rows})
     elif rows:
-        results().print(nodes_table(rows))
+        results().print(nodes_table(rows, now_ms))
+        for row in rows:
+            if row.waits:
+                remarks().print(cell(waiting_words(row)))
     else:
         results().print("This store has no nodes yet; siltstone serve starts one.")
+
+
+def _beats(store: Store) -> tuple[Beat, ...]:
+    """The newest beat of each node; none, and a remark, when the lease board cannot be read."""
+    try:
+        return newest_beats(store.settings.metadata, store.context.clock)
+    except BoardUnavailable as trouble:
+        remarks().print(cell(f"The last beats are not known: {trouble}"))
+        return ()
 
 
 @nodes.command()
@@ -138,7 +153,8 @@ def _is_leaving(image: MetadataImage, node_id: int) -> bool:
 
 
 def _tell(store: Store, node_id: int, as_json: bool) -> None:
-    rows = [row for row in node_rows(store.metadata.refresh()) if row.node_id == node_id]
+    beats = _beats(store) if as_json else ()
+    rows = [row for row in node_rows(store.metadata.refresh(), beats) if row.node_id == node_id]
     if as_json:
         print_json({"nodes": rows})
         return

@@ -1,12 +1,15 @@
 """The rows and the table of ``siltstone nodes``."""
 
+from collections.abc import Sequence
+
 import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.output import is_drawn, results, table
-from siltstone.cli.words import cell, count_words
-from siltstone.metadata.entities import NodeMetadata
+from siltstone.cli.words import cell, count_words, counted, seconds_words
+from siltstone.metadata.entities import NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import Beat, time_of
 
 NARROW_COLUMNS = 110
 """A narrower terminal shows no write-ahead log and no rack, so that a row stays on one line."""
@@ -14,7 +17,9 @@ NARROW_COLUMNS = 110
 
 class NodeRow(msgspec.Struct, frozen=True):
     """``addresses`` are those of its listeners; ``leads``: partitions that it leads; ``state``: live, draining, fenced
-    (silent, or ended), or failing over (another node replays its log)."""
+    (silent, or ended), or failing over (another node replays its log). ``waits``: partitions that nobody can lead,
+    because the node is gone and only its write-ahead log may have their newest records. ``last_beat_ms``: when it last
+    beat, in ms since 1970, if the lease board knows."""
 
     node_id: int
     addresses: list[str]
@@ -23,13 +28,16 @@ class NodeRow(msgspec.Struct, frozen=True):
     epoch: int
     leads: int
     wal: str
+    waits: int = 0
+    last_beat_ms: int | None = None
 
 
-def node_rows(image: MetadataImage) -> list[NodeRow]:
-    return [_row(image, image.nodes[node_id]) for node_id in sorted(image.nodes)]
+def node_rows(image: MetadataImage, beats: Sequence[Beat] = ()) -> list[NodeRow]:
+    newest = {beat.node_id: time_of(beat) for beat in beats}
+    return [_row(image, image.nodes[node_id], newest.get(node_id)) for node_id in sorted(image.nodes)]
 
 
-def _row(image: MetadataImage, node: NodeMetadata) -> NodeRow:
+def _row(image: MetadataImage, node: NodeMetadata, last_beat_ms: int | None) -> NodeRow:
     return NodeRow(
         node_id=node.node_id,
         addresses=[f"{listener.host}:{listener.port}" for listener in node.listeners],
@@ -38,6 +46,21 @@ def _row(image: MetadataImage, node: NodeMetadata) -> NodeRow:
         epoch=node.node_epoch,
         leads=image.leader_counts.get(node.node_id, 0),
         wal=node.wal_location,
+        waits=0 if node.is_live else _waiting_partitions(image, node.node_id),
+        last_beat_ms=last_beat_ms,
+    )
+
+
+def _waiting_partitions(image: MetadataImage, node_id: int) -> int:
+    opened = {
+        stream.stream_id
+        for stream in image.streams.values()
+        if stream.owner == node_id and stream.state is StreamState.OPENED
+    }
+    return sum(
+        partition.data_stream_id in opened or partition.meta_stream_id in opened
+        for topic in image.topics.values()
+        for partition in topic.partitions
     )
 
 
@@ -49,10 +72,27 @@ def state_words(node: NodeMetadata) -> str:
     return "draining" if node.is_draining else "live"
 
 
-def nodes_table(rows: list[NodeRow]) -> RenderableType:
+def waiting_words(row: NodeRow) -> str:
+    """What an operator has to know of a node with partitions that wait."""
+    waits = f"{counted(row.waits, 'partition')} of node {row.node_id} wait{'s' if row.waits == 1 else ''}"
+    if row.wal.startswith("bucket:"):
+        return f"{waits} until a live node has replayed its write-ahead log {row.wal}, which takes seconds."
+    return (
+        f"{waits} until it is started again: its write-ahead log {row.wal} may hold the only copy of acknowledged "
+        "records."
+    )
+
+
+def nodes_table(rows: list[NodeRow], now_ms: int) -> RenderableType:
     is_wide = not is_drawn() or results().width >= NARROW_COLUMNS
     shown = table(
-        ">id", "address", "state", ">epoch", ">leads", *(("rack", "write-ahead log") if is_wide else ())
+        ">id",
+        "address",
+        "state",
+        ">epoch",
+        ">leads",
+        ">last beat",
+        *(("rack", "write-ahead log") if is_wide else ()),
     )
     for row in rows:
         shown.add_row(
@@ -61,6 +101,13 @@ def nodes_table(rows: list[NodeRow]) -> RenderableType:
             row.state,
             str(row.epoch),
             count_words(row.leads),
+            _ago(row, now_ms),
             *((cell(row.rack or "-"), cell(row.wal)) if is_wide else ()),
         )
     return shown
+
+
+def _ago(row: NodeRow, now_ms: int) -> str:
+    if row.last_beat_ms is None:
+        return "-"
+    return f"{seconds_words(max(0, now_ms - row.last_beat_ms) / 1000)} ago"

@@ -21,12 +21,23 @@ class BoardUnavailable(Unavailable):
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """``number`` rises with each beat of one life, which ``node_epoch`` and ``incarnation`` name."""
+    """``number`` rises with each beat of one life, which ``node_epoch`` and ``incarnation`` name. Nodes write the time
+    of the beat there, in ms since 1970 by the clock of the metadata log, or one more than in the beat before: that is
+    for people (``time_of``); nodes compare only whether the number has changed."""
 
     node_id: int
     node_epoch: int
     number: int
     incarnation: str
+
+
+EARLIEST_MS = 1_600_000_000_000
+"""In 2020. Lower numbers are counts of beats, which older versions wrote."""
+
+
+def time_of(beat: Beat) -> int | None:
+    """The time of the beat, as its node knew it; None for a beat of an older version."""
+    return beat.number if beat.number >= EARLIEST_MS else None
 
 
 class LeaseBoard(Protocol):

@@ -6,7 +6,7 @@ knows whether it can reach the log.
 
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -33,20 +33,36 @@ class WalOutOfReach(InvalidRequest):
 
 
 class WalPlace(msgspec.Struct, frozen=True):
-    """Where the log of a node is: ``folder`` is used when it is in files."""
+    """Where the log of a node is: ``folder``, on the machine ``host``, is used when it is in files."""
 
     settings: EngineSettings
     folder: Path
+    host: str = ""
 
     @property
     def location(self) -> str:
-        """The location in words, as it is registered."""
+        """The location in words, as it is registered: ``file://host/folder`` or ``bucket:0/wal/88/0``. Older
+        versions wrote no host."""
         wal, node_id = self.settings.wal, self.settings.node_id
-        return (
-            self.folder.as_uri()
-            if wal.bucket_id is None
-            else f"bucket:{wal.bucket_id}/{wal_prefix(node_id)[:-1]}"
-        )
+        if wal.bucket_id is not None:
+            return f"bucket:{wal.bucket_id}/{wal_prefix(node_id)[:-1]}"
+        return self.folder.as_uri().replace("file://", f"file://{quote(self.host, safe='')}", 1)
+
+
+def is_same_folder(one: str, other: str) -> bool:
+    """Whether two locations name the same folder of the same machine. A location without a host, of an older version,
+    may be on any."""
+    first, second = urlsplit(one), urlsplit(other)
+    if one == other:
+        return True
+    is_of_any_host = not (first.netloc and second.netloc)
+    return is_of_any_host and first.scheme == second.scheme == "file" and first.path == second.path
+
+
+def bucket_of_log(node: NodeMetadata) -> int | None:
+    """The id of the bucket that holds the node's log; None when it is in files."""
+    bucket = _BUCKET.match(node.wal_location)
+    return int(bucket[1]) if bucket is not None else None
 
 
 def wal_threads(settings: WalSettings) -> int:
@@ -80,15 +96,18 @@ def open_wal_of(
     calls: BlockingCalls,
     clock: Clock,
     rng: Random,
+    host: str = "",
 ) -> WriteAheadLog:
-    """Opens the log of another node, where that node registered it, to replay it. Raises WalInUse when its process
-    still holds it, and WalOutOfReach when it is on another machine, or in a bucket that is not in the settings."""
-    bucket = _BUCKET.match(node.wal_location)
-    if bucket is not None and int(bucket[1]) in buckets.urls:
-        store = buckets.store(int(bucket[1]))
+    """Opens the log of another node, where that node registered it, to replay it. ``host`` is this machine's name.
+    Raises WalInUse when its process still holds it, and WalOutOfReach when it is on another machine, or in a bucket
+    that is not in the settings."""
+    bucket_id = bucket_of_log(node)
+    if bucket_id is not None and bucket_id in buckets.urls:
+        store = buckets.store(bucket_id)
         return BucketWriteAheadLog(store, store_id, node.node_id, settings, calls, clock, rng)
-    folder = Path(unquote(urlsplit(node.wal_location).path))
-    if bucket is None and node.wal_location.startswith("file:///") and folder.is_dir():
+    place = urlsplit(node.wal_location)
+    folder = Path(unquote(place.path))
+    if place.scheme == "file" and unquote(place.netloc) in ("", host) and folder.is_dir():
         return FileWriteAheadLog(folder, node.node_id, settings, calls, clock)
     raise WalOutOfReach(
         f"the write-ahead log of node {node.node_id} is in {node.wal_location}, which cannot be reached from here: "

@@ -1,6 +1,8 @@
 """``siltstone nodes`` on a store whose nodes are registered, and do not run."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +10,18 @@ from typing import Any
 import pytest
 
 from siltstone.cli.nodes.command import LOOK_INTERVAL_MS, _wait_until_drained
-from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, MovePartitions, RegisterNode
+from siltstone.metadata.commands import (
+    CreateTopic,
+    DrainNode,
+    FenceNode,
+    MovePartitions,
+    OpenPartition,
+    RegisterNode,
+)
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import Beat
+from siltstone.metadata.leases.sqlite_board import SqliteBoard
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from support.metadata.metadata_world import MetadataWorld
@@ -64,6 +75,31 @@ def test_the_nodes_are_listed_by_either_command_for_people_and_as_json(nodes) ->
     rows = nodes("--json").json["nodes"]
     assert [(row["node_id"], row["state"], row["leads"]) for row in rows] == [(0, "live", 0), (1, "live", 2)]
     assert nodes("list", "--json").json == {"nodes": rows}
+
+
+def test_the_last_beats_are_read_where_there_are_any_and_no_board_is_made(nodes, tmp_path: Path) -> None:
+    assert [row["last_beat_ms"] for row in nodes("--json").json["nodes"]] == [None, None]
+    board = tmp_path / "metadata.sqlite-leases"
+    assert not board.exists()
+    with closing(SqliteBoard(board)) as written:
+        written.beat(Beat(1, 1, 1_700_000_000_000, "life"))
+    assert [row["last_beat_ms"] for row in nodes("--json").json["nodes"]] == [None, 1_700_000_000_000]
+    assert " ago" in nodes().out
+
+
+def test_a_board_that_cannot_be_read_costs_a_remark(nodes, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "metadata.sqlite-leases")) as other:
+        other.execute("CREATE TABLE something (a)")
+    told = nodes()
+    assert "host:9092" in told.out
+    assert "The last beats are not known" in told.err
+
+
+def test_fo03_partitions_that_wait_are_told_below_the_table(nodes, tmp_path: Path) -> None:
+    did(tmp_path, OpenPartition(1, 1, "ab" * 16, 0))
+    did(tmp_path, FenceNode(1, 1))
+    assert "1 partition of node 1 waits until it is started again" in nodes().err
+    assert [row["waits"] for row in nodes("--json").json["nodes"]] == [0, 1]
 
 
 def test_a_node_is_drained_and_resumed(nodes) -> None:

@@ -3,12 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.cli.nodes.listing import NodeRow, node_rows, nodes_table, state_words
+from siltstone.cli.nodes.listing import NodeRow, node_rows, nodes_table, state_words, waiting_words
 from siltstone.cli.output import results
-from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, RegisterNode
+from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, OpenPartition, RegisterNode
 from siltstone.metadata.entities import NodeListener, NodeMetadata
+from siltstone.metadata.leases.board import Beat
 from support.metadata.metadata_world import MetadataWorld
 
+NOW_MS = 1_700_000_000_000
 NODE = NodeMetadata(3, 1, "life", failover=False, wal_location="wal")
 
 
@@ -37,11 +39,42 @@ def test_a_row_for_each_node_in_the_order_of_their_numbers() -> None:
     world.do(CreateTopic(0, 1, "t", "ab" * 16, 3, leaders=(0, 0, 1)))
     world.do(DrainNode(1))
     world.do(FenceNode(2, 1))
-    assert node_rows(world.image) == [
-        NodeRow(0, ["n0:1", "out:0"], None, "live", 1, 2, "wal-0"),
+    beats = (Beat(0, 1, NOW_MS - 400, "life"), Beat(1, 1, 17, "of an older version"))
+    assert node_rows(world.image, beats) == [
+        NodeRow(0, ["n0:1", "out:0"], None, "live", 1, 2, "wal-0", last_beat_ms=NOW_MS - 400),
         NodeRow(1, ["n1:1"], "r", "draining", 1, 1, "wal-1"),
         NodeRow(2, [], "r", "fenced", 1, 0, "wal-2"),
     ]
+
+
+def test_fo03_partitions_that_wait_for_the_log_of_a_node_that_is_gone_are_counted_and_told() -> None:
+    world = MetadataWorld()
+    world.do(RegisterNode(0, "life", "file://lost/wal"))
+    world.do(CreateTopic(0, 1, "t", "ab" * 16, 3))
+    for index in (0, 2):
+        world.do(OpenPartition(0, 1, "ab" * 16, index))
+    (row,) = node_rows(world.image)
+    assert row.waits == 0, "the node lives"
+    world.do(FenceNode(0, 1))
+    (row,) = node_rows(world.image)
+    assert (row.leads, row.waits) == (3, 2)
+    assert waiting_words(row) == (
+        "2 partitions of node 0 wait until it is started again: its write-ahead log file://lost/wal may hold the only "
+        "copy of acknowledged records."
+    )
+    in_bucket = waiting_words(replace(row, waits=1, wal="bucket:0/wal/88/0"))
+    assert in_bucket == (
+        "1 partition of node 0 waits until a live node has replayed its write-ahead log bucket:0/wal/88/0, which takes "
+        "seconds."
+    )
+
+
+def test_the_last_beat_is_told_as_an_age(capsys: pytest.CaptureFixture[str]) -> None:
+    row = NodeRow(4, [], None, "live", 1, 1, "wal", last_beat_ms=NOW_MS - 12_300)
+    later = replace(row, node_id=5, last_beat_ms=NOW_MS + 5)
+    results().print(nodes_table([row, later, replace(row, node_id=6, last_beat_ms=None)], NOW_MS))
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert ["12.3 s ago" in lines[0], "0 ms ago" in lines[1], "ago" in lines[2]] == [True, True, False]
 
 
 @pytest.mark.parametrize(("columns", "is_wide"), [("109", False), ("110", True), (None, True)])
@@ -54,7 +87,9 @@ def test_a_narrow_terminal_shows_neither_rack_nor_log(
     else:
         monkeypatch.setenv("COLUMNS", columns)
     row = NodeRow(4, [], None, "live", 12, 1_500, "folder-of-4")
-    results().print(nodes_table([row, replace(row, node_id=5, addresses=["a:1", "b:2"], rack="east")]))
+    results().print(
+        nodes_table([row, replace(row, node_id=5, addresses=["a:1", "b:2"], rack="east")], NOW_MS)
+    )
     shown = capsys.readouterr().out
     assert ("folder-of-4" in shown, "east" in shown, "rack" in shown) == (is_wide,) * 3
     first, second = (line.split() for line in shown.splitlines()[-2:])

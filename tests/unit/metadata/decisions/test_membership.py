@@ -164,7 +164,7 @@ def test_only_the_claimer_registers_for_the_dead_node(world) -> None:
     assert world.outcome(CloseStream(0, 2, 0, 0)) == ("OK", 1), "the recoverer closes what was open"
 
 
-def test_a_recoverer_that_lost_its_claim_changes_nothing_when_it_wakes(world) -> None:
+def test_fo22_a_recoverer_that_lost_its_claim_changes_nothing_when_it_wakes(world) -> None:
     world.fail_over(0, by=1)
     world.fence(1)
     world.do(ClaimFailover(2, 1, 0))
@@ -173,13 +173,28 @@ def test_a_recoverer_that_lost_its_claim_changes_nothing_when_it_wakes(world) ->
     assert world.outcome(CloseStream(0, 2, 0, 0)) == ("NODE_FENCED", 0), "the first recoverer's epoch"
 
 
-def test_when_the_claimer_is_dead_the_node_recovers_itself(world) -> None:
+def test_fo21_when_the_claimer_is_dead_the_node_recovers_itself(world) -> None:
     world.fence(0)
     world.do(ClaimFailover(1, 1, 0))
     world.fence(1)
     assert world.do(RegisterNode(0, "back again", "")).node_epoch == 2
     assert world.image.nodes[0].claimed_by == -1
     assert world.image.nodes[0].is_live
+
+
+@pytest.mark.parametrize("is_compacted_first", [True, False])
+def test_fo19_a_failover_and_a_compaction_of_the_dead_node_s_objects_both_commit(
+    world, is_compacted_first
+) -> None:
+    world.do(world.upload((0, 0, 10)))
+    world.do(world.upload((0, 10, 20)))
+    compaction = world.compaction(world.start_job(), tuple(held[0] for held in world.held(0)), (0, 0, 20))
+    epoch = world.fail_over(0, by=1)
+    upload = world.upload((0, 20, 30), node_epoch=epoch)
+    for command in (compaction, upload) if is_compacted_first else (upload, compaction):
+        world.do(command)
+    assert world.ends(0) == (30,)
+    assert sorted((start, end) for _, start, end in world.held(0)) == [(0, 20), (20, 30)]
 
 
 def test_a_new_life_ends_fence_and_drain(world) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from siltstone.metadata.commands import (
+    AddPartitions,
+    AlterTopicConfigs,
     CloseStream,
     CreateTopic,
     DeleteTopic,
@@ -13,6 +15,8 @@ from siltstone.metadata.commands import (
     PartitionEnds,
     PlacePartitions,
     ResumeNode,
+    TopicTrims,
+    TrimStreams,
 )
 from siltstone.metadata.decisions import placement
 from siltstone.metadata.entities import NO_NODE, GivenUpPartition, PartitionMetadata, StreamState
@@ -205,3 +209,44 @@ def test_as_many_as_one_command_may_name(world, monkeypatch) -> None:
     assert world.outcome(give_up(ENDS, ENDS))[0] == "TOO_MANY_PARTITIONS"
     monkeypatch.setattr(placement, "PARTITIONS_PER_COMMAND_MAX", 2)
     assert world.outcome(give_up(ENDS, ENDS)) == ("INVALID_REQUEST", 0)
+
+
+def test_m09_when_the_target_dies_before_it_opens_the_partition_another_node_leads_it(world) -> None:
+    world.do(move(1))
+    world.do(give_up())
+    world.fence(1)
+    assert world.outcome(PlacePartitions(0, 1, ((ID, 0),))) == ("OK", 1)
+    assert partition(world) == (2, NO_NODE), "the one that leads fewest; no log had to be replayed"
+
+
+def test_m15_what_is_done_with_the_topic_meanwhile_is_done_as_ever(world) -> None:
+    world.do(move(1))
+    world.do(AddPartitions(2, 1, ID, 3))
+    world.do(AlterTopicConfigs(ID, {"retention.ms": "1000"}))
+    assert partition(world) == (0, 1)
+    world.do(give_up())
+    assert partition(world) == (1, NO_NODE)
+    assert world.image.topics[ID].configs["retention.ms"] == "1000"
+    world.do(move(2))
+    world.do(DeleteTopic(2, 1, ID))
+    assert world.outcome(give_up()) == ("OK", 0), "the topic is passed over"
+
+
+@pytest.mark.parametrize("is_given_up_first", [True, False])
+def test_m18_compactions_and_trims_commit_during_a_move_and_the_end_stays(world, is_given_up_first) -> None:
+    world.do(world.upload((0, 10, 20)))
+    first, second = (held[0] for held in world.held(0))
+    compaction = world.compaction(world.start_job(), (first, second), (0, 0, 20), (1, 0, 2))
+    world.do(move(1))
+    ends = PartitionEnds(ID, 0, 0, 20, 2)
+    if is_given_up_first:
+        world.do(give_up(ends))
+    trim = TrimStreams(world.start_job("retention"), (TopicTrims(ID, {}, ((0, 5),)),))
+    assert world.do(trim) == (0,)
+    world.do(compaction)
+    if not is_given_up_first:
+        world.do(give_up(ends))
+    assert world.ends(0, 1) == (20, 2)
+    assert partition(world) == (1, NO_NODE)
+    opened = world.do(OpenPartition(1, 1, ID, 0))
+    assert (opened.data.start_offset, opened.data.end_offset, opened.data.epoch) == (5, 20, 1)

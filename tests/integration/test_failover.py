@@ -1,0 +1,90 @@
+"""A node whose log is in the bucket is killed under load, and others take its partitions over. The scenarios FO.. are
+those of the page of scenarios."""
+
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from support.broker.broker_process import checked_store
+from support.broker.cluster_clients import SECONDS_MAX, GroupReading, Sending, made_topic, read_all, until
+from support.broker.cluster_processes import ClusterProcesses
+from support.processes.seeds import seed_of_this_run
+from support.processes.tried import RecordTried
+
+KILLS = 8
+"""Rounds of one night; each takes as long as a suspicion, and a start."""
+
+IN_BUCKET = {"engine.wal.location": "bucket:0"}
+
+
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+def test_fo01_fo17_a_killed_nodes_partitions_are_led_by_the_other_and_nothing_is_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    with ClusterProcesses(tmp_path / "store", 2, IN_BUCKET) as cluster:
+        made_topic(cluster.bootstrap, "t", 4)
+        sending = Sending(cluster.bootstrap, "t", 4)
+        until(lambda: sending.answered > 100, "answers")
+        cluster.nodes[1].kill()
+        until(lambda: set(cluster.leaders("t")) == {0}, "the failover")
+        answered = dict(sending.acked_counts())
+        until(
+            lambda: all(count > answered[each] for each, count in sending.acked_counts().items()), "answers"
+        )
+        sending.stop()
+        for partition, acked in sending.acked.items():
+            assert read_all(cluster.address(0), "t", partition, len(acked)) == acked
+            assert list(acked.values()) == sorted(acked.values())
+        assert cluster.nodes[0].stop(SECONDS_MAX) == 0
+        assert "Traceback" not in cluster.nodes[0].log
+    checked_store(cluster.folder)
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+def test_fo06_fo16_fo17_fo18_kills_at_random_moments_lose_and_double_nothing(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """One or two of three nodes are killed, also in the middle of a failover, and come back after it, or at once. A
+    group reads and commits meanwhile, and has read everything in the end."""
+    random = Random(seed_of_this_run("FAILOVER_SEED"))
+    with ClusterProcesses(tmp_path / "store", 3, IN_BUCKET) as cluster:
+        made_topic(cluster.bootstrap, "t", 6)
+        sending = Sending(cluster.bootstrap, "t", 6)
+        until(lambda: sending.answered > 600, "answers")
+        with GroupReading(cluster.bootstrap, "t") as reading:
+            for round_ in range(KILLS):
+                victims = random.sample(range(3), random.choice((1, 1, 2)))
+                for victim in victims:
+                    cluster.nodes[victim].kill()
+                    time.sleep(random.uniform(0, 7))
+                if random.random() < 0.5:
+                    until(
+                        lambda gone=victims: not set(gone) & set(cluster.leaders("t")),
+                        f"the failover of {victims} in round {round_}",
+                    )
+                for victim in victims:
+                    cluster.start(victim)
+                answered = sending.acked_counts()
+                until(
+                    lambda before=answered: all(
+                        count > before[each] for each, count in sending.acked_counts().items()
+                    ),
+                    f"answers of each partition in round {round_}, after {victims}",
+                )
+            sending.stop()
+            for partition, acked in sending.acked.items():
+                assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+                assert list(acked.values()) == sorted(acked.values())
+            numbers = {number for acked in sending.acked.values() for number in acked.values()}
+            until(lambda: reading.numbers >= numbers, "everything at the group")
+            assert reading.numbers == numbers
+        for node in cluster.nodes.values():
+            assert node.stop(SECONDS_MAX) == 0
+            assert "Traceback" not in node.log
+    checked_store(cluster.folder)
+    record_tried("kills", KILLS)
