@@ -15,7 +15,8 @@ OF_THE_LOOP = "event loop: socket reads and callbacks"
 """On the loop's thread with no frame of ours: libuv, which calls the kernel."""
 RUNNERS_OF_THE_LOOP = (
     "siltstone/server/python_process.py",
-    "siltstone/cli/serve.py",
+    "siltstone/cli/serve/command.py",
+    "siltstone/cli/serve/one_node.py",
     "siltstone/cli/main.py",
 )
 """What is below every frame of the loop's thread in ``siltstone serve``."""

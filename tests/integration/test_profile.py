@@ -17,7 +17,7 @@ from benchmarks.support.samples import (
 )
 from support.processes.tried import RecordTried
 
-LOOP = "thread (7): MainThread;serve (siltstone/cli/serve.py:70);run (siltstone/server/python_process.py:24)"
+LOOP = "thread (7): MainThread;serve (siltstone/cli/serve/command.py:70);run (siltstone/server/python_process.py:24)"
 RUNNER = "Runner.run (asyncio/runners.py:118)"
 WORKER = "thread (8): wal_0;Thread.run (threading.py:9);_worker (concurrent/futures/thread.py:81)"
 RAW = f"""\

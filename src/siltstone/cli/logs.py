@@ -38,11 +38,12 @@ _LEVEL_WIDTH = max(map(len, LEVELS))
 
 
 class LogFormatter(logging.Formatter):
-    """``in_colour``: colours the level, nothing else."""
+    """``in_colour``: colours the level, nothing else. ``node_id``: of the node whose log shares stderr with others'."""
 
-    def __init__(self, *, in_colour: bool) -> None:
+    def __init__(self, *, in_colour: bool, node_id: str | None = None) -> None:
         super().__init__()
         self._in_colour = in_colour
+        self._node = "" if node_id is None else f"  node {node_id}"
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -51,21 +52,26 @@ class LogFormatter(logging.Formatter):
             level = f"{colour}{level}{_PLAIN}"
         name = record.name.removeprefix("siltstone.")
         message = record.getMessage().translate(_ONE_LINE)
-        line = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} {level}  {name}  {message}"
+        line = f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} {level}{self._node}  {name}  {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
 class JsonLogFormatter(logging.Formatter):
-    """Makes an object with ts, level, logger and message of a record, and traceback if it has one. Its text is ASCII,
-    so that no name of a client can break a line or an encoding."""
+    """Makes an object with ts, level, logger and message of a record, traceback if it has one, and node for nodes that
+    share stderr. Its text is ASCII, so that no name of a client can break a line or an encoding."""
+
+    def __init__(self, node_id: str | None = None) -> None:
+        super().__init__()
+        self._node = {} if node_id is None else {"node": int(node_id)}
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
         written = {
             "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
+            **self._node,
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -85,14 +91,15 @@ def json_line(level: int, message: str) -> str:
     return JsonLogFormatter().format(record)
 
 
-def log_to_stderr(level: str, log_format: str = TEXT) -> None:
-    """Logs our records of ``level`` and above, and records of libraries from warning on."""
+def log_to_stderr(level: str, log_format: str = TEXT, node_id: str | None = None) -> None:
+    """Logs our records of ``level`` and above, and records of libraries from warning on. ``node_id``: in each record,
+    where several nodes log to one stderr."""
     handler = logging.StreamHandler(sys.stderr)
     if log_format == JSON:
-        handler.setFormatter(JsonLogFormatter())
+        handler.setFormatter(JsonLogFormatter(node_id))
         threading.excepthook = _log_failed_thread
     else:
-        handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty()))
+        handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty(), node_id=node_id))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)

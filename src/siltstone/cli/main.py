@@ -19,7 +19,7 @@ from siltstone.cli.standard_streams import STDOUT_NAME, StreamClosed, prepare_st
 
 COMMANDS: Mapping[str, str] = {
     "demo": "siltstone.cli.demo.command",
-    "serve": "siltstone.cli.serve",
+    "serve": "siltstone.cli.serve.command",
     "topics": "siltstone.cli.topics.command",
     "groups": "siltstone.cli.groups.command",
     "produce": "siltstone.cli.produce.command",

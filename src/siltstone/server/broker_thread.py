@@ -82,16 +82,20 @@ class BrokerThread:
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
-    def stop(self, seconds_max: float | None = None) -> None:
-        """Stops the node; returns when everything is committed and closed. May be called more than once. Raises
-        StoppedEarly when that is not possible, or not within the time limits of network and engine together, or
-        ``seconds_max``; threads that hang are abandoned then. The first call after a failure of the running node raises
-        that failure."""
+    def ask_to_stop(self) -> None:
+        """Tells the node to stop, and does not wait for it: ``stop`` does."""
         with self._lock:
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has already ended
                     self._wake()
+
+    def stop(self, seconds_max: float | None = None) -> None:
+        """Stops the node; returns when everything is committed and closed. May be called more than once. Raises
+        StoppedEarly when that is not possible, or not within the time limits of network and engine together, or
+        ``seconds_max``; threads that hang are abandoned then. The first call after a failure of the running node raises
+        that failure."""
+        self.ask_to_stop()
         seconds = self._promised_seconds if seconds_max is None else seconds_max
         self._thread.join(seconds)
         has_ended = not self._thread.is_alive()

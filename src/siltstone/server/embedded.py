@@ -1,14 +1,14 @@
-"""``siltstone.Broker``: a real broker inside a Python process, for tests and notebooks.
+"""``siltstone.Broker``: a real broker inside a Python process, or several that form a cluster, for tests and notebooks.
 
-Its event loop runs in a thread (``broker_thread``), so the caller needs none. A broker without a folder uses a
-temporary one, which is deleted when the broker stops; the write-ahead log is then not synced, since the folder would
-not survive a power failure anyway.
+Each has an event loop in a thread of its own (``broker_thread``), so the caller needs none. A broker without a folder
+uses a temporary one, which is deleted when the broker stops; the write-ahead log is then not synced, since the folder
+would not survive a power failure anyway.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,17 +16,21 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
+import msgspec
+
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import parse_bootstrap
 from siltstone.kafka_client.topic_records import TopicRecord, read_records
 from siltstone.kafka_client.topics import create_topic
+from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread, StoppedEarly
 from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings.store import load_settings
+from siltstone.server.node_flags import flags_of_nodes
+from siltstone.server.settings.store import StoreSettings, load_settings
 
 EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 """A new consumer group starts at once; by default a broker waits three seconds for more members, as Kafka does."""
@@ -47,9 +51,12 @@ class Broker:
     ...     Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     ``folder`` is the folder of the store, which is kept when the broker stops; None: a temporary folder. ``port`` 0:
-    any free port. ``settings`` has values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms":
-    "60000"}``. ``faults``: what the bucket does wrong, such as ``siltstone.BucketFaults(refuses_writes=True)``; they
-    can be changed while the broker runs, begin when a temporary store has been made, and end when the broker stops.
+    any free port. ``nodes``: how many nodes form a cluster, with the numbers 0, 1 and so on (``engine.node_id`` is the
+    first); each listens one port higher than the one before, unless ``port`` is 0. ``settings`` has values by key, such
+    as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: what the bucket does wrong, such
+    as ``siltstone.BucketFaults(refuses_writes=True)``; they can be changed while the broker runs, begin when a
+    temporary store has been made, and end when the broker stops.
+
     An ``async with`` starts and stops the broker without blocking the event loop. Starting raises SettingRefused,
     CannotListen (the port is in use), and what opening a store raises, such as WalInUse (another process has the store
     open). docs/testing-your-code.md shows how tests use it.
@@ -60,30 +67,41 @@ class Broker:
         folder: Path | str | None = None,
         *,
         port: int = 0,
+        nodes: int = 1,
         settings: Mapping[str, str] | None = None,
         faults: BucketFaults | None = None,
     ) -> None:
+        if nodes < 1:
+            raise InvalidRequest(f"Broker(nodes={nodes}): a cluster has at least one node")
         self._given_folder = None if folder is None else Path(folder)
         self._port = port
+        self._node_count = nodes
         self._settings = dict(settings or {})
         self.faults = faults or BucketFaults()
         self._changing = threading.Lock()
         self._temporary: TemporaryDirectory[str] | None = None
-        self._running: BrokerThread | None = None
-        self._bootstrap_servers: str | None = None
-        self._last_port: int | None = None
+        self._running: dict[int, BrokerThread] = {}
+        self._addresses: dict[int, str] = {}
+        self._flags: dict[int, dict[str, str]] = {}
+        self._is_new = False
 
     def __repr__(self) -> str:
-        return f"<siltstone.Broker {self._bootstrap_servers or 'not running'}>"
+        return f"<siltstone.Broker {','.join(self._addresses.values()) or 'not running'}>"
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of the broker, for any Kafka client. Raises BrokerNotRunning."""
-        if (address := self._bootstrap_servers) is None:
+        """HOST:PORT of the broker, for any Kafka client; of several nodes, those of all that run, with commas. Raises
+        BrokerNotRunning."""
+        if not (addresses := list(self._addresses.values())):
             raise BrokerNotRunning(
                 "this broker is not running: use it as a context manager, or call start() first"
             )
-        return address
+        return ",".join(addresses)
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Node → HOST:PORT, of the nodes that run."""
+        return dict(self._addresses)
 
     @property
     def folder(self) -> Path:
@@ -98,59 +116,87 @@ class Broker:
         return Path(temporary.name)
 
     def start(self) -> Self:
-        """Starts the broker; returns when clients can connect. A stopped broker can be started again; with a temporary
+        """Starts all nodes; returns when clients can connect. A stopped broker can be started again; with a temporary
         folder it is then empty."""
         with self._changing:
-            if self._running is not None:
+            if self._running:
                 raise BrokerNotRunning("this broker is running already: make another one")
             try:
-                self._start(self._port)
+                self._make_folder()
+                self._flags = flags_of_nodes(self._first_settings(), self._node_count)
+                self._start([*self._flags])
             except BaseException:
-                self._forget()
+                self._give_up()
                 raise
         return self
 
-    def restart(self) -> Self:
+    def restart(self, node_id: int | None = None) -> Self:
         """Stops the broker if it runs, and starts it again on the same store and the same port, so that clients
-        reconnect; also after ``kill``. Raises what ``start`` and ``stop`` raise."""
+        reconnect; also after ``kill``. With ``node_id`` only this node. Raises what ``start`` and ``stop`` raise."""
         with self._changing:
-            port = self._last_port
-            if port is None:
+            if not self._flags:
                 raise BrokerNotRunning("this broker was never started, or was stopped: start it first")
-            running, self._running = self._running, None
+            restarted = [*self._flags] if node_id is None else [self._known(node_id)]
             try:
-                if running is not None:
-                    running.stop()
-                self._start(port)
+                self._stop_nodes(restarted, None)
+                self._start(restarted)
             except BaseException:
-                self._forget()
+                self._give_up()
                 raise
         return self
 
-    def kill(self) -> None:
+    def kill(self, node_id: int | None = None) -> None:
         """Ends the broker as SIGKILL ends a process: connections break, requests have no answers, and nothing more is
-        uploaded or committed. The store stays as it is, a temporary one too: ``restart`` recovers what was
-        acknowledged, and ``stop`` gives the store up."""
+        uploaded or committed. With ``node_id`` only this node. The store stays as it is, a temporary one too:
+        ``restart`` recovers what was acknowledged, and ``stop`` gives the store up."""
         with self._changing:
-            running, self._running = self._thread(), None
-            self._bootstrap_servers = None
-            _running.discard(self)
-            running.kill()
+            self._thread()
+            for number in [*self._running] if node_id is None else [self._known(node_id)]:
+                if (running := self._running.pop(number, None)) is None:
+                    raise BrokerNotRunning(f"node {number} is not running: restart it first")
+                self._addresses.pop(number)
+                running.kill()
+            if not self._running:
+                _running.discard(self)
 
-    def _start(self, port: int) -> None:
-        is_new = self._given_folder is None and self._temporary is None
-        if is_new:
+    def _known(self, node_id: int) -> int:
+        if node_id not in self._flags:
+            numbers = ", ".join(map(str, self._flags))
+            raise InvalidRequest(f"this broker has no node {node_id}: its nodes are {numbers}")
+        return node_id
+
+    def _make_folder(self) -> None:
+        if self._given_folder is None and self._temporary is None:
             # When a program ends without ``stop``, the broker's thread may still write files during the clean-up.
             self._temporary = TemporaryDirectory(prefix="siltstone-", ignore_cleanup_errors=True)
-        defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
-        settings = load_settings(
-            self.folder, defaults=defaults, flags=self._settings, origin="Broker(settings=…)"
+            self._is_new = True
+
+    def _first_settings(self) -> StoreSettings:
+        """Those of the first node, which listens on the given port and on nothing else."""
+        return msgspec.structs.replace(
+            self._load({}),
+            listeners=f"127.0.0.1:{self._port}",
+            advertised_listeners="",
+            listener_security_protocol_map="",
         )
-        running = BrokerThread(settings, parse_addresses([f"127.0.0.1:{port}"]), self.faults)
-        with self.faults.paused() if is_new else nullcontext():
-            self._bootstrap_servers = running.start()
-        self._last_port = int(self._bootstrap_servers.rpartition(":")[2])
-        self._running = running
+
+    def _load(self, flags: Mapping[str, str]) -> StoreSettings:
+        defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
+        return load_settings(
+            self.folder, defaults=defaults, flags={**self._settings, **flags}, origin="Broker(settings=…)"
+        )
+
+    def _start(self, numbers: Iterable[int]) -> None:
+        """One after the other: the first one creates the store. A node that is started again has its port."""
+        for number in numbers:
+            settings = self._load(self._flags[number])
+            running = BrokerThread(settings, parse_addresses([settings.listeners]), self.faults)
+            with self.faults.paused() if self._is_new else nullcontext():
+                address = running.start()
+            self._flags[number] = {**self._flags[number], "listeners": address}
+            self._running[number] = running
+            self._addresses = dict(sorted({**self._addresses, number: address}.items()))
+        self._is_new = False
         _running.add(self)
 
     def stop(self) -> None:
@@ -164,11 +210,9 @@ class Broker:
 
     def _stop(self, seconds_max: float | None) -> None:
         with self._changing:
-            running = self._running
             self.faults.end()  # else a stop would wait for the bucket
             try:
-                if running is not None:
-                    running.stop(seconds_max)
+                self._stop_nodes([*self._running], seconds_max)
             except StoppedEarly as early:
                 if self._temporary is None:
                     raise
@@ -176,9 +220,30 @@ class Broker:
             finally:
                 self._forget()
 
+    def _stop_nodes(self, numbers: Iterable[int], seconds_max: float | None) -> None:
+        """All at once. Raises the first failure when all have ended."""
+        stopped = [self._running.pop(number) for number in numbers if number in self._running]
+        self._addresses = {number: self._addresses[number] for number in self._running}
+        failures: list[Exception] = []
+        for running in stopped:
+            running.ask_to_stop()
+        for running in stopped:
+            try:
+                running.stop(seconds_max)
+            except Exception as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def _give_up(self) -> None:
+        """After a start that failed: the nodes that did start are stopped, too."""
+        with suppress(Exception):
+            self._stop_nodes([*self._running], None)
+        self._forget()
+
     def _forget(self) -> None:
         _running.discard(self)
-        self._running = self._bootstrap_servers = self._last_port = None
+        self._running, self._addresses, self._flags = {}, {}, {}
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             temporary.cleanup()
@@ -190,7 +255,9 @@ class Broker:
         async def flushed(node: KafkaNode) -> None:
             await node.node.engine.flush()
 
-        self._thread().ask(flushed)
+        self._thread()
+        for running in [*self._running.values()]:
+            running.ask(flushed)
 
     def create_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str] | None = None
@@ -210,18 +277,20 @@ class Broker:
     def _cluster(self) -> Cluster:
         return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())
 
-    def statistics(self) -> KafkaNodeStatistics:
-        """The current statistics of the broker; ``engine.state`` is FAILED when it can store no more records. Raises
-        BrokerNotRunning."""
+    def statistics(self, node_id: int | None = None) -> KafkaNodeStatistics:
+        """The current statistics of the broker, or of one node of several (by default the lowest that runs);
+        ``engine.state`` is FAILED when it can store no more records. Raises BrokerNotRunning."""
 
         async def counted(node: KafkaNode) -> KafkaNodeStatistics:
             return node.statistics()
 
-        return self._thread().ask(counted)
+        return self._thread(node_id).ask(counted)
 
-    def _thread(self) -> BrokerThread:
-        if (running := self._running) is None:
-            raise BrokerNotRunning("this broker is not running: start it first")
+    def _thread(self, node_id: int | None = None) -> BrokerThread:
+        number = min(self._running, default=None) if node_id is None else self._known(node_id)
+        if number is None or (running := self._running.get(number)) is None:
+            name = "this broker" if node_id is None else f"node {node_id}"
+            raise BrokerNotRunning(f"{name} is not running: start it first")
         return running
 
     async def __aenter__(self) -> Self:

@@ -144,14 +144,12 @@ def test_a_store_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
 
 def test_its_own_defaults_yield_to_the_file_and_to_who_starts_it(tmp_path: Path) -> None:
     def delay_ms(broker: Broker) -> int:
-        running = broker._running
-        assert running is not None
-        return running._settings.groups.group_initial_rebalance_delay_ms
+        return broker._running[0]._settings.groups.group_initial_rebalance_delay_ms
 
     key = "groups.group_initial_rebalance_delay_ms"
     with Broker(tmp_path) as broker:
         assert delay_ms(broker) == 0
-        assert broker._running._settings.engine.wal.sync == "every-group"
+        assert broker._running[0]._settings.engine.wal.sync == "every-group"
     (tmp_path / "siltstone.toml").write_text(f'"{key}" = 7\n'.replace('"', ""))
     with Broker(tmp_path) as broker:
         assert delay_ms(broker) == 7

@@ -67,6 +67,7 @@ class Nodes:
         for payload in PAYLOADS:
             await node.engine.append(stream, payload, 1)
         node.engine.abandon("killed")
+        await node.place.leave()  # else it beats on, and resumes when it is fenced
         await self.nodes[0].metadata.execute(FenceNode(DEAD, node.engine.node_epoch))
         return stream.stream_id
 

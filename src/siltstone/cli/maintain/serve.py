@@ -1,8 +1,5 @@
 """``siltstone maintain serve``: runs maintenance on a schedule until Ctrl-C or SIGTERM."""
 
-import os
-import signal
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from threading import Event, Thread
@@ -12,9 +9,9 @@ import click
 from siltstone.cli.failures import Failure
 from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.logs import LEVELS, log_format_option, log_to_stderr
-from siltstone.cli.maintenance_process import WITH_PARENT
 from siltstone.cli.output import print_json, remark, result, results
 from siltstone.cli.runner_options import RunnerChoice, runner_options
+from siltstone.cli.serve.kept_process import WITH_PARENT, end_with_parent
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.service.service import MaintenanceService
 from siltstone.maintenance.service.statistics import KindStatistics, ServiceStatistics
@@ -64,7 +61,7 @@ def serve(
         say = remark if as_json else result
         line = f"Maintenance is running (store {settings.folder}, {_words(runner)})"
         if with_parent:
-            Thread(target=_end_with_parent, name="parent", daemon=True).start()
+            end_with_parent()
         is_stopped = _run(service, is_once=once, has_parent=with_parent, announce=lambda: say(line))
         done = service.statistics()
     _report(done, as_json=as_json)
@@ -74,13 +71,6 @@ def serve(
 
 def _has_failed(kind: KindStatistics) -> bool:
     return bool(kind.units_failed or kind.troubles or kind.unusable)
-
-
-def _end_with_parent() -> None:
-    """Stops this process when its parent's end of the pipe is closed: also after a signal, then at once."""
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(

@@ -1,9 +1,7 @@
-"""What ``serve`` makes of its options, without serving."""
+"""The process of one broker, with a node that only notes its life."""
 
 import asyncio
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,175 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from siltstone.cli import deadline as deadline_module
-from siltstone.cli import runner_options
-from siltstone.cli import serve as module
 from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline
+from siltstone.cli.serve import one_node as module
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.settings.store import StoreSettings, load_settings
-from siltstone.spark.java import JavaNotFound
-from siltstone.stream_engine.errors import EngineNotRunning
-from support.processes.cli import assert_one_line, run
-
-
-class Served:
-    """``run`` takes the place of the event loop."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.settings: StoreSettings | None = None
-        self.addresses: list[ListenerAddress] = []
-        self.levels: list[str] = []
-        self.maintenance: list[str] | None = None
-        monkeypatch.setattr(module, "_serve", self._serve)
-        monkeypatch.setattr(module, "run", lambda _: None)
-        monkeypatch.setattr(module, "log_to_stderr", lambda level, _: self.levels.append(level))
-
-    def _serve(
-        self, settings: StoreSettings, addresses: list[ListenerAddress], maintenance: list[str] | None
-    ) -> None:
-        self.settings, self.addresses, self.maintenance = settings, [*addresses], maintenance
-
-    @property
-    def listeners(self) -> list[str]:
-        return [
-            f"{address} as {address.advertised_host}:{address.advertised_port}" for address in self.addresses
-        ]
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Served:
-    return Served(monkeypatch)
-
-
-def test_the_default_listener_is_for_this_machine_alone(served: Served, tmp_path: Path) -> None:
-    assert run("serve", "--store", tmp_path).status == 0
-    assert served.listeners == ["PLAINTEXT://127.0.0.1:9092 as 127.0.0.1:9092"]
-    assert served.levels == ["warning"]
-
-
-def test_listeners_come_from_the_settings_and_flags_win(served: Served, tmp_path: Path) -> None:
-    (tmp_path / "siltstone.toml").write_text(
-        'listeners = ["127.0.0.1:1", "EXTERNAL://127.0.0.1:2"]\nadvertised_listeners = "EXTERNAL://there:3"\n'
-        'listener_security_protocol_map = ["EXTERNAL:PLAINTEXT"]\n'
-    )
-    run("serve", "--store", tmp_path)
-    assert served.listeners == [
-        "PLAINTEXT://127.0.0.1:1 as 127.0.0.1:1",
-        "EXTERNAL://127.0.0.1:2 as there:3",
-    ]
-    run("serve", "--store", tmp_path, "--listener", ":4", "--listener", "EXTERNAL://:5", "--advertised-listener",
-        "here:4", "--advertised-listener", "EXTERNAL://here:5")  # fmt: skip
-    assert served.listeners == ["PLAINTEXT://:4 as here:4", "EXTERNAL://:5 as here:5"]
-
-
-def test_a_listener_that_looks_encrypted_is_refused_before_anything_listens(
-    served: Served, tmp_path: Path
-) -> None:
-    outcome = run("serve", "--store", tmp_path, "--listener", "TLS://127.0.0.1:0")
-    assert outcome.status == 2
-    assert "TLS is not a protocol; the known protocol is PLAINTEXT" in outcome.err
-    assert served.addresses == []
-
-
-def test_a_port_is_given_with_its_host(served: Served, tmp_path: Path) -> None:
-    outcome = run("serve", "--store", tmp_path, "--port", "9092")
-    assert outcome.status == 2
-    assert "No such option '--port'. Write --listener HOST:PORT. See siltstone serve --help" in outcome.err
-
-
-def test_who_is_sent_to_themselves_is_warned_of(served: Served, tmp_path: Path) -> None:
-    misleading = ("--listener", "0.0.0.0:9092", "--advertised-listener", "localhost:9092")
-    outcome = run("serve", "--store", tmp_path, *misleading)
-    assert outcome.status == 0 and outcome.out == ""
-    assert (
-        "warning: PLAINTEXT://0.0.0.0:9092 accepts other machines but tells them to connect to localhost"
-        in outcome.err
-    )
-    assert "--advertised-listener PLAINTEXT://HOST:PORT" in outcome.err
-    assert run("serve", "--store", tmp_path).err == ""
-
-
-def test_what_is_logged(served: Served, tmp_path: Path) -> None:
-    for option in ("-v", "-vv", "--log-level=error"):
-        run("serve", "--store", tmp_path, option)
-    assert served.levels == ["info", "debug", "error"]
-
-
-def test_maintenance_gets_the_options_of_the_broker(served: Served, tmp_path: Path) -> None:
-    run("serve", "--store", tmp_path)
-    assert served.maintenance is None
-    run(
-        "serve",
-        "--store",
-        tmp_path,
-        "--with-maintenance",
-        "--runner",
-        "in-process",
-        "-v",
-        "--log-format",
-        "json",
-    )
-    assert served.maintenance is not None
-    words = " ".join(served.maintenance)
-    assert f"--store {tmp_path} " in words and "--runner in-process" in words
-    assert words.endswith("--log-level info --log-format json")
-
-
-@pytest.mark.parametrize(
-    "option", [("--runner", "in-process"), ("--master", "local"), ("--conf", "spark.a=b")]
-)
-def test_a_runner_that_nothing_would_use_is_refused(
-    served: Served, tmp_path: Path, option: tuple[str, str]
-) -> None:
-    outcome = run("serve", "--store", tmp_path, *option)
-    assert_one_line(outcome, 2, f"{option[0]} is for maintenance: add --with-maintenance.")
-    assert served.settings is None
-
-
-def test_a_runner_that_cannot_be_started_is_refused_before_the_broker_begins(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing() -> None:
-        raise JavaNotFound("Spark needs Java")
-
-    monkeypatch.setattr(runner_options, "find_java", missing)
-    outcome = run("serve", "--store", tmp_path, "--with-maintenance")
-    assert outcome.status != 0 and "Spark needs Java" in outcome.err
-    assert served.settings is None
-
-
-def test_listeners_that_cannot_be_are_one_line(tmp_path: Path) -> None:
-    assert_one_line(
-        run("serve", "--store", tmp_path, "--listener", "0.0.0.0:9092"), 2, "clients cannot connect to"
-    )
-    assert_one_line(run("serve", "--store", tmp_path, "--listener", "nonsense"), 2, "is not a listener")
-    assert list(tmp_path.iterdir()) == []
-
-
-HEAVY = ("numpy", "pyspark", "py4j", "rich", "boto3", "botocore", "pyarrow", "pandas")
-LOADED = f"""
-import asyncio, sys
-from pathlib import Path
-from siltstone.cli import serve
-from siltstone.server.kafka_node import running_kafka_node
-from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.settings.store import load_settings
-
-async def main():
-    async with running_kafka_node(load_settings(Path(sys.argv[1])), parse_addresses(["127.0.0.1:0"])):
-        print(sorted(set({HEAVY!r}) & set(sys.modules)))
-
-asyncio.run(main())
-"""
-
-
-def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
-    """Half of what a start takes is loading: numpy comes with the first large frame, what draws with a terminal."""
-    command = [sys.executable, "-c", LOADED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "[]\n"
+from siltstone.stream_engine.errors import EngineNotRunning
 
 
 class PlayedNode:
@@ -199,7 +35,7 @@ class PlayedNode:
         if ends:
             self.closing.set()
         self.limits_ms: list[float] = []
-        self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed, is_clean=True)
+        self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed, is_clean=True, node_id=0)
         listener = SimpleNamespace(name="PLAINTEXT", advertised_host="here", advertised_port=9)
         default = SimpleNamespace(name="INSIDE", advertised_host="127.0.0.1", advertised_port=9092)
         self.listeners = SimpleNamespace(listeners=[listener, default])
@@ -238,7 +74,7 @@ class PlayedNode:
     def serve(self, folder: Path, *signals: int) -> None:
         async def main() -> None:
             settings = load_settings(folder, environment={})
-            serving = asyncio.ensure_future(module._serve(settings, ()))
+            serving = asyncio.ensure_future(module.serve_one_node(settings, ()))
             await asyncio.wait(
                 (serving, asyncio.ensure_future(self.ready.wait())), return_when="FIRST_COMPLETED"
             )
@@ -342,7 +178,8 @@ def test_a_store_that_nobody_maintains_is_said_once_a_day(
     begun_ms = clock.now_ms()
 
     async def main() -> None:
-        node = SimpleNamespace(node=SimpleNamespace(metadata=SimpleNamespace(image=MetadataImage())))
+        metadata = SimpleNamespace(image=MetadataImage())
+        node = SimpleNamespace(node=SimpleNamespace(metadata=metadata, engine=SimpleNamespace(node_id=0)))
         looking = asyncio.ensure_future(module._say_when_late(node, clock))
         for _ in range(3):
             for _ in range(5):

@@ -1,0 +1,160 @@
+"""``siltstone serve``: runs a broker, or several on one machine, until Ctrl-C or SIGTERM."""
+
+import click
+
+from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_format_option, log_to_stderr
+from siltstone.cli.output import remark
+from siltstone.cli.runner_options import RunnerChoice, runner_options
+from siltstone.cli.serve.kept_process import WITH_PARENT, end_with_parent, own_command
+from siltstone.cli.serve.maintenance import kept_maintenance, maintenance_command
+from siltstone.cli.serve.one_node import serve_one_node
+from siltstone.cli.serve.several_nodes import SeveralNodes
+from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.metadata.store.opening import log_exists
+from siltstone.server.network.addresses import ListenerAddress, parse_addresses
+from siltstone.server.node_flags import flags_of_nodes
+from siltstone.server.python_process import run
+from siltstone.server.settings.store import DEFAULT_LISTENER
+
+NODES_MAX = 64
+"""Of one machine: more nodes than cores gain nothing, and a mistyped port number is no number of nodes."""
+
+
+class BrokerCommand(click.Command):
+    """Says how a port is given: the nearest of the options, by its letters, is --store."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            if unknown.option_name != "--port":
+                raise
+            raise click.UsageError("No such option '--port'. Write --listener HOST:PORT.", ctx) from unknown
+
+
+@click.command(cls=BrokerCommand)
+@click.option(
+    "--listener",
+    "listeners",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help=f"Address to listen on; repeatable; port 0 picks a free port [{DEFAULT_LISTENER}].",
+)
+@click.option(
+    "--advertised-listener",
+    "advertised",
+    multiple=True,
+    metavar="[NAME://]HOST:PORT",
+    help="Address under which clients reach the listener of that name, if it differs; repeatable.",
+)
+@click.option(
+    "--node-id",
+    type=click.IntRange(0, 2**31 - 1),
+    help="Number of this node; several nodes with different numbers on one store are a cluster [engine.node_id].",
+)
+@click.option(
+    "--nodes",
+    "count",
+    type=click.IntRange(1, NODES_MAX),
+    default=1,
+    metavar="N",
+    help="Run N nodes on this machine, a process each; each listens one port higher than the one before [1].",
+)
+@click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
+@click.option("-v", "--verbose", count=True, help="Log more on stderr: -v for info, -vv for debug.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    help=f"Log records of this level and above on stderr [{DEFAULT_LEVEL}].",
+)
+@log_format_option
+@click.option(
+    "--with-maintenance",
+    is_flag=True,
+    help="Run siltstone maintain serve, too, in a process beside the broker.",
+)
+@runner_options
+@store_options
+@click.pass_context
+def serve(
+    context: click.Context,
+    *,
+    choice: StoreChoice,
+    listeners: tuple[str, ...],
+    advertised: tuple[str, ...],
+    node_id: int | None,
+    count: int,
+    with_parent: bool,
+    verbose: int,
+    log_level: str | None,
+    log_format: str,
+    with_maintenance: bool,
+    runner: RunnerChoice,
+) -> None:
+    """Run a Kafka broker on a store, which is created if missing.
+
+    A broker only adds: siltstone maintain serve, on this machine or another, compacts and deletes. With
+    --with-maintenance it runs in a process beside the broker, is started again when it dies, and ends with the broker;
+    --runner, --master and --conf are for it. Without it the log says when no maintenance has run for two days.
+
+    One node uses one core. --nodes 3 starts three nodes, with the numbers 0, 1 and 2 and the ports 9092, 9093 and 9094,
+    each in a process of its own that is started again when it dies. Clients see three brokers, and partitions spread
+    over them. To run nodes on several machines, start siltstone serve --node-id N on each.
+
+    Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
+    network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
+    everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
+    from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
+    the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
+    """
+    level = level_for(log_level, verbose)
+    log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
+    settings = choice.settings(
+        listeners=",".join(listeners) or None,
+        advertised_listeners=",".join(advertised) or None,
+        engine__node_id=None if node_id is None else str(node_id),
+    )
+    _check_runner(context, runner, with_maintenance=with_maintenance)
+    addresses = parse_addresses(
+        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
+    )
+    for address in () if with_parent else addresses:
+        _warn_of_misleading(address)
+    maintenance = (
+        kept_maintenance(maintenance_command(choice, runner, level, log_format)) if with_maintenance else None
+    )
+    if count == 1:
+        if with_parent:
+            end_with_parent()
+        run(serve_one_node(settings, addresses, maintenance, has_parent=with_parent))
+        return
+    logs = ("--log-level", level, "--log-format", log_format)
+    commands = {
+        node_id: [*own_command(("serve",), choice, flags), *logs]
+        for node_id, flags in flags_of_nodes(settings, count).items()
+    }
+    promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
+    nodes = SeveralNodes(commands, promised_ms, maintenance)
+    is_new = not log_exists(settings.metadata)
+    if is_new:
+        remark(f"creating a new store at {settings.folder}")
+    nodes.run(first_alone=is_new)
+
+
+def _check_runner(context: click.Context, runner: RunnerChoice, *, with_maintenance: bool) -> None:
+    """Refuses a runner that cannot be started, before the broker begins, and one that nothing would use."""
+    if with_maintenance:
+        runner.check()
+        return
+    for name in ("runner", "master", "conf"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is for maintenance: add --with-maintenance.", context)
+
+
+def _warn_of_misleading(address: ListenerAddress) -> None:
+    if address.misleads_others:
+        remark(
+            f"warning: {address} accepts other machines but tells them to connect to {address.advertised_host}, which "
+            f"is their own: add --advertised-listener {address.name}://HOST:PORT with an address they can reach",
+            fg="yellow",
+        )

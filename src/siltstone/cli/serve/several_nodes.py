@@ -1,0 +1,180 @@
+"""The process that ``siltstone serve --nodes N`` runs in: it starts a process for each node and serves no client.
+
+Each node is a ``siltstone serve`` of its own, so the nodes share a store and nothing else, and N of them use N cores.
+A node that dies is started again. One that ends before it was ever ready has refused to start, for instance because its
+port is taken: then all are stopped, and its exit status is the one of the command.
+"""
+
+import logging
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from threading import Event
+
+import msgspec
+
+from siltstone.cli.deadline import counted_signals
+from siltstone.cli.failures import FAILED, STOPPED_EARLY, Failure
+from siltstone.cli.output import remark, result
+from siltstone.cli.serve.kept_process import KeptProcess
+
+READY = "Siltstone is ready at "
+"""The beginning of the line that a node prints for each listener when clients can connect."""
+
+LATE_SECONDS = 5.0
+"""How much longer than it promised a node may take to end before it is killed. Nothing acknowledged is lost."""
+
+log = logging.getLogger(__name__)
+
+
+class NodeReady(msgspec.Struct, frozen=True):
+    node_id: int
+    address: str
+
+
+class NodeEnded(msgspec.Struct, frozen=True):
+    """``status``: None if it could not be started, negative for a signal."""
+
+    node_id: int
+    status: int | None
+
+
+class SignalArrived(msgspec.Struct, frozen=True):
+    is_first: bool
+
+
+Happening = NodeReady | NodeEnded | SignalArrived
+
+
+class SeveralNodes:
+    """``commands``: node id → the command line of its process. ``promised_ms``: how long a node may take to end.
+    ``maintenance``: a process beside them, started when all are ready."""
+
+    def __init__(
+        self,
+        commands: Mapping[int, Sequence[str]],
+        promised_ms: float,
+        maintenance: KeptProcess | None = None,
+    ) -> None:
+        self._happenings: SimpleQueue[Happening] = SimpleQueue()
+        self._promised_seconds = promised_ms / 1000 + LATE_SECONDS
+        self._maintenance = maintenance
+        self._stopping = Event()
+        self._addresses: dict[int, str] = {}
+        self._ended: dict[int, int | None] = {}
+        self._is_complete = False
+        self._nodes = {node_id: self._process(node_id, command) for node_id, command in commands.items()}
+        self._waiting = list(self._nodes)
+
+    def _process(self, node_id: int, command: Sequence[str]) -> KeptProcess:
+        def ended(status: int | None) -> bool:
+            is_wanted = node_id in self._addresses and not self._stopping.is_set()
+            if not is_wanted:
+                self._happenings.put(NodeEnded(node_id, status))
+            return is_wanted
+
+        def line(text: str) -> None:
+            result(text)
+            if text.startswith(READY):
+                self._happenings.put(NodeReady(node_id, text.removeprefix(READY).split(" ")[0]))
+
+        return KeptProcess(
+            f"node {node_id}",
+            command,
+            on_started=lambda number: log.info("node %d runs in process %d", node_id, number),
+            on_line=line,
+            on_ended=ended,
+        )
+
+    def run(self, *, first_alone: bool) -> None:
+        """Runs the nodes until a signal, or until one refuses to start. ``first_alone``: the others are started when
+        the first one is ready, because it creates the store. Raises Failure unless every node ended with status 0."""
+        with self._signals():
+            self._start(1 if first_alone else len(self._waiting))
+            while len(self._ended) < len(self._nodes):
+                self._handle(self._next())
+        if self._maintenance is not None:
+            self._maintenance.close()
+        if status := self._status():
+            raise Failure(status)
+
+    def _start(self, count: int) -> None:
+        starting, self._waiting = self._waiting[:count], self._waiting[count:]
+        for node_id in starting:
+            self._nodes[node_id].start()
+
+    def _next(self) -> Happening:
+        try:
+            return self._happenings.get(timeout=self._promised_seconds if self._stopping.is_set() else None)
+        except Empty:
+            log.error("nodes that did not end in time were killed; the next start uploads the rest")
+            self._signal(signal.SIGKILL)
+            return self._happenings.get()
+
+    def _handle(self, happening: Happening) -> None:
+        match happening:
+            case NodeReady(node_id, address):
+                self._addresses.setdefault(node_id, address)
+                self._start(len(self._waiting))
+                if len(self._addresses) == len(self._nodes) and not self._is_complete:
+                    self._is_complete = True
+                    self._announce()
+            case NodeEnded(node_id, status):
+                self._ended[node_id] = status
+                if not self._stopping.is_set():
+                    log.error(
+                        "node %d did not start, so none runs: all %d are stopped", node_id, len(self._nodes)
+                    )
+                    self._stop()
+            case SignalArrived(is_first=True):
+                remark(
+                    "stopping: all data is uploaded and committed first; press again to exit now", dim=True
+                )
+                self._stop()
+            case SignalArrived():
+                self._signal(signal.SIGTERM)
+        if self._stopping.is_set():
+            self._ended |= dict.fromkeys(self._waiting, 0)  # were never started
+
+    def _announce(self) -> None:
+        if self._stopping.is_set():
+            return
+        remark(f"{len(self._nodes)} nodes are ready; clients may name any of them, or all:", dim=True)
+        remark(f"  bootstrap.servers={','.join(self._addresses[node_id] for node_id in self._nodes)}")
+        if self._maintenance is not None:
+            self._maintenance.start()
+            remark("maintenance runs in a process beside the nodes", dim=True)
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        for process in (*self._nodes.values(), *([self._maintenance] if self._maintenance else [])):
+            process.stop()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for node_id, process in self._nodes.items():
+            if node_id not in self._ended:
+                process.signal(number)
+
+    def _status(self) -> int:
+        """0 only if every node has committed everything."""
+        statuses = [FAILED if status is None else status for status in self._ended.values()]
+        refused = [status for status in statuses if status > 0 and status != STOPPED_EARLY]
+        if refused:
+            return refused[0]
+        return STOPPED_EARLY if any(statuses) else 0
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        count = counted_signals()
+
+        def arrived(*_: object) -> None:
+            if (number := count()) > 0:
+                self._happenings.put(SignalArrived(is_first=number == 1))
+
+        before = {number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

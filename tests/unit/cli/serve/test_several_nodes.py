@@ -1,0 +1,165 @@
+"""What starts and stops the processes of several nodes, with small programs in place of brokers."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from siltstone.cli.failures import Failure
+from siltstone.cli.serve import kept_process, several_nodes
+from siltstone.cli.serve.several_nodes import SeveralNodes
+
+PROMISED_MS = 60_000
+READY = "print('Siltstone is ready at host:{port} (PLAINTEXT, store s)', flush=True); "
+CAN_BE_STOPPED = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit({status})); "
+UNTIL_STOPPED = "signal.pause()"
+
+
+def node(port: int, *, status: int = 0) -> list[str]:
+    """Is ready, and ends with this status when it is stopped."""
+    return program(CAN_BE_STOPPED.format(status=status) + READY.format(port=port) + UNTIL_STOPPED)
+
+
+def program(text: str) -> list[str]:
+    return [sys.executable, "-c", text]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_process, "RESTART_MS_MIN", 1)
+
+
+def run_until(
+    nodes: SeveralNodes,
+    holds: Callable[[], bool],
+    numbers: Sequence[signal.Signals] = (signal.SIGINT,),
+    *,
+    first_alone: bool = False,
+) -> int:
+    """Signals this process when ``holds``. → The exit status."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        for number in numbers:
+            while not holds() and not ended.wait(0.01):
+                pass
+            if not ended.is_set():
+                os.kill(os.getpid(), number)  # to the process, as from a terminal
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        nodes.run(first_alone=first_alone)
+    except Failure as failure:
+        return failure.status
+    finally:
+        ended.set()
+        watching.join()
+    return 0
+
+
+def said(capsys: pytest.CaptureFixture[str], into: list[str]) -> str:
+    captured = capsys.readouterr()
+    into.append(captured.out + captured.err)
+    return "".join(into)
+
+
+@pytest.mark.parametrize("first_alone", [True, False])
+def test_all_run_until_a_signal_and_their_addresses_are_said(
+    first_alone: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts: list[str] = []
+    nodes = SeveralNodes({4: node(1), 5: node(2), 6: node(3)}, PROMISED_MS)
+    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts), first_alone=first_alone) == 0
+    everything = said(capsys, texts)
+    assert (
+        "3 nodes are ready; clients may name any of them, or all:\n  bootstrap.servers=host:1,host:2,host:3"
+        in everything
+    )
+    assert everything.count("Siltstone is ready at") == 3
+    assert everything.count("press again to exit now") == 1
+
+
+@pytest.mark.parametrize(("statuses", "of_all"), [((0, 3), 3), ((0, 0), 0), ((3, 1), 1)])
+def test_the_exit_status_is_the_worst_of_all(
+    statuses: tuple[int, int], of_all: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts: list[str] = []
+    nodes = SeveralNodes({at: node(at, status=status) for at, status in enumerate(statuses)}, PROMISED_MS)
+    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == of_all
+
+
+def test_one_that_refuses_to_start_ends_all_with_its_status(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = SeveralNodes({0: node(1), 1: program("raise SystemExit(2)")}, PROMISED_MS)
+    assert run_until(nodes, lambda: False) == 2
+    assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
+        "node 1 did not start, so none runs: all 2 are stopped"
+    ]
+
+
+def test_when_the_first_refuses_the_others_are_never_started(tmp_path: Path) -> None:
+    trace = tmp_path / "started"
+    other = program(f"open({str(trace)!r}, 'w')")
+    nodes = SeveralNodes({0: program("raise SystemExit(1)"), 1: other, 2: other}, PROMISED_MS)
+    assert run_until(nodes, lambda: False, first_alone=True) == 1
+    assert not trace.exists()
+
+
+def test_one_that_was_ready_and_dies_is_started_again(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    texts: list[str] = []
+    trace = tmp_path / "started"
+    once = f"import os; path = {str(trace)!r}; again = os.path.exists(path); open(path, 'w')\n"
+    stays = CAN_BE_STOPPED.format(status=0) + READY.format(port=2)
+    dies_once = program(once + stays + "again or exit(9); " + UNTIL_STOPPED)
+    nodes = SeveralNodes({0: node(1), 1: dies_once}, PROMISED_MS)
+    assert run_until(nodes, lambda: said(capsys, texts).count("Siltstone is ready at host:2 ") == 2) == 0
+    assert "node 1 ended with exit status 9; it is started again in 1 ms" in [
+        each.message for each in caplog.records
+    ]
+    assert said(capsys, texts).count("2 nodes are ready") == 1
+
+
+def test_one_that_is_silent_after_a_signal_is_killed(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(several_nodes, "LATE_SECONDS", 0.1)
+    texts: list[str] = []
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    deaf = program(deaf + READY.format(port=2) + "\nwhile True: signal.pause()")
+    nodes = SeveralNodes({0: node(1), 1: deaf}, 0)
+    assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == 3
+    assert "nodes that did not end in time were killed" in caplog.text
+
+
+def test_a_second_signal_reaches_the_nodes_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siltstone.cli.deadline.ONE_SIGNAL_MS_MAX", 0)
+    texts: list[str] = []
+    counting = (
+        "import signal; left = [2]\n"
+        "def arrived(*_):\n"
+        "    left[0] -= 1\n"
+        "    print('signalled', flush=True)\n"
+        "    left[0] or exit(3)\n"
+        "signal.signal(signal.SIGTERM, arrived)\n"
+    )
+    counting = program(counting + READY.format(port=1) + "\nwhile True: signal.pause()")
+    seen = {signal.SIGINT: "bootstrap", signal.SIGTERM: "signalled"}
+    left = [signal.SIGINT, signal.SIGTERM]
+
+    def holds() -> bool:
+        if seen[left[0]] not in said(capsys, texts):
+            return False
+        if len(left) > 1:
+            left.pop(0)
+        return True
+
+    assert run_until(SeveralNodes({0: counting}, PROMISED_MS), holds, (signal.SIGINT, signal.SIGTERM)) == 3
