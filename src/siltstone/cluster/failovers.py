@@ -66,7 +66,7 @@ class Failovers:
         self._fail_over = fail_over
         self._tasks = TaskGroup("failovers", lambda _: None)
         self._since_ms: dict[tuple[int, int], float] = {}
-        self._closed_lives: dict[int, int] = {}
+        self._without_streams: dict[int, NodeMetadata] = {}
         self._left_alone_until_ms: dict[int, float] = {}
 
     def start(self) -> None:
@@ -111,12 +111,13 @@ class Failovers:
         return self._reaches(node) and self._has_open_streams(image, node)
 
     def _has_open_streams(self, image: MetadataImage, node: NodeMetadata) -> bool:
-        """A node that is not live opens no streams, so each of its lives is searched until none is open."""
-        if self._closed_lives.get(node.node_id) == node.node_epoch:
+        """A node that is not live opens no streams, so they are searched until none is open. The node's entry in the
+        image tells whether that still holds: it is another object after a resumption, also in the same life."""
+        if self._without_streams.get(node.node_id) is node:
             return False
         if has_open_streams(image, node.node_id):
             return True
-        self._closed_lives[node.node_id] = node.node_epoch
+        self._without_streams[node.node_id] = node
         return False
 
     async def _attempt(self, node: NodeMetadata) -> None:

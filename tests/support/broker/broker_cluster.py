@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, cast
 
 import msgspec
 
@@ -17,13 +18,16 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.starting import start_broker
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topic
-from siltstone.metadata.commands import MovePartitions
+from siltstone.metadata.commands import FenceNode, MovePartitions
 from siltstone.metadata.entities import NodeListener, PartitionMetadata
 from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import AppendUncertain, VersionMovedOn
+from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
+from siltstone.server.failing_over import NodeFailover
+from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import NodeEnrolment
 from support.broker.broker_world import ENGINE, Client, HoldableCalls
 from support.engine.engine_world import World, settled
@@ -61,7 +65,11 @@ class ServingNode:
     def __init__(self, node_id: int, folder: Path, cluster: "BrokerCluster", listener_name: str) -> None:
         self.node_id = node_id
         self.log = HeldEntries(cluster.log)
-        self.world = World(folder, log=self.log, store=cluster.store, clock=cluster.clock)
+        self.world = World(
+            folder, log=self.log, store=cluster.store, clock=cluster.clock, rng=Random(node_id),
+            wal_in_bucket=cluster.wal_in_bucket,
+        )  # fmt: skip
+        self.is_dead = False
         self.calls = HoldableCalls()
         self.holds_lease = True
         self.listeners = (NodeListener(listener_name, f"node-{node_id}.example", 9092),)
@@ -78,7 +86,31 @@ class ServingNode:
             is_lease_held=lambda: self.holds_lease,
         )  # fmt: skip
 
+    def die(self) -> None:
+        """As a process that is killed: no call is made from here on, and none answers."""
+        self.is_dead = self.calls.is_frozen = True
+
+    async def fail_over(self, dead: int) -> None:
+        """As a server does; the dead node was fenced, and its log is in the bucket."""
+        metadata = self.node.metadata
+        components = EngineComponents(
+            metadata,
+            Buckets({0: self.world.store}),
+            cast(Any, None),
+            self.node.reader,
+            self.calls,
+            self.world.clock,
+        )
+        settings = msgspec.structs.replace(ENGINE, node_id=self.node_id)
+        failover = NodeFailover(components, settings, self.calls, self.world.rng)
+        await self.world.passing(failover.carry_out(metadata.image.nodes[dead]))
+
     async def stop(self) -> None:
+        if self.is_dead:
+            return
+        await self.world.passing(self._close())  # a log in a bucket waits for its interval
+
+    async def _close(self) -> None:
         await self.broker.close()
         await self.node.close()
 
@@ -93,7 +125,10 @@ class ServingNode:
 
 
 class BrokerCluster:
-    def __init__(self, folder: Path, count: int, listener_names: dict[int, str]) -> None:
+    def __init__(
+        self, folder: Path, count: int, listener_names: dict[int, str], *, wal_in_bucket: bool = False
+    ) -> None:
+        self.wal_in_bucket = wal_in_bucket
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.store = MemoryStore(self.clock)
@@ -114,8 +149,18 @@ class BrokerCluster:
     async def known(self) -> None:
         """Every node has read the log to its head."""
         for node in self.nodes:
-            await node.node.metadata.refresh()
+            if not node.is_dead:
+                await node.node.metadata.refresh()
         await settled()
+
+    async def dies(self, dead: int, by: int) -> None:
+        """A node is killed, and another one fences it and fails it over; all others know."""
+        self.nodes[dead].die()
+        living = self.nodes[by]
+        await living.node.metadata.refresh()
+        await living.node.metadata.execute(FenceNode(dead, living.node.metadata.image.nodes[dead].node_epoch))
+        await living.fail_over(dead)
+        await self.known()
 
     async def move(self, topic: Topic, target: int, index: int = 0) -> None:
         """The target is recorded, and known to all. What follows from it without time passing has happened."""
@@ -145,9 +190,11 @@ def in_broker_cluster(
     scenario: Callable[[BrokerCluster], Awaitable[None]],
     count: int = 2,
     listener_names: dict[int, str] | None = None,
+    *,
+    wal_in_bucket: bool = False,
 ) -> None:
     async def main(folder: Path) -> None:
-        cluster = BrokerCluster(folder, count, listener_names or {})
+        cluster = BrokerCluster(folder, count, listener_names or {}, wal_in_bucket=wal_in_bucket)
         for node in cluster.nodes:
             await node.start()
         await cluster.known()

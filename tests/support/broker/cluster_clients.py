@@ -104,9 +104,11 @@ class GroupReading:
     """In a ``with``: a member of a group reads a topic in a thread and commits now and then. ``numbers``: what it has
     read, perhaps more than once, since a commit may be lost with a coordinator."""
 
+    group = "reads-meanwhile"
+
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "group.id": "reads-meanwhile", "auto.offset.reset": "earliest",
+            "bootstrap.servers": bootstrap, "group.id": self.group, "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 200, "session.timeout.ms": 10_000, "log_level": 0,
         })  # fmt: skip
         self._consumer.subscribe([topic])

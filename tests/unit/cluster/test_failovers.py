@@ -122,6 +122,28 @@ def test_fo15_a_node_that_resumes_in_time_is_not_failed_over():
     asyncio.run(in_world(scenario))
 
 
+def test_fo15_a_node_that_resumes_and_falls_silent_again_in_the_same_life_is_failed_over():
+    async def scenario(world, attempts):
+        node = world.nodes[DEAD]
+        for stream in opened_streams(world.image, DEAD):
+            await node.metadata.execute(CloseStream(DEAD, 1, stream.stream_id, stream.epoch))
+        await world.nodes[0].metadata.execute(FenceNode(DEAD, 1))
+        await world.passes(1_000)
+        attempts.is_in_reach = False
+        await node.metadata.execute(ResumeNode(DEAD, 1, node.life.incarnation))
+        await node.metadata.execute(OpenPartition(DEAD, 1, ID, 0))
+        await node.membership.close()
+        await world.nodes[0].metadata.execute(FenceNode(DEAD, 1))
+        await world.passes(200)
+        assert attempts.by == []
+        attempts.is_in_reach = True
+        await world.passes(2_000)
+        assert attempts.by == [0]
+        assert not has_open_streams(world.image, DEAD)
+
+    asyncio.run(in_world(scenario, is_dead=False))
+
+
 def test_nobody_is_failed_over_while_all_live():
     async def scenario(world, attempts):
         await world.passes(5_000)

@@ -18,7 +18,7 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from siltstone.metadata.commands import DeleteTopic, FenceNode, MovePartitions, ResumeNode
+from siltstone.metadata.commands import DeleteTopic, FenceNode, GiveUpPartitions, MovePartitions, ResumeNode
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.refusals import NotLeader
 from siltstone.model.limits import HAND_OVER_MS_MAX, HELD_PRODUCE_BYTES_MAX
@@ -252,6 +252,31 @@ def test_m12_a_cancelled_move_is_served_on_and_one_that_ended_cannot_be_cancelle
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     in_broker_cluster(scenario)
+
+
+def test_m14_many_partitions_leave_by_one_command_of_their_leader():
+    async def scenario(cluster):
+        topic = await cluster.topic(leaders=(0,) * 60)
+        await cluster.nodes[0].client().ask(produce_request(topic, *(batch_of() for _ in range(60))))
+        metadata, given_up = cluster.nodes[0].node.metadata, []
+        execute = metadata.execute
+
+        async def counted(command):
+            if isinstance(command, GiveUpPartitions):
+                given_up.append(len(command.partitions))
+            return await execute(command)
+
+        metadata.execute = counted
+        moves = tuple((topic.id, index, 1 + index % 2) for index in range(60))
+        await cluster.nodes[1].node.metadata.execute(MovePartitions(moves))
+        await cluster.until(lambda: all(cluster.partition(topic, each).leader for each in range(60)))
+        assert given_up == [60]
+        for node_id in (1, 2):
+            answer = await cluster.nodes[node_id].client().ask(produce_request(topic, *[batch_of()] * 3))
+            codes = [row.error_code for row in answer.topics[0].partitions]
+            assert codes == [0 if 1 + index % 2 == node_id else NOT_LEADER for index in range(3)]
+
+    in_broker_cluster(scenario, 3)
 
 
 def test_m16_the_old_leader_with_its_old_handles_can_neither_append_nor_open():
