@@ -15,7 +15,7 @@ FIXTURES = ROOT / "src" / "siltstone" / "pytest_plugin" / "fixtures.py"
 
 
 def test_every_block_of_the_page_is_one_of_those() -> None:
-    assert PAGE.read_text().count("\n```") == 2 * len(PROGRAMS) and len(PROGRAMS) == 5
+    assert PAGE.read_text().count("\n```") == 2 * len(PROGRAMS) and len(PROGRAMS) == 6
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

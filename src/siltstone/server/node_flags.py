@@ -2,7 +2,7 @@
 number, addresses, and folder of the log.
 
 The first node has the addresses of the settings, and each further one the next port, as port 9093 after 9092. Port 0,
-which means any free port, stays. Pure: nothing listens here.
+which means any free port, stays.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.network.addresses import InvalidListener
+from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.settings.store import StoreSettings, load_settings
 
 FOLDER = Path("/store")

@@ -1,20 +1,25 @@
 """``siltstone serve``: runs a broker, or several on one machine, until Ctrl-C or SIGTERM."""
 
+import logging
+from collections.abc import Sequence
+
 import click
 
 from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_format_option, log_to_stderr
 from siltstone.cli.output import remark
 from siltstone.cli.runner_options import RunnerChoice, runner_options
-from siltstone.cli.serve.kept_process import WITH_PARENT, end_with_parent, own_command
-from siltstone.cli.serve.maintenance import kept_maintenance, maintenance_command
+from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess, end_with_parent, own_command
 from siltstone.cli.serve.one_node import serve_one_node
-from siltstone.cli.serve.several_nodes import SeveralNodes
+from siltstone.cli.serve.several_nodes import NodeProcesses
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.metadata.store.opening import log_exists
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.python_process import run
+from siltstone.server.settings.admin import OFF
 from siltstone.server.settings.store import DEFAULT_LISTENER
+
+log = logging.getLogger(__name__)
 
 NODES_MAX = 64
 """Of one machine: more nodes than cores gain nothing, and a mistyped port number is no number of nodes."""
@@ -134,7 +139,7 @@ def serve(
         for node_id, flags in flags_of_nodes(settings, count).items()
     }
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
-    nodes = SeveralNodes(commands, promised_ms, maintenance)
+    nodes = NodeProcesses(commands, promised_ms, maintenance)
     is_new = not log_exists(settings.metadata)
     if is_new:
         remark(f"creating a new store at {settings.folder}")
@@ -158,3 +163,24 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
             f"is their own: add --advertised-listener {address.name}://HOST:PORT with an address they can reach",
             fg="yellow",
         )
+
+
+def maintenance_command(
+    choice: StoreChoice, runner: RunnerChoice, log_level: str, log_format: str
+) -> list[str]:
+    """The command line of the process. It has no admin listeners, because their address is the broker's."""
+    command = own_command(("maintain", "serve"), choice, {"admin.listeners": OFF})
+    command += ["--runner", runner.name, "--master", runner.master]
+    for name, value in runner.settings.items():
+        command += ["--conf", f"{name}={value}"]
+    return [*command, "--log-level", log_level, "--log-format", log_format]
+
+
+def kept_maintenance(command: Sequence[str]) -> KeptProcess:
+    """The process, not yet started. That it dies is said in the log of the broker, which serves on."""
+    return KeptProcess(
+        "maintenance",
+        command,
+        consequence=". The broker is not affected",
+        on_started=lambda number: log.info("maintenance runs in process %d", number),
+    )

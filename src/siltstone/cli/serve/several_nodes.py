@@ -28,7 +28,7 @@ LATE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class NodeReady(msgspec.Struct, frozen=True):
+class NodeStarted(msgspec.Struct, frozen=True):
     node_id: int
     address: str
 
@@ -40,14 +40,14 @@ class NodeEnded(msgspec.Struct, frozen=True):
     status: int | None
 
 
-class SignalArrived(msgspec.Struct, frozen=True):
+class SignalSent(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-Happening = NodeReady | NodeEnded | SignalArrived
+Happening = NodeStarted | NodeEnded | SignalSent
 
 
-class SeveralNodes:
+class NodeProcesses:
     """``commands``: node id → the command line of its process. ``promised_ms``: how long a node may take to end.
     ``maintenance``: a process beside them, started when all are ready."""
 
@@ -77,7 +77,7 @@ class SeveralNodes:
         def line(text: str) -> None:
             result(text)
             if text.startswith(READY):
-                self._happenings.put(NodeReady(node_id, text.removeprefix(READY).split(" ")[0]))
+                self._happenings.put(NodeStarted(node_id, text.removeprefix(READY).split(" ")[0]))
 
         return KeptProcess(
             f"node {node_id}",
@@ -114,7 +114,7 @@ class SeveralNodes:
 
     def _handle(self, happening: Happening) -> None:
         match happening:
-            case NodeReady(node_id, address):
+            case NodeStarted(node_id, address):
                 self._addresses.setdefault(node_id, address)
                 self._start(len(self._waiting))
                 if len(self._addresses) == len(self._nodes) and not self._is_complete:
@@ -127,12 +127,12 @@ class SeveralNodes:
                         "node %d did not start, so none runs: all %d are stopped", node_id, len(self._nodes)
                     )
                     self._stop()
-            case SignalArrived(is_first=True):
+            case SignalSent(is_first=True):
                 remark(
                     "stopping: all data is uploaded and committed first; press again to exit now", dim=True
                 )
                 self._stop()
-            case SignalArrived():
+            case SignalSent():
                 self._signal(signal.SIGTERM)
         if self._stopping.is_set():
             self._ended |= dict.fromkeys(self._waiting, 0)  # were never started
@@ -170,7 +170,7 @@ class SeveralNodes:
 
         def arrived(*_: object) -> None:
             if (number := count()) > 0:
-                self._happenings.put(SignalArrived(is_first=number == 1))
+                self._happenings.put(SignalSent(is_first=number == 1))
 
         before = {number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

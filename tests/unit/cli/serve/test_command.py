@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli import runner_options
+from siltstone.cli.runner_options import RunnerChoice
 from siltstone.cli.serve import command as module
-from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.command import maintenance_command
+from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess
+from siltstone.cli.store_options import StoreChoice
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.java import JavaNotFound
@@ -178,3 +181,15 @@ def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+def test_the_process_gets_the_options_of_the_broker_and_no_admin_listeners() -> None:
+    choice = StoreChoice(Path("s"), Path("c.toml"), {"buckets.0": "s3://b", "admin.listeners": "127.0.0.1:1"})
+    runner = RunnerChoice("spark", "spark://host:7077", {"spark.executor.memory": "4g"})
+    command = maintenance_command(choice, runner, "info", "json")
+    assert command[0] == sys.executable
+    assert command[3:] == [
+        "maintain", "serve", WITH_PARENT, "--store", "s", "--config", "c.toml", "--set", "buckets.0=s3://b",
+        "--set", "admin.listeners=off", "--runner", "spark", "--master", "spark://host:7077",
+        "--conf", "spark.executor.memory=4g", "--log-level", "info", "--log-format", "json",
+    ]  # fmt: skip

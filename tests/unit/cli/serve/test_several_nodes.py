@@ -12,7 +12,7 @@ import pytest
 
 from siltstone.cli.failures import Failure
 from siltstone.cli.serve import kept_process, several_nodes
-from siltstone.cli.serve.several_nodes import SeveralNodes
+from siltstone.cli.serve.several_nodes import NodeProcesses
 
 PROMISED_MS = 60_000
 READY = "print('Siltstone is ready at host:{port} (PLAINTEXT, store s)', flush=True); "
@@ -35,7 +35,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_until(
-    nodes: SeveralNodes,
+    nodes: NodeProcesses,
     holds: Callable[[], bool],
     numbers: Sequence[signal.Signals] = (signal.SIGINT,),
     *,
@@ -74,7 +74,7 @@ def test_all_run_until_a_signal_and_their_addresses_are_said(
     first_alone: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts: list[str] = []
-    nodes = SeveralNodes({4: node(1), 5: node(2), 6: node(3)}, PROMISED_MS)
+    nodes = NodeProcesses({4: node(1), 5: node(2), 6: node(3)}, PROMISED_MS)
     assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts), first_alone=first_alone) == 0
     everything = said(capsys, texts)
     assert (
@@ -90,12 +90,12 @@ def test_the_exit_status_is_the_worst_of_all(
     statuses: tuple[int, int], of_all: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts: list[str] = []
-    nodes = SeveralNodes({at: node(at, status=status) for at, status in enumerate(statuses)}, PROMISED_MS)
+    nodes = NodeProcesses({at: node(at, status=status) for at, status in enumerate(statuses)}, PROMISED_MS)
     assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == of_all
 
 
 def test_one_that_refuses_to_start_ends_all_with_its_status(caplog: pytest.LogCaptureFixture) -> None:
-    nodes = SeveralNodes({0: node(1), 1: program("raise SystemExit(2)")}, PROMISED_MS)
+    nodes = NodeProcesses({0: node(1), 1: program("raise SystemExit(2)")}, PROMISED_MS)
     assert run_until(nodes, lambda: False) == 2
     assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
         "node 1 did not start, so none runs: all 2 are stopped"
@@ -105,7 +105,7 @@ def test_one_that_refuses_to_start_ends_all_with_its_status(caplog: pytest.LogCa
 def test_when_the_first_refuses_the_others_are_never_started(tmp_path: Path) -> None:
     trace = tmp_path / "started"
     other = program(f"open({str(trace)!r}, 'w')")
-    nodes = SeveralNodes({0: program("raise SystemExit(1)"), 1: other, 2: other}, PROMISED_MS)
+    nodes = NodeProcesses({0: program("raise SystemExit(1)"), 1: other, 2: other}, PROMISED_MS)
     assert run_until(nodes, lambda: False, first_alone=True) == 1
     assert not trace.exists()
 
@@ -118,7 +118,7 @@ def test_one_that_was_ready_and_dies_is_started_again(
     once = f"import os; path = {str(trace)!r}; again = os.path.exists(path); open(path, 'w')\n"
     stays = CAN_BE_STOPPED.format(status=0) + READY.format(port=2)
     dies_once = program(once + stays + "again or exit(9); " + UNTIL_STOPPED)
-    nodes = SeveralNodes({0: node(1), 1: dies_once}, PROMISED_MS)
+    nodes = NodeProcesses({0: node(1), 1: dies_once}, PROMISED_MS)
     assert run_until(nodes, lambda: said(capsys, texts).count("Siltstone is ready at host:2 ") == 2) == 0
     assert "node 1 ended with exit status 9; it is started again in 1 ms" in [
         each.message for each in caplog.records
@@ -133,7 +133,7 @@ def test_one_that_is_silent_after_a_signal_is_killed(
     texts: list[str] = []
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     deaf = program(deaf + READY.format(port=2) + "\nwhile True: signal.pause()")
-    nodes = SeveralNodes({0: node(1), 1: deaf}, 0)
+    nodes = NodeProcesses({0: node(1), 1: deaf}, 0)
     assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == 3
     assert "nodes that did not end in time were killed" in caplog.text
 
@@ -162,4 +162,4 @@ def test_a_second_signal_reaches_the_nodes_again(
             left.pop(0)
         return True
 
-    assert run_until(SeveralNodes({0: counting}, PROMISED_MS), holds, (signal.SIGINT, signal.SIGTERM)) == 3
+    assert run_until(NodeProcesses({0: counting}, PROMISED_MS), holds, (signal.SIGINT, signal.SIGTERM)) == 3
