@@ -1,6 +1,7 @@
 """A node whose log is in the bucket is killed under load, and others take its partitions over. The scenarios FO.. are
 those of the page of scenarios."""
 
+import subprocess
 import time
 from pathlib import Path
 from random import Random
@@ -8,9 +9,11 @@ from random import Random
 import pytest
 
 from siltstone.broker.groups.groups import partition_of_group
-from support.broker.broker_process import checked_store
+from siltstone.metadata.commands import FenceNode
+from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import SECONDS_MAX, GroupReading, Sending, made_topic, read_all, until
 from support.broker.cluster_processes import ClusterProcesses
+from support.processes.cli import run
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
@@ -42,6 +45,48 @@ def test_fo01_fo16_fo17_a_killed_node_is_failed_over_and_nothing_is_lost_or_doub
             until(lambda: len(reading.numbers) == sending.sent, "everything at the group")
         assert cluster.nodes[1 - victim].stop(SECONDS_MAX) == 0
         assert "Traceback" not in cluster.nodes[1 - victim].log
+    checked_store(cluster.folder)
+
+
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+def test_fo04_a_log_in_files_that_is_given_up_costs_its_records_only_and_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
+    """The killed node comes back with its log and is refused, and with an empty one is not."""
+    with ClusterProcesses(tmp_path / "store", 2) as cluster:
+        made_topic(cluster.bootstrap, "t", 4)
+        sending = Sending(cluster.bootstrap, "t", 4)
+        until(lambda: sending.answered > 100, "answers")
+        sending.stop()
+        cluster.nodes[1].kill()
+        cluster.store.metadata.execute(FenceNode(1, cluster.image.nodes[1].node_epoch))
+        leaders = cluster.leaders("t")
+        outcome = run("nodes", "give-up", 1, "--yes", "--json", "--store", cluster.folder)
+        ends = {end["partition"]: end["offset"] for end in outcome.json["ends"] if end["topic"] == "t"}
+        assert sorted(ends) == [each for each, leader in enumerate(leaders) if leader == 1]
+        until(lambda: set(cluster.leaders("t")) == {0}, "leaders")
+        for partition, acked in sending.acked.items():
+            kept = {
+                offset: number for offset, number in acked.items() if offset < ends.get(partition, len(acked))
+            }
+            assert read_all(cluster.address(0), "t", partition, len(kept)) == kept
+        log_folder = cluster.folder / "wal" / "node-1"
+        log = sorted((path.name, path.stat().st_size) for path in log_folder.iterdir())
+        back = BrokerProcess(cluster.folder, options=("--node-id", "1"))
+        refused = subprocess.run(
+            back.command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+        assert refused.returncode == 2
+        assert "was declared lost up to node epoch 1, and the topics have gone on without" in refused.stderr
+        assert log == sorted((path.name, path.stat().st_size) for path in log_folder.iterdir())
+        log_folder.rename(tmp_path / "kept")
+        cluster.start(1)
+        more = Sending(cluster.bootstrap, "t", 4)
+        until(lambda: more.answered > 100, "answers")
+        more.stop()
+        for node in cluster.nodes.values():
+            assert node.stop(SECONDS_MAX) == 0
     checked_store(cluster.folder)
 
 

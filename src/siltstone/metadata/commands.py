@@ -98,6 +98,21 @@ class ClaimFailover(Command[None], frozen=True):
     gives_back: bool = False
 
 
+class GiveUpLog(Command[NodeRegistration], frozen=True):
+    """→ NodeRegistration, with the streams that are still open. A person gives up the write-ahead log of a node that is
+    not live: its streams go on at their committed ends, and what only that log held is lost.
+
+    Raises the node's epoch above ``node_epoch``, the life that the person saw, as a failover does, so that a process
+    which is not dead after all is fenced. At most STREAMS_CLOSED_AT_ONCE_MAX streams are closed; the command is
+    repeated with the same ``incarnation``, a random token, until none is open. The node itself is refused with
+    NodeLogLost when it starts with one of these logs, since its start would delete records that are nowhere else.
+    Refused with NodeInUse, FailoverUnderWay, NodeEpochExpired."""
+
+    node_id: int
+    node_epoch: int
+    incarnation: str
+
+
 class CreateStream(Command[int], frozen=True):
     """→ stream id (int). The new stream is closed and empty; its epoch is -1."""
 

@@ -230,6 +230,16 @@ class NodeLogBehind(Refusal, InvalidRequest):
         self.log_epoch = log_epoch
 
 
+class NodeLogLost(Refusal, InvalidRequest):
+    """The node starts with a write-ahead log that was declared lost. ``log_epoch`` is the newest epoch of such logs."""
+
+    code = "NODE_LOG_LOST"
+
+    def __init__(self, message: str, log_epoch: int) -> None:
+        super().__init__(message)
+        self.log_epoch = log_epoch
+
+
 class SinkBatchBehind(Refusal, InvalidRequest):
     """A later batch of the sink was begun already."""
 

@@ -21,7 +21,7 @@ from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.client import refuse_wrong_clock
 from siltstone.metadata.commands import RegisterNode
 from siltstone.metadata.entities import NodeListener, NodeMetadata, NodeRegistration
-from siltstone.metadata.refusals import FailoverUnderWay, NodeLogBehind
+from siltstone.metadata.refusals import FailoverUnderWay, NodeLogBehind, NodeLogLost
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_formats.identity import LogIdentity
@@ -45,6 +45,7 @@ from siltstone.stream_engine.wal.opening import is_same_folder
 from siltstone.stream_engine.wal.ownership import (
     NEVER_USED,
     damaged,
+    given_up,
     log_last_used,
     lost,
     refuse_forked_metadata,
@@ -170,6 +171,8 @@ async def _register(
     except NodeLogBehind as behind:
         assert known is not None, "only a node that was registered has left streams open"
         raise lost(behind, log_epoch, wal_location, known.wal_location) from behind
+    except NodeLogLost as refusal:
+        raise given_up(refusal, wal_location) from refusal
     expected = components.metadata.image.nodes[settings.node_id].log_epoch
     if registration.opened_streams and log_epoch < expected:
         log.warning(

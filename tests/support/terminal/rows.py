@@ -247,6 +247,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes unregister 9 --store {nowhere}", 2, NO_STORE),
         begun("nodes unregister 0 --store {store}"),
     ),
+    "nodes give-up": row(
+        "it is told whose log to give up",
+        Case("nodes give-up 0 --store {store}", shows="Node 0 left nothing open"),
+        Case("nodes give-up 9 --store {store}", 2, "there is no node 9"),
+        begun("nodes give-up 0 --store {store}"),
+    ),
     "streams": row(
         Case("streams --store {empty}", shows="This store has no streams yet"),
         Case("streams --store {store}", shows="topic=t2"),

@@ -1,4 +1,4 @@
-"""``siltstone nodes``: lists the nodes of a store; drains, resumes and forgets them.
+"""``siltstone nodes``: lists the nodes of a store; drains, resumes and forgets them; gives up the log of a lost one.
 
 The commands work on the store's metadata, so they need no node that runs. A command only records what is to happen, and
 the nodes do it: a node that is drained hands its partitions over by itself.
@@ -6,12 +6,15 @@ the nodes do it: a node that is drained hands its partitions over by itself.
 
 import click
 
+from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
+from siltstone.cli.nodes.giving_up import ends_table, give_up_log, given_up_ends
 from siltstone.cli.nodes.listing import node_rows, nodes_table, waiting_words
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import cell, counted
+from siltstone.cli.words import cell, count_words, counted
 from siltstone.metadata.commands import DrainNode, UnregisterNode
+from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat, BoardUnavailable
 from siltstone.metadata.opening import newest_beats
@@ -25,6 +28,10 @@ class NodeUnknown(InvalidRequest):
     """No node with this number was ever registered, or it was unregistered."""
 
 
+class NodeStillLive(InvalidRequest):
+    """The log of a node that is live cannot be given up."""
+
+
 node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(min=0))
 
 
@@ -33,11 +40,11 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 @store_options
 @click.pass_context
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
-    """List the nodes of a store; drain, resume or unregister one.
+    """List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.
 
     A node is live, draining (its partitions move to other nodes), fenced (it has ended, or was silent for five
-    seconds), or failing over: a live node replays its write-ahead log, which is in the bucket. A fenced node that still
-    runs resumes by itself.
+    seconds), failing over (a live node replays its write-ahead log, which is in the bucket), or failed over (that is
+    done, or its log was given up). A fenced node that still runs resumes by itself.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
@@ -127,12 +134,66 @@ def unregister(choice: StoreChoice, node_id: int, as_json: bool) -> None:
         results().print(f"Node {node_id} is forgotten.")
 
 
-def _known(store: Store, node_id: int) -> None:
+@nodes.command("give-up")
+@node_argument
+@yes_option
+@json_option
+@store_options
+def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool) -> None:
+    """Give up the write-ahead log of a node whose disk is lost for good.
+
+    Records that only that log held are lost: those that were acknowledged in the last minute or so before the node
+    died, or since the bucket was last reached. The command shows at which offset each partition goes on, and asks
+    before it does anything. Live nodes then take the partitions at once.
+
+    Start the node instead if its disk can be read on any machine, with the same node id and log folder: nothing is lost
+    then. Nor is anything given up when the log is in the bucket: a live node takes it over by itself.
+
+    Should the node come back with that log, its start is refused, and the log stays as it is.
+    """
+    with choice.open() as store:
+        node = _known(store, node_id)
+        ends = given_up_ends(store.metadata.image, node_id)
+        if not ends:
+            _tell_nothing_waits(node_id, as_json)
+            return
+        if node.is_live:
+            raise NodeStillLive(
+                f"node {node_id} is live, as far as the metadata know: stop it, or wait until the others notice that "
+                "it is gone, which takes some seconds. If no other node runs, start one first"
+            )
+        if not as_json:
+            results().print(ends_table(ends))
+            remarks().print(
+                cell(
+                    f"What was acknowledged from these offsets on is only in {node.wal_location}, if anywhere."
+                )
+            )
+        confirm(f"Give the write-ahead log of node {node_id} up for good?", is_answered=is_answered)
+        give_up_log(store.metadata, node)
+    if as_json:
+        print_json({"given_up": node_id, "wal": node.wal_location, "ends": ends})
+    else:
+        what = "it goes" if len(ends) == 1 else f"all {count_words(len(ends))} go"
+        results().print(
+            f"The log of node {node_id} is given up: {what} on at the offsets above, at live nodes."
+        )
+
+
+def _tell_nothing_waits(node_id: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"given_up": None, "ends": []})
+    else:
+        results().print(f"Node {node_id} left nothing open, so there is nothing to give up.")
+
+
+def _known(store: Store, node_id: int) -> NodeMetadata:
     """Raises NodeUnknown."""
-    known = sorted(store.metadata.image.nodes)
-    if node_id not in known:
-        names = ", ".join(map(str, known)) or "none yet"
+    nodes = store.metadata.image.nodes
+    if node_id not in nodes:
+        names = ", ".join(map(str, sorted(nodes))) or "none yet"
         raise NodeUnknown(f"there is no node {node_id}; the nodes of this store are: {names}")
+    return nodes[node_id]
 
 
 def _wait_until_drained(store: Store, node_id: int) -> None:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 from siltstone.cli.output import is_drawn, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
-from siltstone.metadata.entities import NodeMetadata, StreamState
+from siltstone.metadata.entities import NO_NODE, NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat, time_of
 
@@ -17,9 +17,9 @@ NARROW_COLUMNS = 110
 
 class NodeRow(msgspec.Struct, frozen=True):
     """``addresses`` are those of its listeners; ``leads``: partitions that it leads; ``state``: live, draining, fenced
-    (silent, or ended), or failing over (another node replays its log). ``waits``: partitions that nobody can lead,
-    because the node is gone and only its write-ahead log may have their newest records. ``last_beat_ms``: when it last
-    beat, in ms since 1970, if the lease board knows."""
+    (silent, or ended), failing over (another node replays its log), or failed over. ``waits``: partitions that nobody
+    can lead, because the node is gone and only its write-ahead log may have their newest records. ``last_beat_ms``:
+    when it last beat, in ms since 1970, if the lease board knows."""
 
     node_id: int
     addresses: list[str]
@@ -66,7 +66,7 @@ def _waiting_partitions(image: MetadataImage, node_id: int) -> int:
 
 def state_words(node: NodeMetadata) -> str:
     if node.failover:
-        return "failing over"
+        return "failed over" if node.claimed_by == NO_NODE else "failing over"
     if node.is_fenced:
         return "fenced"
     return "draining" if node.is_draining else "live"
@@ -79,7 +79,7 @@ def waiting_words(row: NodeRow) -> str:
         return f"{waits} until a live node has replayed its write-ahead log {row.wal}, which takes seconds."
     return (
         f"{waits} until it is started again: its write-ahead log {row.wal} may hold the only copy of acknowledged "
-        "records."
+        f"records. If that is lost for good: siltstone nodes give-up {row.node_id}"
     )
 
 

@@ -53,16 +53,21 @@ def check_no_failover(view: ImageView, node: NodeMetadata) -> None:
         )
 
 
+def check_life(node: NodeMetadata, node_epoch: int) -> None:
+    """Raises NodeEpochNotExist and NodeEpochExpired when the node is not in this life."""
+    if node_epoch > node.node_epoch:
+        raise NodeEpochNotExist(
+            f"node {node.node_id} is not registered under epoch {node_epoch}; read the metadata again"
+        )
+    if node_epoch < node.node_epoch:
+        raise NodeEpochExpired(
+            f"node {node.node_id} was registered again with epoch {node.node_epoch}; look at that life of it"
+        )
+
+
 def decide_fence_node(view: ImageView, command: FenceNode, now_ms: int) -> Decision[None]:
     node = known_node(view, command.node_id)
-    if command.node_epoch > node.node_epoch:
-        raise NodeEpochNotExist(
-            f"node {node.node_id} is not registered under epoch {command.node_epoch}; read the metadata again"
-        )
-    if command.node_epoch < node.node_epoch:
-        raise NodeEpochExpired(
-            f"node {node.node_id} was registered again with epoch {node.node_epoch}; watch that life of it"
-        )
+    check_life(node, command.node_epoch)
     if node.failover:
         raise FailoverUnderWay(
             f"node {node.node_id} is being failed over and sends no beats; watch node {node.claimed_by}, which does it"

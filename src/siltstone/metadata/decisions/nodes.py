@@ -1,17 +1,30 @@
-"""RegisterNode: the registration of a process under a node id, which fences the process registered before.
+"""RegisterNode: the registration of a process under a node id, which fences the process registered before; and
+GiveUpLog, by which a person fences a node whose log is gone.
 
 Next: ``membership``, which fences, resumes, drains and forgets nodes, and gives out claims on their failover.
 """
 
-from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.commands import GiveUpLog, RegisterNode
 from siltstone.metadata.decisions.fences import Decision
-from siltstone.metadata.decisions.membership import NODE_EPOCHS, check_no_failover, claimer_of
+from siltstone.metadata.decisions.membership import (
+    NODE_EPOCHS,
+    check_life,
+    check_no_failover,
+    claimer_of,
+    known_node,
+)
 from siltstone.metadata.entities import NodeMetadata, NodeRegistration, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.records import NodeRegistered
-from siltstone.metadata.refusals import ClaimLost, NodeEpochNotExist, NodeLogBehind
+from siltstone.metadata.records import KeySet, NodeRegistered, Record, StreamClosed
+from siltstone.metadata.refusals import ClaimLost, NodeEpochNotExist, NodeInUse, NodeLogBehind, NodeLogLost
 
 FIRST_NODE_EPOCH = 1
+
+STREAMS_CLOSED_AT_ONCE_MAX = 10_000
+"""Keeps a log entry of the metadata small."""
+
+LOST_LOG_PREFIX = "lost-log/"
+"""The key LOST_LOG_PREFIX + node id has the newest epoch whose log was declared lost. It outlives the node."""
 
 
 def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) -> Decision[NodeRegistration]:
@@ -19,6 +32,7 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
     if command.failover:
         return _fail_over(view, command)
     opened = opened_streams(view, command.node_id)
+    _check_not_lost(view, command)
     if node is None:
         epoch = max(FIRST_NODE_EPOCH, view.sequences.get(NODE_EPOCHS, 0))
     elif node.incarnation == command.incarnation and not node.failover:
@@ -80,6 +94,52 @@ def _check_log(node: NodeMetadata, command: RegisterNode) -> None:
             f"node {node.node_id} left streams open under node epoch {node.log_epoch}",
             log_epoch=node.log_epoch,
         )
+
+
+def lost_log_epoch(view: ImageView, node_id: int) -> int:
+    """The node epoch up to which the node's logs were declared lost; 0: none was."""
+    return int(view.keys.get(f"{LOST_LOG_PREFIX}{node_id}", b"0"))
+
+
+def _check_not_lost(view: ImageView, command: RegisterNode) -> None:
+    """Refuses a log that was declared lost: its records do not continue their streams any more, so the start would
+    delete them. Raises NodeLogLost."""
+    lost_epoch = lost_log_epoch(view, command.node_id)
+    if command.log_epoch and command.log_epoch <= lost_epoch != command.lost_log_epoch:
+        raise NodeLogLost(
+            f"the write-ahead log of node {command.node_id} was declared lost up to node epoch {lost_epoch}, and the "
+            "topics have gone on without what only it holds",
+            log_epoch=lost_epoch,
+        )
+
+
+def decide_give_up_log(view: ImageView, command: GiveUpLog, now_ms: int) -> Decision[NodeRegistration]:
+    node = known_node(view, command.node_id)
+    is_repeated = node.failover and node.incarnation == command.incarnation
+    taken: tuple[Record, ...] = ()
+    epoch = node.node_epoch
+    if not is_repeated:
+        check_life(node, command.node_epoch)
+        if node.is_live:
+            raise NodeInUse(f"node {node.node_id} is live, and so is its write-ahead log; stop it first")
+        check_no_failover(view, node)
+        epoch = node.node_epoch + 1
+        taken = (
+            NodeRegistered(
+                node_id=node.node_id,
+                node_epoch=epoch,
+                incarnation=command.incarnation,
+                failover=True,
+                wal_location=node.wal_location,
+                listeners=node.listeners,
+                rack=node.rack,
+            ),
+            KeySet(f"{LOST_LOG_PREFIX}{node.node_id}", str(node.node_epoch).encode()),
+        )
+    opened = opened_streams(view, node.node_id)
+    closed, left = opened[:STREAMS_CLOSED_AT_ONCE_MAX], opened[STREAMS_CLOSED_AT_ONCE_MAX:]
+    records = (*taken, *(StreamClosed(stream.stream_id) for stream in closed))
+    return Decision(records, NodeRegistration(node.node_id, epoch, left))
 
 
 def opened_streams(view: ImageView, node_id: int) -> tuple[StreamMetadata, ...]:

@@ -29,6 +29,7 @@ from siltstone.metadata.commands import (
     FenceNode,
     FinishJob,
     ForgetObjects,
+    GiveUpLog,
     GiveUpPartitions,
     MovePartitions,
     OpenPartition,
@@ -70,7 +71,7 @@ from siltstone.metadata.decisions.membership import (
     decide_unregister_node,
 )
 from siltstone.metadata.decisions.moves import decide_give_up_partitions, decide_move_partitions
-from siltstone.metadata.decisions.nodes import decide_register_node
+from siltstone.metadata.decisions.nodes import decide_give_up_log, decide_register_node
 from siltstone.metadata.decisions.objects import (
     decide_expire_objects,
     decide_forget_objects,
@@ -125,6 +126,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     DrainNode: decide_drain_node,
     UnregisterNode: decide_unregister_node,
     ClaimFailover: decide_claim_failover,
+    GiveUpLog: decide_give_up_log,
     CreateStream: decide_create_stream,
     OpenStream: decide_open_stream,
     CloseStream: decide_close_stream,

@@ -14,7 +14,7 @@ another history, and both are refused.
 from msgspec.structs import replace
 
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
-from siltstone.metadata.refusals import NodeLogBehind
+from siltstone.metadata.refusals import NodeLogBehind, NodeLogLost
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import DamagedWal
@@ -71,6 +71,15 @@ def lost(behind: NodeLogBehind, log_epoch: int, location: str, last_location: st
         f"{elsewhere}. If that log is lost for good, and with it the records that only it held, start once with "
         f"engine.wal.lost_epoch={behind.log_epoch}"
     )
+
+
+def given_up(refusal: NodeLogLost, location: str) -> WalLost:
+    """Returns the error for the operator of a node that comes back with a log that was given up without it."""
+    keeps_it = (
+        "" if location.startswith("bucket:") else f"Move the folder of {location} away and start again; or "
+    )
+    ways = f"{keeps_it}start once with engine.wal.lost_epoch={refusal.log_epoch}, which deletes that log"
+    return WalLost(f"{refusal}. {ways[0].upper()}{ways[1:]}")
 
 
 def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:

@@ -20,7 +20,8 @@ NODE = NodeMetadata(3, 1, "life", failover=False, wal_location="wal")
         ({}, "live"),
         ({"is_draining": True}, "draining"),
         ({"is_draining": True, "is_fenced": True}, "fenced"),
-        ({"is_fenced": True, "failover": True, "is_draining": True}, "failing over"),
+        ({"is_fenced": True, "failover": True, "claimed_by": 3}, "failing over"),
+        ({"is_fenced": True, "failover": True, "is_draining": True}, "failed over"),
     ],
 )
 def test_of_several_states_the_one_is_told_that_an_operator_acts_on(changes: dict, state: str) -> None:
@@ -60,7 +61,7 @@ def test_fo03_partitions_that_wait_for_the_log_of_a_node_that_is_gone_are_counte
     assert (row.leads, row.waits) == (3, 2)
     assert waiting_words(row) == (
         "2 partitions of node 0 wait until it is started again: its write-ahead log file://lost/wal may hold the only "
-        "copy of acknowledged records."
+        "copy of acknowledged records. If that is lost for good: siltstone nodes give-up 0"
     )
     in_bucket = waiting_words(replace(row, waits=1, wal="bucket:0/wal/88/0"))
     assert in_bucket == (
