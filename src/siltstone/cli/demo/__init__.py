@@ -7,5 +7,6 @@ objects and the requests that reading costs, before and after the compaction of 
 records, ``verifying`` compares them with their source. ``maintaining`` runs key compaction, retention and garbage
 collection. ``report`` draws the tables and charts.
 
-``story`` prints the steps; ``stage`` is the struct of all that a step needs.
+``cluster`` is another tour, ``siltstone demo --cluster``. ``story`` prints the steps; ``stage`` is the struct of all
+that a step of the first one needs.
 """

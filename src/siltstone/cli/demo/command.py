@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from siltstone.cli.demo.cluster.playing import play_cluster
 from siltstone.cli.demo.figures import Figures, Held, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
@@ -91,7 +92,23 @@ GROUP_MEMBERS = 2
 @click.option(
     "--master", metavar="URL", default=LOCAL_MASTER, show_default=True, help="Address of the Spark master."
 )
-def demo(store: Path | None, keep: bool, count: int | None, runner: str, master: str) -> None:
+@click.option(
+    "--cluster",
+    "is_cluster",
+    is_flag=True,
+    help="Show three brokers on one store instead, one of which is killed.",
+)
+@click.pass_context
+def demo(
+    context: click.Context,
+    *,
+    store: Path | None,
+    keep: bool,
+    count: int | None,
+    runner: str,
+    master: str,
+    is_cluster: bool,
+) -> None:
     """Take a tour: a broker, a year of flights, and their maintenance.
 
     confluent-kafka, an ordinary Kafka client, produces all flights that left New York City in 2013 (336,776 records),
@@ -100,16 +117,39 @@ def demo(store: Path | None, keep: bool, count: int | None, runner: str, master:
 
     Then key compaction keeps the newest flight of each plane, retention deletes old delayed flights, garbage collection
     frees the space, and a chart shows the effect of each step. Exit status 1 if any result is wrong.
+
+    With --cluster three brokers share a store. While flights are being produced, a partition moves, one broker is
+    killed with SIGKILL and comes back; then every record is counted, and a chart shows what clients felt.
     """
     story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
     refuse_without_client()
+    if is_cluster:
+        _refuse_runner(context)
+        with demo_folder(store, keep=keep) as folder:
+            if not play_cluster(folder, story, read_flights(file, count), SystemClock()):
+                raise Failure
+        _what_next_of_cluster(story)
+        return
     check_runner(runner)  # refuses before the store is made, not after a minute of work
     with demo_folder(store, keep=keep) as folder, compiling_ahead():
         is_right = _play(folder, story, file, count, runner, master)
         if not is_right:
             raise Failure
         _what_next(story, folder, is_kept=keep or store is not None)
+
+
+def _refuse_runner(context: click.Context) -> None:
+    for name in ("runner", "master"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is for maintenance, of which --cluster shows none.", context)
+
+
+def _what_next_of_cluster(story: Story) -> None:
+    story.step("Try next")
+    story.note("three brokers of your own, in one command, and in another terminal:")
+    for command in ("serve --nodes 3 --store ./siltstone-data", "nodes --store ./siltstone-data"):
+        story.command(f"siltstone {command}")
 
 
 def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str) -> bool:

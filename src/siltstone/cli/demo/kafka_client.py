@@ -64,10 +64,10 @@ def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
         raise
     except (KafkaException, TimeoutError) as failure:
         reason = failure.args[0] if failure.args else f"no answer for {seconds_max} s"
-        raise ClientFailed(f"confluent-kafka failed {doing}: {_words(reason)}") from failure
+        raise ClientFailed(f"confluent-kafka failed {doing}: {error_words(reason)}") from failure
 
 
-def _words(reason: object) -> str:
+def error_words(reason: object) -> str:
     """The text of a KafkaError without its code and its location in librdkafka."""
     return str(reason.str() if hasattr(reason, "str") else reason)
 
@@ -132,15 +132,22 @@ def records_held(
         return sum(answer.result(seconds_max).offset for answer in answers.values())
 
 
+def new_producer(
+    bootstrap_servers: str, seconds_max: float, configs: Mapping[str, str | int] | None = None
+) -> "Producer":
+    """Idempotent, ``acks=all``, lz4. ``configs``: further ones."""
+    return Producer({
+        "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
+        "linger.ms": 5, "partitioner": "murmur2_random", "delivery.timeout.ms": round(seconds_max * 1000),
+        **NO_LOG, **(configs or {}),
+    })  # fmt: skip
+
+
 class FlightProducer:
-    """Produces flights: idempotent, ``acks=all``, lz4. ``batch_bytes``: size of a batch before compression."""
+    """Produces flights. ``batch_bytes``: size of a batch before compression."""
 
     def __init__(self, bootstrap_servers: str, batch_bytes: int, *, seconds_max: float = SECONDS_MAX) -> None:
-        self._producer = Producer({
-            "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
-            "linger.ms": 5, "batch.size": batch_bytes, "partitioner": "murmur2_random",
-            "delivery.timeout.ms": round(seconds_max * 1000), **NO_LOG,
-        })  # fmt: skip
+        self._producer = new_producer(bootstrap_servers, seconds_max, {"batch.size": batch_bytes})
         self._seconds_max = seconds_max
         self._failures: list[str] = []
         self.acknowledged = 0
@@ -181,7 +188,7 @@ class FlightProducer:
         if error is None:
             self.acknowledged += 1
         else:
-            self._failures.append(_words(error))
+            self._failures.append(error_words(error))
 
 
 class GroupReading:
@@ -241,7 +248,9 @@ class GroupReading:
         while not self._enough.is_set():
             messages = consumer.consume(POLL_EVERY, 0.2)
             records = [_consumed(message) for message in messages if message.error() is None]
-            reason = next((_words(each.error()) for each in messages if each.error() is not None), reason)
+            reason = next(
+                (error_words(each.error()) for each in messages if each.error() is not None), reason
+            )
             now_ms = self._clock.monotonic_ms()
             if self._take(records, count, on_progress):
                 received_ms = now_ms

@@ -63,7 +63,7 @@ class KeptProcess:
     called with the process id of each process, ``on_line`` with each line of its stdout, which is discarded otherwise.
     ``on_ended`` is called with the exit status (None if it could not be started) and says whether to start it again;
     after ``stop`` it is called once more when no process is left, and its answer has no effect. All three are called
-    in a thread of the process."""
+    in a thread of the process. ``stderr``: a file for it, in place of this process's own."""
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class KeptProcess:
         on_started: Callable[[int], None] = lambda _: None,
         on_line: Callable[[str], None] | None = None,
         on_ended: Callable[[int | None], bool] = lambda _: True,
+        stderr: IO[bytes] | None = None,
     ) -> None:
         self._name = name
         self._command = list(command)
@@ -83,6 +84,7 @@ class KeptProcess:
         self._on_started = on_started
         self._on_line = on_line
         self._on_ended = on_ended
+        self._stderr = stderr
         self._changing = Lock()
         self._stopping = Event()
         self._process: subprocess.Popen[str] | None = None
@@ -141,7 +143,12 @@ class KeptProcess:
                 return None, "was stopped"
             try:
                 self._process = subprocess.Popen(  # noqa: S603  our own program
-                    self._command, stdin=subprocess.PIPE, stdout=stdout, start_new_session=True, text=True
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=stdout,
+                    stderr=self._stderr,
+                    start_new_session=True,
+                    text=True,
                 )
             except OSError as trouble:
                 return None, f"could not be started ({trouble})"

@@ -47,6 +47,8 @@ async def serve_one_node(
             if is_new:  # so that a misspelt --store is noticed
                 say(f"created a new store at {settings.folder}")
             _announce(settings, node)
+            if not has_parent:
+                hint(_address_of(node))
             _begin_maintenance(maintenance, node, stopping, opened)
             with tuned_garbage_collection():
                 await _stopped_or_failed(stopping.event, node.node.engine)
@@ -186,14 +188,16 @@ def _announce(settings: StoreSettings, node: KafkaNode) -> None:
         )
     if node.admin is not None:
         remark(f"metrics and health: {', '.join(node.admin.urls)} (/metrics, /livez, /readyz)")
-    _hint(node)
 
 
-def _hint(node: KafkaNode) -> None:
-    """Suggests the next commands, at a terminal only."""
+def _address_of(node: KafkaNode) -> str:
+    first = node.listeners.listeners[0]
+    return f"{first.advertised_host}:{first.advertised_port}"
+
+
+def hint(address: str) -> None:
+    """Suggests the next commands for a broker at this address, at a terminal only."""
     if sys.stderr.isatty():
-        first = node.listeners.listeners[0]
-        address = f"{first.advertised_host}:{first.advertised_port}"
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
         remark(
             f"Ctrl-C stops it. In another terminal: siltstone topics{option}; then produce, tail, groups",

@@ -18,6 +18,7 @@ from siltstone.cli.deadline import counted_signals
 from siltstone.cli.failures import FAILED, STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
 from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.one_node import hint
 
 READY = "Siltstone is ready at "
 """The beginning of the line that a node prints for each listener when clients can connect."""
@@ -141,7 +142,9 @@ class NodeProcesses:
         if self._stopping.is_set():
             return
         remark(f"{len(self._nodes)} nodes are ready; clients may name any of them, or all:", dim=True)
-        remark(f"  bootstrap.servers={','.join(self._addresses[node_id] for node_id in self._nodes)}")
+        addresses = [self._addresses[node_id] for node_id in self._nodes]
+        remark(f"  bootstrap.servers={','.join(addresses)}")
+        hint(addresses[0])
         if self._maintenance is not None:
             self._maintenance.start()
             remark("maintenance runs in a process beside the nodes", dim=True)
