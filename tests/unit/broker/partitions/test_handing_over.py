@@ -101,6 +101,26 @@ def test_m04_a_held_produce_is_answered_with_the_new_leader_and_nothing_was_appe
     in_broker_cluster(scenario)
 
 
+def test_m03_of_five_batches_in_flight_the_lost_one_makes_none_out_of_order():
+    """The first one is stored before the partition is held, the second never arrives, the others wait."""
+
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        assert (await produced(cluster, 0, topic, sequenced(7, 0))).base_offset == 0
+        old = cluster.nodes[0]
+        old.parts.partitions.opened(topic.id, 0).hold()
+        waiting = [old.client().send(produce_request(topic, sequenced(7, number))) for number in (2, 3, 4)]
+        await settled()
+        await cluster.move(topic, 1)
+        for each in waiting:
+            await cluster.until(each.done)
+        assert [row_of(each.result()).error_code for each in waiting] == [NOT_LEADER] * 3
+        again = [await produced(cluster, 1, topic, sequenced(7, number)) for number in (0, 1, 2, 3, 4)]
+        assert [(row.error_code, row.base_offset) for row in again] == [(0, number) for number in range(5)]
+
+    in_broker_cluster(scenario)
+
+
 @pytest.mark.parametrize("bytes_held", [0, HELD_PRODUCE_BYTES_MAX])
 def test_what_waits_for_a_hand_over_has_limits_in_time_and_bytes(bytes_held):
     async def scenario(cluster):
