@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from siltstone.metadata.commands import ClaimFailover, CreateTopic, FenceNode, OpenPartition
 from siltstone.metadata.entities import NO_NODE, StreamState
-from siltstone.metadata.refusals import FailoverUnderWay, NodeInUse
+from siltstone.metadata.refusals import FailoverUnderWay, NodeInUse, NodeSuspended
 from siltstone.metadata.store_id import store_id_of
+from siltstone.model.errors import Fenced
 from siltstone.object_formats.log_file import DamagedWal
 from siltstone.object_formats.wal_object import wal_object_key
 from siltstone.object_store.buckets import Buckets
@@ -211,6 +212,66 @@ def test_fo06_a_recoverer_that_dies_at_any_call_is_followed_by_another(tmp_path,
         await failed_over(world, second)
         assert await read_at(world, second, stream_id) == PAYLOADS
         dying.cancel()
+        await world.passing(second.close())
+
+    run(scenario)
+
+
+class PausableCalls(FreezableCalls):
+    """As those of a process that is stopped by SIGSTOP and goes on after SIGCONT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._woken = asyncio.Event()
+
+    async def _stop_when_frozen(self) -> None:
+        if self.is_frozen:
+            await self._woken.wait()
+
+    def wake(self) -> None:
+        self.is_frozen = False
+        self._woken.set()
+
+
+@pytest.mark.parametrize("stopped_at", range(1, 26, 2))
+def test_fo07_a_recoverer_that_is_stopped_at_any_call_and_wakes_later_changes_nothing(tmp_path, stopped_at):
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=True)
+        dead = await opened(world, DEAD)
+        stream_id = await appended(world, dead)
+        await dies(world, dead)
+        own, calls, left = PausableCalls(), PausableCalls(), stopped_at
+        first = await opened(world, 1, own)
+        await fenced(first)
+
+        def count_down(_):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                calls.is_frozen = own.is_frozen = True
+
+        calls.before_call = count_down
+        location = "bucket:0/wal/88/0"
+        stopped = asyncio.ensure_future(
+            fail_over(components_of(world, first, calls), replace(SMALL, node_id=1), DEAD, location)
+        )
+        while not (stopped.done() or calls.is_frozen):
+            world.clock.advance_ms(10)
+            await asyncio.sleep(0)
+        second = await opened(world, 2)
+        await second.metadata.execute(FenceNode(1, 1))
+        if second.metadata.image.streams[stream_id].state is StreamState.OPENED:
+            await failed_over(world, second)
+        before = second.metadata.image
+        calls.wake()
+        own.wake()
+        outcome = await asyncio.gather(world.passing(stopped), return_exceptions=True)
+        assert left > 0 or isinstance(outcome[0], Fenced | NodeSuspended | EngineNotRunning), outcome
+        after = await second.metadata.refresh()
+        assert after.nodes[DEAD].node_epoch == before.nodes[DEAD].node_epoch
+        assert after.streams[stream_id].ranges == before.streams[stream_id].ranges
+        assert {held.object_id for held in after.streams[stream_id].ranges} <= after.objects.keys()
+        assert await read_at(world, second, stream_id) == PAYLOADS
         await world.passing(second.close())
 
     run(scenario)
