@@ -190,6 +190,28 @@ def test_n19_beats_go_on_while_an_append_hangs() -> None:
     in_cluster(scenario)
 
 
+def test_a_lease_counts_from_the_sending_of_a_beat_not_from_its_answer() -> None:
+    """The others count the silence from then on."""
+
+    async def scenario(cluster: ClusterWorld) -> None:
+        node = cluster.nodes[1]
+        node.board_calls.free.clear()
+        beats = node.membership.statistics().beats
+        while node.membership.statistics().beats == beats:
+            await cluster.passes(100)
+        sent_ms = node.clock.monotonic_ms()
+        await cluster.passes(1_500)
+        node.board_calls.free.set()
+        await cluster.passes(100)
+        node.board_calls.free.clear()
+        await cluster.passes(SESSION_MS - 1_800)
+        assert node.clock.monotonic_ms() - sent_ms < SESSION_MS and node.membership.lease.is_held
+        await cluster.passes(400)
+        assert node.clock.monotonic_ms() - sent_ms > SESSION_MS and not node.membership.lease.is_held
+
+    in_cluster(scenario)
+
+
 def test_n08_a_node_whose_board_hangs_knows_that_its_lease_is_over_before_it_is_fenced() -> None:
     async def scenario(cluster: ClusterWorld) -> None:
         node = cluster.nodes[1]

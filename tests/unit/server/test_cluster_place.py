@@ -8,7 +8,7 @@ import pytest
 from siltstone.cluster.membership import NodeIdInUse
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.opening import open_board
-from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.clock import SystemClock, boottime_ms
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine import opening
@@ -106,3 +106,13 @@ def test_n21_a_node_beats_while_it_recovers_its_log(tmp_path: Path, monkeypatch:
 
     asyncio.run(life())
     assert seen == [1]
+
+
+def test_n07_its_own_lease_runs_on_the_clock_that_counts_a_suspension_of_the_machine(tmp_path: Path) -> None:
+    """Otherwise a machine that slept would take its lease, and the partitions that others lead by then, for its own."""
+
+    async def life() -> None:
+        async with open_node(settings_of(tmp_path), listeners=LISTENERS) as node:
+            assert node.place._lease._boottime_ms is boottime_ms
+
+    asyncio.run(life())
