@@ -10,6 +10,7 @@ is idempotent: should two act at once, one record is written (N09).
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -24,7 +25,13 @@ from siltstone.cluster.suspicion import (
 )
 from siltstone.metadata.commands import FenceNode, ResumeNode
 from siltstone.metadata.entities import NodeMetadata
-from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable, LeaseBoard
+from siltstone.metadata.leases.board import (
+    BOARD_DEADLINE_MS,
+    Beat,
+    BoardUnavailable,
+    LeaseBoard,
+    NodeLoad,
+)
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
@@ -72,6 +79,14 @@ class BoardCalls:
     async def beats(self) -> tuple[Beat, ...]:
         """Raises BoardUnavailable."""
         return await self._ask(self._board.beats)
+
+    async def loads(self) -> tuple[NodeLoad, ...]:
+        """Raises BoardUnavailable."""
+        return await self._ask(self._board.loads)
+
+    async def put_load(self, load: NodeLoad) -> None:
+        """Raises BoardUnavailable."""
+        await self._ask(lambda: self._board.put_load(load))
 
     async def _ask(self, call: Callable[[], T]) -> T:
         if self._is_busy:
@@ -160,6 +175,11 @@ class Membership:
         self._is_lost = False
         self._warned_ms: float | None = None
         self._number = 0
+        self.measure: Callable[[], NodeLoad | None] = lambda: None
+        """Asked once a second; what it answers is put on the board, after the beat."""
+        self.wants_loads: Callable[[], bool] = lambda: False
+        self.loads: tuple[NodeLoad, ...] = ()
+        """What all nodes have put there, read when this node puts its own, if ``wants_loads``."""
         self._beats = self._rounds_failed = self._nodes_fenced = self._times_resumed = 0
 
     async def start(self) -> None:
@@ -191,6 +211,7 @@ class Membership:
             else:
                 self._note_recovery()
                 self._act()
+                await self._tell_load()
             passed_ms = self._clock.monotonic_ms() - began_ms
             await self._clock.sleep_ms(max(0.0, BEAT_INTERVAL_MS - passed_ms))
 
@@ -200,6 +221,13 @@ class Membership:
         self._number = max(self._number + 1, self._clock.now_ms() + self._metadata.clock_offset_ms)
         await self._board.beat(Beat(life.node_id, life.node_epoch, self._number, life.incarnation))
         self.lease.renewed(sent_ms)
+
+    async def _tell_load(self) -> None:
+        """A load that cannot be put is of no weight: the next one is measured in seconds."""
+        if (load := self.measure()) is not None:
+            with suppress(BoardUnavailable):
+                await self._board.put_load(load)
+                self.loads = await self._board.loads() if self.wants_loads() else ()
 
     async def _poll(self) -> None:
         sent_ms = self._clock.monotonic_ms()

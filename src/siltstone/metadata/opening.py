@@ -4,7 +4,7 @@ and the copy that ``siltstone metadata copy`` writes."""
 from contextlib import closing
 
 from siltstone.metadata.copying import LogCopy
-from siltstone.metadata.leases.board import Beat, LeaseBoard
+from siltstone.metadata.leases.board import Beat, LeaseBoard, NodeLoad
 from siltstone.metadata.leases.sqlite_board import SqliteBoard, board_path
 from siltstone.metadata.store.opening import postgres_adapter, postgres_place_of, sqlite_path_of
 from siltstone.metadata.store.port import LogUrlMalformed
@@ -30,6 +30,14 @@ def newest_beats(url: str, clock: Clock) -> tuple[Beat, ...]:
         return ()
     with closing(open_board(url, clock)) as board:
         return board.beats()
+
+
+def newest_loads(url: str, clock: Clock) -> tuple[NodeLoad, ...]:
+    """Returns what each node measured of its load last, as ``newest_beats`` does."""
+    if not is_postgres_url(url) and not board_path(sqlite_path_of(url)).exists():
+        return ()
+    with closing(open_board(url, clock)) as board:
+        return board.loads()
 
 
 def open_copy(url: str, clock: Clock) -> LogCopy:

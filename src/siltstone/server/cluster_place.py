@@ -6,15 +6,18 @@ fences itself, so that the others take its partitions at once and need not wait 
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from siltstone.cluster.balancing.balancer import Balancer
+from siltstone.cluster.balancing.measuring import MEASURE_INTERVAL_MS, Counts, LoadMeter, PartitionKey
 from siltstone.cluster.failovers import Failovers
 from siltstone.cluster.membership import BoardCalls, Membership, wait_until_silent
 from siltstone.cluster.placing import Placing
 from siltstone.cluster.suspicion import NodeLife, OwnLease
 from siltstone.metadata.commands import FenceNode
 from siltstone.metadata.entities import NodeMetadata
-from siltstone.metadata.leases.board import LeaseBoard
+from siltstone.metadata.leases.board import LeaseBoard, NodeLoad
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
@@ -48,6 +51,7 @@ class ClusterPlace:
         self._membership: Membership | None = None
         self._placing: Placing | None = None
         self._failovers: Failovers | None = None
+        self._balancer: Balancer | None = None
         self._engine: StreamEngine | None = None
         self._loss: BaseException | None = None
         self._is_listed = False
@@ -66,8 +70,8 @@ class ClusterPlace:
         await self._membership.start()
 
     def begin(self, engine: StreamEngine, failover: NodeFailover) -> None:
-        """Called when the engine has started: from now on this node fails dead nodes over, and places the partitions of
-        nodes that are gone."""
+        """Called when the engine has started: from now on this node fails dead nodes over, places the partitions of
+        nodes that are gone, and balances where that is switched on."""
         self._engine = engine
         if self._loss is not None:
             self._lost(self._loss)
@@ -78,6 +82,28 @@ class ClusterPlace:
             self._metadata, self._clock, self._life, failover.reaches, failover.carry_out
         )
         self._failovers.start()
+        assert self._membership is not None
+        self._balancer = Balancer(self._membership, self._metadata, self._clock, self._life)
+        self._balancer.start()
+
+    def measure(self, counts: Callable[[], Mapping[PartitionKey, Counts]]) -> None:
+        """From now on the load of this node's partitions is on the board. ``counts``: what each has had since it was
+        opened."""
+        meter, asked_ms = LoadMeter(), float("-inf")
+
+        def measured() -> NodeLoad | None:
+            nonlocal asked_ms
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - asked_ms < MEASURE_INTERVAL_MS:
+                return None
+            asked_ms = now_ms
+            told, others = meter.measured(now_ms, counts())
+            assert self._life is not None
+            written_ms = self._clock.now_ms() + self._metadata.clock_offset_ms
+            return NodeLoad(self._life.node_id, self._life.node_epoch, written_ms, told, others)
+
+        assert self._membership is not None
+        self._membership.measure = measured
 
     def _lost(self, loss: BaseException) -> None:
         """Stops the engine, because this node was fenced and may not resume: only a new start recovers it. A node
@@ -92,7 +118,7 @@ class ClusterPlace:
     async def leave(self) -> None:
         """Ends the beats, after the engine was closed. After a clean end a record in the metadata lets the others act
         at once."""
-        for loop in (self._failovers, self._placing):
+        for loop in (self._balancer, self._failovers, self._placing):
             if loop is not None:
                 await loop.close()
         if self._membership is not None:

@@ -121,6 +121,7 @@ async def running_kafka_node(
             node.place.is_lease_held,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
+        node.place.measure(broker.parts.partitions.counts)
         listeners = Listeners(bound, broker, settings.network, clock)
         opened.push_async_callback(listeners.close)
         await listeners.bind()

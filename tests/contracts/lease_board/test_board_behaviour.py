@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from siltstone.metadata.leases.board import Beat
+from siltstone.metadata.leases.board import Beat, NodeLoad, PartitionLoad
 
 FIRST = Beat(3, 1, 1, "a life")
 
@@ -55,3 +55,25 @@ def test_many_nodes_beat_at_once(open_again) -> None:
         for done in [pool.submit(beat, node_id) for node_id in range(4)]:
             done.result()
     assert boards[0].beats() == tuple(Beat(node_id, 1, 9, "life") for node_id in range(4))
+
+
+LOAD = NodeLoad(3, 1, 1_700_000_000_000, (PartitionLoad("ab" * 16, 7, 1.5, 2.5, 0.25),), (1.0, 2.0, 3.0))
+
+
+def test_a_board_has_the_last_load_of_each_node(open_again) -> None:
+    one, other = open_again(), open_again()
+    assert one.loads() == ()
+    one.put_load(NodeLoad(3, 1, 5))
+    one.put_load(LOAD)
+    other.put_load(NodeLoad(1, 9, 7))
+    assert one.loads() == other.loads() == (NodeLoad(1, 9, 7), LOAD)
+    assert one.beats() == (), "a load is no beat"
+
+
+def test_a_forgotten_node_has_no_load(open_again) -> None:
+    board = open_again()
+    board.forget(3)
+    board.put_load(LOAD)
+    board.beat(FIRST)
+    board.forget(3)
+    assert (board.loads(), board.beats()) == ((), ())

@@ -253,6 +253,42 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes give-up 9 --store {store}", 2, "there is no node 9"),
         begun("nodes give-up 0 --store {store}"),
     ),
+    "balance": row(
+        Case("balance --store {empty}", shows="fewer than two live brokers"),
+        Case("balance --store {store}", shows="Nothing is moved"),
+        Case("balance --store {nowhere}", 2, NO_STORE),
+        begun("balance --store {store}"),
+    ),
+    "balance plan": row(
+        Case("balance plan --store {empty}", shows="fewer than two live brokers"),
+        Case("balance plan --store {store}", shows="Nothing is moved"),
+        Case("balance plan --store {nowhere}", 2, NO_STORE),
+        begun("balance plan --store {store}"),
+    ),
+    "balance run": row(
+        Case("balance run --store {empty}", shows="fewer than two live brokers"),
+        Case("balance run --store {store}", shows="Nothing is moved"),
+        Case("balance run --store {nowhere}", 2, NO_STORE),
+        begun("balance run --store {store}"),
+    ),
+    "balance on": row(
+        "it is the same whatever is there",
+        Case("balance on --store {store}", shows="balance by themselves now"),
+        Case("balance on --store {nowhere}", 2, NO_STORE),
+        begun("balance on --store {store}"),
+    ),
+    "balance off": row(
+        "it is the same whatever is there",
+        Case("balance off --store {store}", shows="where they are now"),
+        Case("balance off --store {nowhere}", 2, NO_STORE),
+        begun("balance off --store {store}"),
+    ),
+    "balance status": row(
+        Case("balance status --store {empty}", shows="by themselves: no"),
+        Case("balance status --store {store}", shows="by themselves: no"),
+        Case("balance status --store {nowhere}", 2, NO_STORE),
+        begun("balance status --store {store}"),
+    ),
     "streams": row(
         Case("streams --store {empty}", shows="This store has no streams yet"),
         Case("streams --store {store}", shows="topic=t2"),

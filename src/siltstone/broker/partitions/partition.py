@@ -88,7 +88,7 @@ class Partition:
         self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
         self._held_waiters: set[asyncio.Future[None]] = set()
-        self.bytes_in = self.bytes_out = 0
+        self.bytes_in = self.bytes_out = self.requests = 0
         self._data.on_trim = self._start_moved
 
     @property
@@ -179,6 +179,7 @@ class Partition:
     def _account(self, header: BatchHeader, base_offset: int, size_bytes: int, now_ms: int) -> None:
         end_offset = self._data.next_offset
         self.bytes_in += size_bytes
+        self.requests += 1
         self._times.appended(header.max_timestamp_ms, base_offset, end_offset, size_bytes)
         if self.segments.appended(end_offset, size_bytes, header.max_timestamp_ms, now_ms):
             self._listener.segment_closed(self)

@@ -118,9 +118,14 @@ class Partitions:
         """The open partitions as of now."""
         return list(self._open.items())
 
+    def counts(self) -> dict[PartitionKey, tuple[int, int, int]]:
+        """Of each open partition: bytes in, bytes out, and requests, since it was opened."""
+        return {key: (each.bytes_in, each.bytes_out, each.requests) for key, each in self._open.items()}
+
     def count_fetched(self, topic_id: str, index: int, size_bytes: int) -> None:
         if (partition := self._open.get((topic_id, index))) is not None:
             partition.bytes_out += size_bytes
+            partition.requests += 1
 
     async def open(self, topic: Topic, index: int) -> Partition:
         """The partition, opened if need be. Concurrent callers share one opening. While the topic is being deleted the

@@ -55,12 +55,15 @@ class ClientFailed(Unavailable):
 @contextmanager
 def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
     """Raises ClientFailed instead of the client's own error, and KeyboardInterrupt where Ctrl-C came during a call into
-    the client's C code: CPython raises a SystemError there, with the KeyboardInterrupt as its cause."""
+    the client's C code: CPython raises a SystemError there, with the KeyboardInterrupt as its cause, or without a cause
+    where the client has dropped it."""
     try:
         yield
     except SystemError as failure:
         if isinstance(failure.__cause__, KeyboardInterrupt):
             raise failure.__cause__ from None
+        if failure.__cause__ is None and "without setting an exception" in str(failure):
+            raise KeyboardInterrupt from None
         raise
     except (KafkaException, TimeoutError) as failure:
         reason = failure.args[0] if failure.args else f"no answer for {seconds_max} s"

@@ -2,10 +2,12 @@
 
 The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
 epoch and incarnation with the image. The board puts beats in no order and proves nothing about a node; rows may be lost
-with the machine.
+with the machine. Beside the beats it has what each node measured of its load, for balancing.
 """
 
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -40,6 +42,41 @@ def time_of(beat: Beat) -> int | None:
     return beat.number if beat.number >= EARLIEST_MS else None
 
 
+class PartitionLoad(msgspec.Struct, frozen=True, array_like=True):
+    """What a partition had a second, as a mean of the last minute: bytes, and requests of clients."""
+
+    topic_id: str
+    index: int
+    bytes_in: float
+    bytes_out: float
+    requests: float
+
+
+class NodeLoad(msgspec.Struct, frozen=True, array_like=True):
+    """What a node measured of the partitions that it leads: the heaviest ones, and the sums of all others (bytes in,
+    bytes out, requests). ``written_ms``: by the clock of the metadata log."""
+
+    node_id: int
+    node_epoch: int
+    written_ms: int
+    partitions: tuple[PartitionLoad, ...] = ()
+    others: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def encode_load(load: NodeLoad) -> bytes:
+    return msgspec.msgpack.encode(load)
+
+
+def decode_loads(rows: Iterable[bytes]) -> tuple[NodeLoad, ...]:
+    """Leaves out what cannot be decoded: another version wrote it, or a file that was damaged, and a measurement is
+    made again in seconds."""
+    found: list[NodeLoad] = []
+    for row in rows:
+        with suppress(msgspec.MsgspecError):
+            found.append(msgspec.msgpack.decode(row, type=NodeLoad))
+    return tuple(found)
+
+
 class LeaseBoard(Protocol):
     """All calls block for at most BOARD_DEADLINE_MS if the machine's disks answer. In case they do not, a caller sets a
     deadline of its own, and calls from a thread that does nothing else."""
@@ -52,8 +89,16 @@ class LeaseBoard(Protocol):
         """Returns all rows, sorted by node id. Raises BoardUnavailable."""
         ...
 
+    def put_load(self, load: NodeLoad) -> None:
+        """Replaces what the node measured before. Raises BoardUnavailable."""
+        ...
+
+    def loads(self) -> tuple[NodeLoad, ...]:
+        """Returns what each node measured last, sorted by node id. Raises BoardUnavailable."""
+        ...
+
     def forget(self, node_id: int) -> None:
-        """Removes the row of a node that was unregistered, if there is one. Raises BoardUnavailable."""
+        """Removes the rows of a node that was unregistered, if there are any. Raises BoardUnavailable."""
         ...
 
     def close(self) -> None: ...
@@ -65,6 +110,7 @@ class MemoryBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[int, Beat] = {}
+        self._loads: dict[int, NodeLoad] = {}
 
     def beat(self, beat: Beat) -> None:
         with self._lock:
@@ -74,9 +120,18 @@ class MemoryBoard:
         with self._lock:
             return tuple(self._rows[node_id] for node_id in sorted(self._rows))
 
+    def put_load(self, load: NodeLoad) -> None:
+        with self._lock:
+            self._loads[load.node_id] = load
+
+    def loads(self) -> tuple[NodeLoad, ...]:
+        with self._lock:
+            return tuple(self._loads[node_id] for node_id in sorted(self._loads))
+
     def forget(self, node_id: int) -> None:
         with self._lock:
             self._rows.pop(node_id, None)
+            self._loads.pop(node_id, None)
 
     def close(self) -> None:
         return None

@@ -4,6 +4,7 @@
 table   columns                                      holds
 ======= ============================================ ==========================
 leases  node_id, node_epoch, number, incarnation     the newest beat of a node
+loads   node_id, load (msgpack, ``NodeLoad``)        what a node measured last
 ======= ============================================ ==========================
 
 The board has a connection of its own: if beats waited behind an append that hangs, all leases would end. The table is
@@ -14,7 +15,14 @@ crashed or was promoted begins with an empty board, which is a second old at mos
 from collections.abc import Sequence
 from typing import Any
 
-from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable
+from siltstone.metadata.leases.board import (
+    BOARD_DEADLINE_MS,
+    Beat,
+    BoardUnavailable,
+    NodeLoad,
+    decode_loads,
+    encode_load,
+)
 from siltstone.metadata.store.port import LogDamaged, LogReplaced, LogUnavailable
 from siltstone.metadata.store.postgres.connection import Session
 from siltstone.metadata.store.postgres.place import PostgresPlace
@@ -25,12 +33,20 @@ _TABLE = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.leases (node_id int PRIMARY KEY, node_epoch bigint NOT NULL,
                                                      number bigint NOT NULL, incarnation text NOT NULL)
 """
+_LOADS_TABLE = (
+    "CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.loads (node_id int PRIMARY KEY, load bytea NOT NULL)"
+)
 _BEAT = """
 INSERT INTO {schema}.leases VALUES (%b::int, %b::bigint, %b::bigint, %b::text) ON CONFLICT (node_id) DO UPDATE
 SET node_epoch = excluded.node_epoch, number = excluded.number, incarnation = excluded.incarnation
 """
 _BEATS = "SELECT node_id, node_epoch, number, incarnation FROM {schema}.leases ORDER BY node_id"
 _FORGET = "DELETE FROM {schema}.leases WHERE node_id = %b::int"
+_PUT_LOAD = """
+INSERT INTO {schema}.loads VALUES (%b::int, %b::bytea) ON CONFLICT (node_id) DO UPDATE SET load = excluded.load
+"""
+_LOADS = "SELECT load FROM {schema}.loads ORDER BY node_id"
+_FORGET_LOAD = "DELETE FROM {schema}.loads WHERE node_id = %b::int"
 
 
 class PostgresBoard:
@@ -44,8 +60,15 @@ class PostgresBoard:
     def beats(self) -> tuple[Beat, ...]:
         return tuple(Beat(*row) for row in self._run(_BEATS))
 
+    def put_load(self, load: NodeLoad) -> None:
+        self._run(_PUT_LOAD, (load.node_id, encode_load(load)))
+
+    def loads(self) -> tuple[NodeLoad, ...]:
+        return decode_loads(load for (load,) in self._run(_LOADS))
+
     def forget(self, node_id: int) -> None:
         self._run(_FORGET, (node_id,))
+        self._run(_FORGET_LOAD, (node_id,))
 
     def close(self) -> None:
         self._session.close()
@@ -63,8 +86,9 @@ class PostgresBoard:
             raise BoardUnavailable(f"the lease board cannot be used: {error}") from error
 
     def _create(self) -> None:
-        """Creates the table under a lock, because several nodes may do so at once: with "IF NOT EXISTS" alone one of
+        """Creates the tables under a lock, because several nodes may do so at once: with "IF NOT EXISTS" alone one of
         them would fail."""
         with self._session.transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (ADVISORY_LOCK,))
             connection.execute(in_schema(self._session, _TABLE))
+            connection.execute(in_schema(self._session, _LOADS_TABLE))

@@ -4,6 +4,7 @@
 table   columns                                      holds
 ======= ============================================ ==========================
 leases  node_id, node_epoch, number, incarnation     the newest beat of a node
+loads   node_id, load (msgpack, ``NodeLoad``)        what a node measured last
 ======= ============================================ ==========================
 
 The file is not the metadata's, because SQLite admits one writer to a file: if beats waited behind an append that hangs,
@@ -20,7 +21,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable
+from siltstone.metadata.leases.board import (
+    BOARD_DEADLINE_MS,
+    Beat,
+    BoardUnavailable,
+    NodeLoad,
+    decode_loads,
+    encode_load,
+)
 from siltstone.runtime.files import inode_of, take_from_others
 
 T = TypeVar("T")
@@ -31,6 +39,8 @@ _TABLE = """
 CREATE TABLE leases (node_id INTEGER PRIMARY KEY, node_epoch INTEGER NOT NULL, number INTEGER NOT NULL,
                      incarnation TEXT NOT NULL)
 """
+_LOADS_TABLE = "CREATE TABLE IF NOT EXISTS loads (node_id INTEGER PRIMARY KEY, load BLOB NOT NULL)"
+"""A file of an earlier version lacks it."""
 
 
 def board_path(metadata_path: Path) -> Path:
@@ -56,8 +66,30 @@ class SqliteBoard:
         query = "SELECT node_id, node_epoch, number, incarnation FROM leases ORDER BY node_id"
         return tuple(Beat(*row) for row in self._run(lambda connection: connection.execute(query).fetchall()))
 
+    def put_load(self, load: NodeLoad) -> None:
+        row = (load.node_id, encode_load(load))
+
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute(_LOADS_TABLE)
+            connection.execute("INSERT OR REPLACE INTO loads VALUES (?, ?)", row)
+
+        self._run(put)
+
+    def loads(self) -> tuple[NodeLoad, ...]:
+        def rows(connection: sqlite3.Connection) -> list[bytes]:
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'loads'").fetchone() is None:
+                return []
+            return [load for (load,) in connection.execute("SELECT load FROM loads ORDER BY node_id")]
+
+        return decode_loads(self._run(rows))
+
     def forget(self, node_id: int) -> None:
-        self._run(lambda connection: connection.execute("DELETE FROM leases WHERE node_id = ?", (node_id,)))
+        def forgotten(connection: sqlite3.Connection) -> None:
+            connection.execute(_LOADS_TABLE)
+            for table in ("leases", "loads"):
+                connection.execute(f"DELETE FROM {table} WHERE node_id = ?", (node_id,))  # noqa: S608
+
+        self._run(forgotten)
 
     def close(self) -> None:
         with self._lock:

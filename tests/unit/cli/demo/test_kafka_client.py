@@ -40,6 +40,8 @@ def test_a_failure_is_one_line_with_the_clients_reason() -> None:
 def test_ctrl_c_in_a_call_of_the_client_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt), told("to try"):
         raise SystemError("list_offsets returned a result with an exception set") from KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), told("to try"):
+        raise SystemError("<method 'flush' of objects> returned NULL without setting an exception")
     with pytest.raises(SystemError), told("to try"):
         raise SystemError("another reason")
 

@@ -1,0 +1,176 @@
+"""``siltstone balance``: shows the load of the brokers, plans moves with a reason for each, and carries them out.
+
+The commands work on the store's metadata and on what the brokers have told of their load in the last half minute.
+"""
+
+import click
+
+from siltstone.cli.balance.tables import loads_table, moves_table, plan_json
+from siltstone.cli.in_order import InOrder
+from siltstone.cli.output import print_json, progress, remarks, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.words import cell, counted
+from siltstone.cluster.balancing.balancer import (
+    MOVES_AT_A_TIME,
+    ON,
+    SWITCH_KEY,
+    is_switched_on,
+    moves_in_turns,
+)
+from siltstone.cluster.balancing.planning import BalancePlan, PlannedMove
+from siltstone.cluster.balancing.told import plan_of
+from siltstone.metadata.commands import MovePartitions, PutKey, RemoveKey
+from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.opening import newest_loads
+from siltstone.model.errors import Unavailable
+from siltstone.server.components import Store
+
+LOOK_INTERVAL_MS = 100
+MOVE_MS_MAX = 60_000
+
+
+class MoveNotDone(Unavailable):
+    """A partition did not reach its new leader in a minute; the move goes on by itself."""
+
+
+@click.group(cls=InOrder, invoke_without_command=True)
+@json_option
+@store_options
+@click.pass_context
+def balance(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
+    """Even out the load of the brokers.
+
+    Without a subcommand: the plan. Balancing looks at the last minute: bytes in, bytes out and requests of each
+    partition, and how many partitions each broker leads. A broker more than a fifth away from the mean is out of
+    balance, but below 1 MiB/s and 100 requests a second there is nothing to gain.
+    """
+    if context.invoked_subcommand is None:
+        show_plan(choice, as_json)
+
+
+@balance.command()
+@json_option
+@store_options
+def plan(choice: StoreChoice, as_json: bool) -> None:
+    """Show which partitions would move, with a reason for each, or why none would."""
+    show_plan(choice, as_json)
+
+
+def show_plan(choice: StoreChoice, as_json: bool) -> None:
+    with choice.open() as store:
+        made = _plan(store)
+    if as_json:
+        print_json(plan_json(made))
+        return
+    _show(made)
+    if made.moves:
+        remarks().print("siltstone balance run carries this out.", style="dim")
+
+
+@balance.command()
+@json_option
+@store_options
+def run(choice: StoreChoice, as_json: bool) -> None:
+    """Carry the plan out once, and wait until the partitions have moved.
+
+    Each pauses for less than a second or two. Ctrl-C ends the waiting; moves that have begun go on.
+    """
+    with choice.open() as store:
+        made = _plan(store)
+        if not as_json:
+            _show(made)
+        with progress(remarks()) as bars:
+            task = bars.add_task("moving", total=len(made.moves))
+            for turn in moves_in_turns(made.moves):
+                _move(store, turn)
+                bars.advance(task, len(turn))
+    if as_json:
+        print_json(plan_json(made))
+    elif made.moves:
+        results().print(f"{counted(len(made.moves), 'partition')} moved.")
+
+
+@balance.command()
+@json_option
+@store_options
+def on(choice: StoreChoice, as_json: bool) -> None:
+    """Let the brokers balance by themselves, from now on.
+
+    The live broker with the lowest number plans every half minute. It acts when three plans in a row were not empty,
+    moves two partitions of a broker at a time, and then rests for five minutes; a partition stays for half an hour.
+    """
+    _switch(choice, is_on=True, as_json=as_json)
+
+
+@balance.command()
+@json_option
+@store_options
+def off(choice: StoreChoice, as_json: bool) -> None:
+    """Let partitions stay where they are. Moves that have begun go on."""
+    _switch(choice, is_on=False, as_json=as_json)
+
+
+@balance.command()
+@json_option
+@store_options
+def status(choice: StoreChoice, as_json: bool) -> None:
+    """Show the load of each broker, and whether brokers balance by themselves."""
+    with choice.open() as store:
+        made, is_on = _plan(store), is_switched_on(store.metadata.image)
+    if as_json:
+        print_json({"automatic": is_on, **plan_json(made)})
+        return
+    results().print(loads_table(made.before))
+    results().print(f"Brokers balance by themselves: {'yes' if is_on else 'no (siltstone balance on)'}.")
+
+
+def _plan(store: Store) -> BalancePlan:
+    """Raises BoardUnavailable."""
+    loads = newest_loads(store.settings.metadata, store.context.clock)
+    return plan_of(store.metadata.image, loads, store.metadata.now_ms())
+
+
+def _show(made: BalancePlan) -> None:
+    results().print(loads_table(made.before, made.after if made.moves else None))
+    if made.moves:
+        results().print(moves_table(made.moves))
+    else:
+        results().print(cell(f"Nothing is moved: {made.why_empty}."), soft_wrap=True)
+
+
+def _move(store: Store, turn: tuple[PlannedMove, ...]) -> None:
+    """Raises MoveNotDone, and the refusals of MovePartitions."""
+    store.metadata.execute(
+        MovePartitions(tuple((each.topic_id, each.partition, each.target) for each in turn))
+    )
+    clock = store.context.clock
+    began_ms = clock.monotonic_ms()
+    while left := [each for each in turn if _is_on_its_way(store, each)]:
+        if clock.monotonic_ms() - began_ms > MOVE_MS_MAX:
+            first = left[0]
+            raise MoveNotDone(
+                f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "
+                "move goes on by itself, and the log of its leader may say what it waits for"
+            )
+        clock.block_ms(LOOK_INTERVAL_MS)
+
+
+def _is_on_its_way(store: Store, move: PlannedMove) -> bool:
+    topic = store.metadata.refresh().topics.get(move.topic_id)
+    return topic is not None and topic.partitions[move.partition].target != NO_NODE
+
+
+def _switch(choice: StoreChoice, *, is_on: bool, as_json: bool) -> None:
+    with choice.open() as store:
+        if is_on:
+            store.metadata.execute(PutKey(SWITCH_KEY, ON, overwrite=True))
+        else:
+            store.metadata.execute(RemoveKey(SWITCH_KEY))
+    if as_json:
+        print_json({"automatic": is_on})
+    else:
+        results().print(
+            f"Brokers balance by themselves now, {MOVES_AT_A_TIME} partitions of a broker at a time."
+            if is_on
+            else "Brokers leave partitions where they are now."
+        )

@@ -1,0 +1,146 @@
+"""The loop of a node that balances by itself, where that is switched on: the live node with the lowest id plans.
+
+It looks every LOOK_INTERVAL_MS and acts when the plan was not empty LOOKS_MIN times in a row, because a burst is no
+imbalance. Then it moves a few partitions of each node at a time, and rests: what it did has to show in a minute's mean
+before it plans again. A partition that it has moved stays for a while, so that two nodes never play it to and fro.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from siltstone.cluster.balancing.planning import PartitionKey, PlannedMove
+from siltstone.cluster.balancing.told import plan_of
+from siltstone.cluster.membership import Membership
+from siltstone.cluster.suspicion import NodeLife, turn_of
+from siltstone.metadata.commands import MovePartitions
+from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import MINUTE_MS, SECOND_MS
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+
+LOOK_INTERVAL_MS = 30 * SECOND_MS
+LOOKS_MIN = 3
+REST_MS = 5 * MINUTE_MS
+"""After a plan was carried out."""
+
+STAY_MS = 30 * MINUTE_MS
+"""How long a partition stays where balancing has put it."""
+
+MOVES_AT_A_TIME = 2
+"""Of one node, as source or target: each hand-over costs both an upload."""
+
+MOVE_MS_MAX = MINUTE_MS
+"""How long moves are waited for. A move that hangs goes on, and its partition is on its way in the next plan."""
+
+WAIT_MS = 200
+
+SWITCH_KEY = "balance"
+ON = b"on"
+"""The key SWITCH_KEY of the metadata has this value where balancing is switched on: ``siltstone balance on``."""
+
+log = logging.getLogger(__name__)
+
+
+def is_switched_on(image: MetadataImage) -> bool:
+    return image.keys.get(SWITCH_KEY) == ON
+
+
+def moves_in_turns(moves: Iterable[PlannedMove]) -> Iterator[tuple[PlannedMove, ...]]:
+    """The moves in their order, in turns in which each node has at most MOVES_AT_A_TIME of them. Pure."""
+    left = list(moves)
+    while left:
+        busy: Counter[int] = Counter()
+        turn: list[PlannedMove] = []
+        for move in list(left):
+            if busy[move.source] < MOVES_AT_A_TIME and busy[move.target] < MOVES_AT_A_TIME:
+                busy.update((move.source, move.target))
+                turn.append(move)
+                left.remove(move)
+        yield tuple(turn)
+
+
+class Balancer:
+    """The loop of one node, in the life ``life``."""
+
+    def __init__(
+        self, membership: Membership, metadata: MetadataService, clock: Clock, life: NodeLife
+    ) -> None:
+        self._membership = membership
+        self._metadata = metadata
+        self._clock = clock
+        self._life = life
+        self._tasks = TaskGroup("balancer", lambda _: None)
+        self._looks = 0
+        self._moved_ms: dict[PartitionKey, float] = {}
+        self._told: str | None = None
+
+    def start(self) -> None:
+        self._membership.wants_loads = self._is_to_balance
+        self._tasks.start("looks", self._run())
+
+    async def close(self) -> None:
+        """Moves under way go on: their leaders carry them out."""
+        await self._tasks.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+            try:
+                if await self._look():
+                    await self._clock.sleep_ms(REST_MS)
+            except (Refusal, Unavailable) as trouble:
+                log.info("partitions are not balanced now: %s", trouble)
+
+    def _is_to_balance(self) -> bool:
+        image = self._metadata.image
+        own = image.nodes.get(self._life.node_id)
+        is_first = own is not None and own.is_live and turn_of(self._life.node_id, image, ()) == 0
+        return is_first and is_switched_on(image)
+
+    async def _look(self) -> bool:
+        """Returns whether partitions were moved. Raises Refusal, Unavailable."""
+        if not self._is_to_balance():
+            self._looks = 0
+            return False
+        image, loads = self._metadata.image, self._membership.loads
+        now_ms = self._clock.monotonic_ms()
+        self._moved_ms = {key: at for key, at in self._moved_ms.items() if now_ms - at < STAY_MS}
+        log_now_ms = self._clock.now_ms() + self._metadata.clock_offset_ms
+        plan = plan_of(image, loads, log_now_ms, frozenset(self._moved_ms))
+        if plan.why_empty != self._told:
+            self._told = plan.why_empty
+            if plan.why_empty is not None:
+                log.info("no partition is moved for balance: %s", plan.why_empty)
+        self._looks = self._looks + 1 if plan.moves else 0
+        if self._looks < LOOKS_MIN:
+            return False
+        self._looks = 0
+        for turn in moves_in_turns(plan.moves):
+            await self._move(turn)
+        return True
+
+    async def _move(self, moves: tuple[PlannedMove, ...]) -> None:
+        for move in moves:
+            log.warning(
+                "partition %s-%d moves from broker %d to broker %d for balance, %s",
+                move.topic, move.partition, move.source, move.target, move.reason,
+            )  # fmt: skip
+            self._moved_ms[(move.topic_id, move.partition)] = self._clock.monotonic_ms()
+        targets = tuple((move.topic_id, move.partition, move.target) for move in moves)
+        await self._metadata.execute(MovePartitions(targets))
+        began_ms = self._clock.monotonic_ms()
+        while self._clock.monotonic_ms() - began_ms < MOVE_MS_MAX:
+            image = self._metadata.image
+            if not any(_is_moving(image, move) for move in moves):
+                return
+            await self._clock.sleep_ms(WAIT_MS)
+
+
+def _is_moving(image: MetadataImage, move: PlannedMove) -> bool:
+    topic = image.topics.get(move.topic_id)
+    return topic is not None and topic.partitions[move.partition].target != NO_NODE

@@ -1,0 +1,44 @@
+"""From what nodes have told of their load to what the planner takes."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from siltstone.cluster.balancing.goals import Load
+from siltstone.cluster.balancing.measuring import STALE_MS
+from siltstone.cluster.balancing.planning import BalancePlan, PartitionKey, plan_balance
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.leases.board import NodeLoad
+
+
+class ToldLoads(msgspec.Struct, frozen=True):
+    """``partitions`` and ``others`` as ``plan_balance`` takes them; ``unmeasured``: nodes without a fresh word."""
+
+    partitions: dict[PartitionKey, Load]
+    others: dict[int, Load]
+    unmeasured: tuple[int, ...]
+
+
+def told_loads(image: MetadataImage, loads: Iterable[NodeLoad], now_ms: int) -> ToldLoads:
+    """``now_ms``: by the clock of the metadata log. What a node told of a partition that has another leader since
+    counts as well: the load is the partition's, whoever serves it."""
+    fresh = {load.node_id: load for load in loads if abs(now_ms - load.written_ms) <= STALE_MS}
+    return ToldLoads(
+        partitions={
+            (each.topic_id, each.index): Load(each.bytes_in, each.bytes_out, each.requests)
+            for load in fresh.values()
+            for each in load.partitions
+        },
+        others={node_id: Load(*load.others) for node_id, load in fresh.items()},
+        unmeasured=tuple(node_id for node_id in image.nodes if node_id not in fresh),
+    )
+
+
+def plan_of(
+    image: MetadataImage,
+    loads: Iterable[NodeLoad],
+    now_ms: int,
+    resting: frozenset[PartitionKey] = frozenset(),
+) -> BalancePlan:
+    told = told_loads(image, loads, now_ms)
+    return plan_balance(image, told.partitions, told.others, told.unmeasured, resting)

@@ -1,0 +1,157 @@
+"""The loop that balances by itself, under manual clocks; the leaders' part of a move is played."""
+
+import asyncio
+import logging
+
+from siltstone.cluster.balancing.balancer import (
+    LOOK_INTERVAL_MS,
+    LOOKS_MIN,
+    MOVES_AT_A_TIME,
+    ON,
+    REST_MS,
+    SWITCH_KEY,
+    Balancer,
+    moves_in_turns,
+)
+from siltstone.cluster.balancing.goals import Load
+from siltstone.cluster.balancing.planning import PlannedMove
+from siltstone.metadata.commands import (
+    CreateTopic,
+    FenceNode,
+    GiveUpPartitions,
+    PartitionEnds,
+    PutKey,
+    RemoveKey,
+)
+from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.leases.board import NodeLoad
+from siltstone.metadata.records import PartitionsMoving
+from support.metadata.cluster_world import ClusterWorld
+
+ID, OTHER_ID = f"{7:032x}", f"{8:032x}"
+PARTITIONS = 9
+
+
+class Balanced:
+    """Every node balances, and tells that its partitions have no traffic. All partitions are led by node 0."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self.world = world
+        self.loops = [Balancer(node.membership, node.metadata, node.clock, node.life) for node in world.nodes]
+        for node, loop in zip(world.nodes, self.loops, strict=True):
+            node.membership.measure = lambda node=node: NodeLoad(node.life.node_id, 1, node.clock.now_ms())
+            loop.start()
+
+    async def passes(self, duration_ms: int) -> None:
+        """Leaders give up at once what has a target."""
+        for _ in range(duration_ms // 1_000):
+            await self.world.passes(1_000)
+            image = self.world.image
+            for topic in image.topics.values():
+                for index, partition in enumerate(topic.partitions):
+                    if partition.target != NO_NODE:
+                        stream = image.streams[partition.data_stream_id]
+                        ends = PartitionEnds(topic.topic_id, index, stream.epoch, stream.end_offset, 0)
+                        leader = self.world.nodes[partition.leader]
+                        await leader.metadata.execute(GiveUpPartitions(partition.leader, 1, (ends,)))
+
+    @property
+    def counts(self) -> list[int]:
+        return [self.world.image.leader_counts.get(node_id, 0) for node_id in range(3)]
+
+    @property
+    def turns(self) -> list[int]:
+        """How many partitions each record moves."""
+        return [len(record.targets) for record in self.world.written(PartitionsMoving)]
+
+
+def in_world(scenario, *, is_on: bool = True) -> None:
+    async def main() -> None:
+        async with ClusterWorld(3) as world:
+            node = world.nodes[0]
+            await node.metadata.execute(CreateTopic(0, 1, "t", ID, PARTITIONS, leaders=(0,) * PARTITIONS))
+            if is_on:
+                await node.metadata.execute(PutKey(SWITCH_KEY, ON))
+            balanced = Balanced(world)
+            await asyncio.wait_for(scenario(balanced), 60)
+            for loop in balanced.loops:
+                await loop.close()
+
+    asyncio.run(main())
+
+
+def test_it_is_off_until_it_is_switched_on_and_ends_when_it_is_switched_off() -> None:
+    async def scenario(balanced: Balanced) -> None:
+        node = balanced.world.nodes[2]
+        await balanced.passes(LOOKS_MIN * LOOK_INTERVAL_MS + 5_000)
+        assert balanced.counts == [9, 0, 0]
+        assert balanced.world.nodes[0].membership.loads == (), "nobody reads what nobody needs"
+        await node.metadata.execute(PutKey(SWITCH_KEY, ON))
+        await balanced.passes(2 * LOOK_INTERVAL_MS)
+        assert len(balanced.world.nodes[0].membership.loads) == 3
+        assert node.membership.loads == ()
+        await node.metadata.execute(RemoveKey(SWITCH_KEY))
+        await balanced.passes(2 * LOOK_INTERVAL_MS)
+        assert balanced.counts == [9, 0, 0]
+
+    in_world(scenario, is_on=False)
+
+
+def test_it_looks_three_times_then_moves_a_few_at_a_time_and_tells_why(caplog) -> None:
+    caplog.set_level(logging.WARNING, "siltstone.cluster.balancing")
+
+    async def scenario(balanced: Balanced) -> None:
+        await balanced.passes((LOOKS_MIN - 1) * LOOK_INTERVAL_MS + 5_000)
+        assert balanced.counts == [9, 0, 0]
+        await balanced.passes(LOOK_INTERVAL_MS + 20_000)
+        assert balanced.counts == [4, 3, 2], "one more or less than the mean is in band"
+        assert balanced.turns == [MOVES_AT_A_TIME, MOVES_AT_A_TIME, 1]
+        assert len(caplog.records) == 5, "one balancer acts, and says each move"
+        assert (
+            "moves from broker 0 to broker 1 for balance, partitions: broker 0 has 9, broker 1 0"
+            in caplog.text
+        )
+
+    in_world(scenario)
+
+
+def test_it_rests_after_a_plan_and_leaves_alone_what_it_moved() -> None:
+    async def scenario(balanced: Balanced) -> None:
+        world = balanced.world
+        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        assert balanced.counts == [4, 3, 2]
+        await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
+        turns = len(balanced.turns)
+        await balanced.passes(REST_MS)
+        assert len(balanced.turns) == turns, "it rests"
+        await balanced.passes(LOOKS_MIN * LOOK_INTERVAL_MS)
+        moved = {record.topic_id for record in world.written(PartitionsMoving)[turns:]}
+        assert moved == {OTHER_ID}, "those of topic t have moved lately"
+
+    in_world(scenario)
+
+
+def test_the_next_broker_balances_when_the_first_one_is_gone() -> None:
+    async def scenario(balanced: Balanced) -> None:
+        world = balanced.world
+        await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
+        await balanced.loops[0].close()
+        await world.nodes[0].membership.close()
+        await world.nodes[1].metadata.execute(FenceNode(0, 1))
+        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        targets = [target for record in world.written(PartitionsMoving) for _, target in record.targets]
+        assert set(targets) == {2}
+
+    in_world(scenario)
+
+
+def move(index: int, source: int, target: int) -> PlannedMove:
+    return PlannedMove(ID, "t", index, source, target, Load(), "why")
+
+
+def test_in_a_turn_each_broker_has_few_moves_and_none_is_left_out() -> None:
+    moves = [move(index, 0, 1 + index % 2) for index in range(5)]
+    moves += [move(index, 3, 4) for index in (5, 6, 7)]
+    turns = [[each.partition for each in turn] for turn in moves_in_turns(moves)]
+    assert turns == [[0, 1, 5, 6], [2, 3, 7], [4]]
+    assert list(moves_in_turns([])) == []
