@@ -6,6 +6,7 @@ for nothing but this deadline therefore ends the process; the write-ahead log ha
 """
 
 import logging
+import math
 import os
 import select
 import signal
@@ -104,13 +105,17 @@ class ProcessDeadline:
         os.write(self._waker, b"!")
 
     def _wait(self) -> None:
+        waking = select.poll()  # not ``select.select``, which refuses files numbered 1,024 and higher
+        waking.register(self._wake_end, select.POLLIN)
         while not self._is_closed:
             left_ms = self._ends_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 self._end()
                 return
-            ready, _, _ = select.select([self._wake_end], [], [], left_ms / 1000 if self.is_set else None)
-            if ready and os.read(self._wake_end, 1)[0] in SIGNALS:
+            if (
+                waking.poll(math.ceil(left_ms) if self.is_set else None)
+                and os.read(self._wake_end, 1)[0] in SIGNALS
+            ):
                 self._on_signal()
 
     def _end(self) -> None:

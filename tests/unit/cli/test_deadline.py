@@ -1,5 +1,8 @@
 """The deadline of a process that was asked to stop; the end of the process is recorded instead."""
 
+import fcntl
+import os
+import resource
 import signal
 import threading
 
@@ -120,3 +123,26 @@ def test_only_a_second_signal_has_the_shorter_limit(
         deadline.close()
     wait_until_watched_no_more()
     assert len(ended.statuses) == (one_signal_ms_max == 0)
+
+
+def test_it_works_with_more_than_a_thousand_open_files(ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2_048), limits[1]))
+    pipe = os.pipe
+
+    def high_pipe() -> tuple[int, int]:
+        ends = pipe()
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD, 1_500) for end in ends]
+        for end in ends:
+            os.close(end)
+        return high[0], high[1]
+
+    monkeypatch.setattr(module.os, "pipe", high_pipe)
+    try:
+        deadline = ProcessDeadline(lambda: 4, end_process=ended)
+        assert deadline._wake_end >= 1_500
+        deadline.set(3_600_000, "late")
+        deadline.set(1, "early")
+        assert ended.wait() == [4]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

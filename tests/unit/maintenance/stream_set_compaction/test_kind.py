@@ -43,6 +43,8 @@ def test_a_round_is_one_unit_with_its_reason(filled: CompactionWorld) -> None:
     assert unit.name == "objects" and unit.reason.startswith("3 stream set objects")
     assert (unit.objects_before, unit.objects_after) == (3, 4)
     assert unit.bytes_read == unit.bytes_written > 0 and unit.detail["tasks"] == "2"
+    before, after = map(int, unit.detail["index entries"].split(" → "))
+    assert before >= after > 0
     assert not filled.metadata.image.jobs
 
 
