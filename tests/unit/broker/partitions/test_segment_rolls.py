@@ -214,21 +214,6 @@ def test_a_topic_that_is_deleted_meanwhile_is_forgotten():
     in_broker_world(scenario)
 
 
-def test_when_nothing_else_is_due_a_deleted_topic_is_forgotten_all_the_same():
-    async def scenario(world):
-        topic = await world.topic(**BY_BATCHES)
-        await world.partition(topic)
-        world.calls.hold(APPEND_METADATA)
-        await fill(world, topic, 3)
-        deletion = asyncio.create_task(world.parts.partitions.delete_topic(topic))
-        world.calls.release(APPEND_METADATA)
-        await deletion
-        await check(world)
-        assert not world.parts.partitions._rolls._due
-
-    in_broker_world(scenario)
-
-
 @pytest.mark.parametrize("ends", ["crash", "restart"])
 def test_the_active_segment_is_known_in_the_next_life(ends):
     async def scenario(world):
