@@ -87,7 +87,9 @@ SMALL_FILES = {
     },
     "the layout of arrays": {"record_columns/kernels/columns.py"},
     "a family of commands in metadata/decisions": {"metadata/decisions/keys.py"},
-    "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py", "cli/demo/cluster/report.py"},
+    "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py", "cli/demo/cluster/report.py",
+        "cli/demo/interrupted.py",
+    },
 }  # fmt: skip
 """Modules below FILE_LINES_MIN, by the reason why each is a file of its own."""
 

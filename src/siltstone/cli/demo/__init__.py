@@ -7,6 +7,7 @@ objects and the requests that reading costs, before and after the compaction of 
 records, ``verifying`` compares them with their source. ``maintaining`` runs key compaction, retention and garbage
 collection. ``report`` draws the tables and charts.
 
-``cluster`` is another tour, ``siltstone demo --cluster``. ``story`` prints the steps; ``stage`` is the struct of all
+``cluster`` is another tour, ``siltstone demo --cluster``. ``interrupted``
+is about Ctrl-C. ``story`` prints the steps; ``stage`` is the struct of all
 that a step of the first one needs.
 """

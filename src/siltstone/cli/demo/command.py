@@ -22,6 +22,7 @@ from siltstone.cli.demo.flights import (
     flights_file,
     read_flights,
 )
+from siltstone.cli.demo.interrupted import noted_interrupts
 from siltstone.cli.demo.kafka_client import (
     FlightProducer,
     GroupReading,
@@ -121,22 +122,27 @@ def demo(
     With --cluster three brokers share a store. While flights are being produced, a partition moves, one broker is
     killed with SIGKILL and comes back; then every record is counted, and a chart shows what clients felt.
     """
-    story = Story(results(columns=None if results().is_terminal else COLUMNS_MAX))
     file = flights_file()
     refuse_without_client()
     if is_cluster:
         _refuse_runner(context)
+    else:
+        check_runner(runner)  # refuses before the store is made, not after a minute of work
+    with noted_interrupts() as check_interrupted:
+        console = results(columns=None if results().is_terminal else COLUMNS_MAX)
+        story = Story(console, check_interrupted)
         with demo_folder(store, keep=keep) as folder:
-            if not play_cluster(folder, story, read_flights(file, count), SystemClock()):
+            if is_cluster:
+                is_right = play_cluster(folder, story, read_flights(file, count), SystemClock())
+            else:
+                with compiling_ahead():
+                    is_right = _play(folder, story, file, count, runner, master)
+            if not is_right:
                 raise Failure
-        _what_next_of_cluster(story)
-        return
-    check_runner(runner)  # refuses before the store is made, not after a minute of work
-    with demo_folder(store, keep=keep) as folder, compiling_ahead():
-        is_right = _play(folder, story, file, count, runner, master)
-        if not is_right:
-            raise Failure
-        _what_next(story, folder, is_kept=keep or store is not None)
+            if is_cluster:
+                _what_next_of_cluster(story)
+            else:
+                _what_next(story, folder, is_kept=keep or store is not None)
 
 
 def _refuse_runner(context: click.Context) -> None:

@@ -218,10 +218,13 @@ class GroupReading:
         """Consumes as many records as the broker reports to hold, which may differ from how many were produced. Raises
         ClientFailed."""
         count = records_held(self._bootstrap_servers, self._partitions, seconds_max=self._seconds_max)
-        threads = [threading.Thread(target=self._consume, args=(count, on_progress)) for _ in range(members)]
-        for thread in threads:
-            thread.start()
+        threads = [
+            threading.Thread(target=self._consume, args=(count, on_progress), daemon=True)
+            for _ in range(members)
+        ]
         try:
+            for thread in threads:
+                thread.start()
             for thread in threads:
                 thread.join()
         except BaseException:  # Ctrl-C: the threads would wait for a broker that is being stopped

@@ -17,8 +17,10 @@ OnProgress = Callable[[int, int], None]
 
 
 class Story:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, on_line: Callable[[], None] = lambda: None) -> None:
+        """``on_line``: called before each step and each result; what it raises ends the demo."""
         self._console = console
+        self._on_line = on_line
         self._step = 0
 
     def title(self, text: str, explanation: str) -> None:
@@ -26,10 +28,12 @@ class Story:
         self._console.print(Padding(explanation, (0, 0, 1, 0)), style="dim")
 
     def step(self, text: str) -> None:
+        self._on_line()
         self._step += 1
         self._console.print(f"[bold cyan]{self._step}[/]  [bold]{text}[/]")
 
     def done(self, text: str) -> None:
+        self._on_line()
         self._indented(f"[green]✓[/] {text}")
 
     def note(self, text: str) -> None:
