@@ -4,9 +4,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
-from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
+from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
 from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, sources_of, streams_of
 from support.values.examples import examples

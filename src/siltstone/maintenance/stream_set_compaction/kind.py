@@ -28,14 +28,13 @@ from siltstone.maintenance.pipeline.kind import (
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
 from siltstone.maintenance.stream_set_compaction.carrying_out import (
     CompactionRound,
     RoundOutcome,
     SourcesUnusable,
 )
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
-from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
+from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import stream_classes
 from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
 from siltstone.maintenance.tasks.runner import RunFailed

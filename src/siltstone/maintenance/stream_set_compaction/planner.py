@@ -1,7 +1,13 @@
-"""Plans a round: takes sources with their indexes, and decides which are replaced, and by which objects. Pure: the
-same sources, image and time give the same plan.
+"""Plans a round: chooses the candidates, the stream set objects whose indexes are worth reading, from the image alone;
+then takes these as sources with their indexes, and decides which are replaced, and by which objects. Pure: the same
+sources, image and time give the same plan.
 
-The steps and their order are in the package's docstring. Three rules are decided here:
+The steps and their order are in the package's docstring. Four rules are decided here:
+
+*Candidates*: an object is one when it shares a live stream with another one (T04), holds nothing live, holds live data
+of a compacted topic, or is old enough to be force split (T07). Candidates are ordered by the age of their data, the
+oldest first: with the newest first, as in AutoMQ, old objects would wait for ever once there are more candidates than
+a round takes.
 
 *Sharing* (T04): a source is rewritten when it shares a stream with another source. This is computed again each time a
 limit takes a source out.
@@ -15,7 +21,8 @@ When a limit is passed, the sources of the extent that is cheapest to give up ar
 Far beyond a limit several extents are given up at once; otherwise a thousand sources could need a thousand repetitions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -31,16 +38,50 @@ from siltstone.maintenance.blocks.columns import (
     sorted_table,
 )
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.stream_set_compaction.candidates import is_old
 from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate, classes_of, place
 from siltstone.maintenance.stream_set_compaction.iterations import Bounds, cut
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
-from siltstone.metadata.entities import StreamMetadata
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
+from siltstone.metadata.streams import is_live
+from siltstone.model.objects import ObjectKind, ObjectState
 
 NO_PARTNER = "it shares no stream with another stream set object"
 BEYOND_STREAM_OBJECTS = "with it the round would make more stream objects than one commit may add"
 BEYOND_STREAMS = "with it the new stream set object would hold more streams than one may"
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """The candidates of one round. ``has_remaining`` says that there are more than a round takes."""
+
+    objects: tuple[ObjectMetadata, ...]
+    has_remaining: bool
+
+
+def choose_candidates(
+    objects: Iterable[ObjectMetadata],
+    streams: Mapping[int, StreamMetadata],
+    settings: CompactionSettings,
+    now_ms: int,
+    classes: Classes | None = None,
+) -> Candidates:
+    """The candidates among the objects. When an id appears twice, the later metadata count."""
+    sets = {held.object_id: held for held in objects if _is_committed_set(held)}
+    live = {object_id: _live_streams(held, streams) for object_id, held in sets.items()}
+    compacted = {each for each, held in (classes or {}).items() if held is RetentionClass.COMPACTED}
+    holders = Counter(stream_id for stream_ids in live.values() for stream_id in stream_ids)
+
+    def is_worth_it(held: ObjectMetadata) -> bool:
+        mine = live[held.object_id]
+        return (
+            _is_old(held, settings, now_ms)
+            or not mine
+            or not mine.isdisjoint(compacted)
+            or any(holders[stream_id] > 1 for stream_id in mine)
+        )
+
+    worth = sorted(filter(is_worth_it, sets.values()), key=lambda held: (held.data_time_ms, held.object_id))
+    return Candidates(tuple(worth[: settings.sources_max]), len(worth) > settings.sources_max)
 
 
 def plan_compaction(
@@ -113,6 +154,24 @@ class _Chosen(msgspec.Struct, frozen=True):
     bounds: list[Bounds]
     ordinary: Truths
     excluded: dict[int, str]
+
+
+def _is_old(held: ObjectMetadata, settings: CompactionSettings, now_ms: int) -> bool:
+    return now_ms - held.data_time_ms >= settings.force_split_age_ms
+
+
+def _is_committed_set(held: ObjectMetadata) -> bool:
+    return held.state is ObjectState.COMMITTED and held.kind is ObjectKind.STREAM_SET_OBJECT
+
+
+def _live_streams(held: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> set[int]:
+    """The streams of which the object holds something live. A stream that the image does not know counts as live, so
+    that the planner reports the object."""
+    return {
+        each.stream_id
+        for each in held.ranges
+        if each.stream_id not in streams or is_live(streams[each.stream_id], each)
+    }
 
 
 def _usable(
@@ -222,7 +281,7 @@ def choose_aged(
     aged: set[int] = set()
     room = settings.stream_objects_max
     for number, source in enumerate(sources):
-        if is_old(source.metadata, settings, now_ms) and (cost := _cost(tables[number], settings)) <= room:
+        if _is_old(source.metadata, settings, now_ms) and (cost := _cost(tables[number], settings)) <= room:
             aged.add(number)
             room -= cost
     return aged

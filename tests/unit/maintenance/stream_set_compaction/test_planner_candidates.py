@@ -1,6 +1,6 @@
 import msgspec
 
-from siltstone.maintenance.stream_set_compaction.candidates import choose_candidates
+from siltstone.maintenance.stream_set_compaction.planner import choose_candidates
 from siltstone.maintenance.stream_set_compaction.retention_class import RetentionClass
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import ObjectKind, ObjectState
