@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model import limits
@@ -54,12 +53,6 @@ def test_what_is_not_announced_is_not() -> None:
         "TLS, SASL, ACLs, quotas.": (ApiKey.SASL_HANDSHAKE, ApiKey.CREATE_ACLS, ApiKey.ALTER_CLIENT_QUOTAS),
     }.items():
         assert row(text) and not set(keys) & set(ANNOUNCED)
-
-
-def test_partitions_of_the_offsets_topic() -> None:
-    told = row("`__consumer_offsets` has 50 partitions")
-    assert told.startswith(f"{BrokerSettings().offsets_topic_num_partitions} (")
-    assert "`broker.offsets_topic_num_partitions`" in told
 
 
 def test_every_setting_named_exists() -> None:

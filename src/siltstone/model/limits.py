@@ -324,9 +324,9 @@ TOPIC_CONFIGS_BYTES_MAX = 64 * KIB
 
 # -- broker ----------------------------------------------------------------------------------------------
 
-OFFSETS_TOPIC_PARTITIONS = 8
-"""Partitions of ``__consumer_offsets``: enough that one busy group does not delay all others. Kafka has 50, to spread
-them over brokers; here one node opens each of them at its start."""
+OFFSETS_TOPIC_PARTITIONS = 50
+"""Partitions of ``__consumer_offsets`` in a new store, as in Kafka. The leader of a partition coordinates its groups, so
+their number bounds how many nodes share the groups; it never changes once the topic exists."""
 
 FETCH_BYTES_MAX = 55 * MIB
 """The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""
