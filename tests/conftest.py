@@ -1,6 +1,7 @@
 """Puts ``tests`` on the path, so that shared builders are imported as ``from support.x import y``."""
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -45,12 +46,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item._id = type(item._id).parse(grouped)
 
 
+FROZEN_EVERY = 250
+"""Tests. What they import and report stays, as what was collected does."""
+
+ended = itertools.count(1)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Modules and 15,000 collected tests stay until the end: the garbage collector need not look at them each time a
     test asks for a collection, which took seconds."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    if next(ended) % FROZEN_EVERY == 0:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

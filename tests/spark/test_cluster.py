@@ -1,4 +1,5 @@
-"""A job on a real cluster while its workers and executors are killed: the result is that of an undisturbed run."""
+"""A job on a real cluster while its workers and executors are killed: the result is that of an undisturbed run. By day
+``test_compaction_on_cluster`` has the same kills, with a compaction as the job."""
 
 import hashlib
 import json
@@ -6,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from support.processes.tried import RecordTried
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 from support.spark.spark_tasks import write_file
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 DRIVER = """
 import json, sys
@@ -29,7 +31,9 @@ def digests(folder: Path) -> list[str]:
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())]
 
 
-def test_killed_workers_and_executors_change_nothing(tmp_path: Path, spark_cluster: SparkCluster) -> None:
+def test_killed_workers_and_executors_change_nothing(
+    tmp_path: Path, spark_cluster: SparkCluster, record_tried: RecordTried
+) -> None:
     disturbed, undisturbed, gate = tmp_path / "disturbed", tmp_path / "undisturbed", Gate(tmp_path / "gate")
     for folder in (disturbed, undisturbed):
         folder.mkdir()
@@ -54,3 +58,4 @@ def test_killed_workers_and_executors_change_nothing(tmp_path: Path, spark_clust
     assert json.loads(output) == expected
     assert digests(disturbed) == digests(undisturbed)
     assert len(gate.held_pids()) >= 4
+    record_tried("kills", 2)

