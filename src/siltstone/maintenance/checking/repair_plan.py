@@ -184,8 +184,7 @@ _ACTIONS = {
 
 def _is_of_an_unknown_id(finding: Finding) -> bool:
     """Whether the key has the form of this store's keys, with an id that the store has not assigned."""
-    is_foreign = finding.kind is FindingKind.FOREIGN_KEY and finding.key is not None
-    return is_foreign and object_id_of_key(finding.key or "") is not None
+    return finding.kind is FindingKind.FOREIGN_KEY and object_id_of_key(finding.key or "") is not None
 
 
 def _repair(finding: Finding) -> Repair:

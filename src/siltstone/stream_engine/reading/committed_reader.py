@@ -207,8 +207,6 @@ class CommittedReader:
         covering = find_ranges(image, stream_id, start, end, RANGES_PER_PLAN_MAX)
         ranges = ranges_wanted(covering, start, bytes_wanted)
         indexes = await self._indexes.get_leading(image.objects[held.object_id] for held in ranges)
-        if self._closed is not None:
-            raise self._closed
         readable = list(takewhile(lambda held: held.object_id in indexes, ranges))
         return blocks_wanted(readable, indexes, start, end, bytes_wanted)
 

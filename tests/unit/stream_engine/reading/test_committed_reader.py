@@ -523,6 +523,24 @@ def test_closing_ends_the_waits_and_refuses_new_reads():
     asyncio.run(scenario())
 
 
+@pytest.mark.timeout(20)
+def test_a_read_whose_index_has_just_come_fetches_no_block_after_the_closing():
+    async def scenario():
+        world = one_stream_object()
+        calls = SteppedCalls()
+        reader = world.reader(calls=calls)
+        read = asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING))
+        await settle()
+        calls.step()
+        closing = asyncio.ensure_future(reader.close())
+        with pytest.raises(ReaderClosed):
+            await read
+        await closing
+        assert world.block_gets == 0
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("index_is_cached", [False, True])
 def test_a_cancelled_read_does_not_end_the_request_others_wait_for(index_is_cached):
     async def scenario():
