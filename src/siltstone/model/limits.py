@@ -325,8 +325,8 @@ TOPIC_CONFIGS_BYTES_MAX = 64 * KIB
 # -- broker ----------------------------------------------------------------------------------------------
 
 OFFSETS_TOPIC_PARTITIONS = 50
-"""Partitions of ``__consumer_offsets`` in a new store, as in Kafka. The leader of a partition coordinates its groups, so
-their number bounds how many nodes share the groups; it never changes once the topic exists."""
+"""Partitions of ``__consumer_offsets`` in a new store, as in Kafka. The leader of a partition coordinates its groups,
+so their number bounds how many nodes share the groups; it never changes once the topic exists."""
 
 FETCH_BYTES_MAX = 55 * MIB
 """The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""
