@@ -114,7 +114,7 @@ def test_p07_p20_a_cancelled_wait_for_the_standby_is_no_success_and_neither_is_f
     opened, standby
 ) -> None:
     """PostgreSQL reports success with a warning; the entry is in the primary, and perhaps nowhere else."""
-    log = opened(call_deadline_ms=1_000)
+    log = opened(call_deadline_ms=3_000)
     head = append_values(log, b"1")
     standby.is_missing(True)
     entry = entry_after(head, b"2")
@@ -140,14 +140,14 @@ def test_p07_p20_a_cancelled_wait_for_the_standby_is_no_success_and_neither_is_f
 
 def test_p20_another_process_does_not_answer_from_what_a_cancelled_wait_left(opened, standby) -> None:
     """Its first answer on a new connection is confirmed: the primary may have been started again."""
-    first = opened(call_deadline_ms=1_000)
+    first = opened(call_deadline_ms=3_000)
     head = append_values(first, b"1")
     standby.is_missing(True)
     ours = in_thread(first.append, entry_after(head, b"2"), head)
     standby.cancel()
     with pytest.raises(AppendUncertain):
         ours.result(WAITING_SECONDS_MAX)
-    client = client_of(opened(call_deadline_ms=500), 2)
+    client = client_of(opened(call_deadline_ms=2_000), 2)
     assert client.image.version == 2
     with pytest.raises(LogUnavailable):
         client.execute(RemoveKey("absent"))
@@ -156,7 +156,7 @@ def test_p20_another_process_does_not_answer_from_what_a_cancelled_wait_left(ope
 
 
 def test_p08_without_the_synchronous_standby_nothing_is_acknowledged_and_it_heals(opened, standby) -> None:
-    log = opened(call_deadline_ms=300)
+    log = opened(call_deadline_ms=2_000)
     client = client_of(log)
     client.execute(put("before"))
     standby.is_missing(True)

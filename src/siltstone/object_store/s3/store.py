@@ -1,11 +1,13 @@
 """The adapter for a bucket of S3 or a compatible store, through botocore's low-level client.
 
 A call makes one attempt: botocore's own retries are off, because ``retrying`` retries and tracks which writes may have
-taken effect. Bodies are sent without a signature of the payload and without extra checksums (TLS protects them on the
-way, the CRC-32C of every block at rest), so an object's bytes are read once, by the socket. Only ``opening`` imports
-this module, as botocore is optional. Read ``s3.errors`` for the failures, ``s3.multipart`` for uploads.
+taken effect. A put names the CRC-32C of its body, which the store verifies: else SeaweedFS keeps an object without a
+byte when a connection ends between the head of a put and its body. Nothing else is signed or added up: TLS protects
+bodies on the way, the CRC-32C of every block at rest. Only ``opening`` imports this module, as botocore is optional.
+Read ``s3.errors`` for the failures, ``s3.multipart`` for uploads.
 """
 
+import base64
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +17,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
 from siltstone.object_store.port import (
@@ -60,8 +63,14 @@ class S3Store:
         put_once(self, key, buffers)
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        checksum = crc32c(buffers).to_bytes(4, "big")
         with s3_errors_translated(f"put {key} if absent"):
-            self._client.put_object(**self._at(key), Body=GatherFile(buffers), IfNoneMatch="*")
+            self._client.put_object(
+                **self._at(key),
+                Body=GatherFile(buffers),
+                IfNoneMatch="*",
+                ChecksumCRC32C=base64.b64encode(checksum).decode(),
+            )
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         assert 0 <= start <= end, f"no range: [{start}, {end})"

@@ -1,5 +1,6 @@
 """The S3 adapter against a server that misbehaves; contracts/object_store has it against a real one."""
 
+import base64
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.foundation.crc32c import crc32c
 from siltstone.object_store.port import (
     MultipartUpload,
     ObjectNotFound,
@@ -196,7 +198,9 @@ def test_what_is_sent(server: Server, store: S3Store) -> None:
     assert (method, path) == ("PUT", "/bucket/prefix/a5/objects/1")
     assert headers["If-None-Match"] == "*"
     assert headers["Content-Length"] == "7"
-    assert not [name for name in headers if "checksum" in name.lower()]
+    checksum = base64.b64encode(crc32c([b"0123456"]).to_bytes(4, "big")).decode()
+    added = {name.lower(): value for name, value in headers.items() if "checksum" in name.lower()}
+    assert added == {"x-amz-checksum-crc32c": checksum}
     assert server.bodies == [b"0123456"]
 
 
