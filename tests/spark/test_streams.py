@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
+from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import SinkState, sinks_of
 from siltstone.server.scanning import open_source
 from siltstone.spark.sink.batches import write_batch
@@ -25,6 +26,7 @@ from siltstone.spark.source.lag import lag
 from support.processes.tried import RecordTried
 from support.spark import stream_driver
 from support.spark.stream_driver import DRIVER_VARIABLE
+from support.values.schema_registry import record, schema_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -130,6 +132,45 @@ def test_ss1_sw2_a_stream_reads_each_record_once_and_writes_it_once(
         sinks = sinks_of(opened.metadata.image)
         assert {sinks[str(query.id)].state, sinks["late-out"].state} == {SinkState.DONE}
         assert not opened.metadata.image.pins, "the pins of micro-batches are ended"
+
+
+def test_avro_of_a_registry_goes_from_spark_to_a_topic_and_to_its_table(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path
+) -> None:
+    topic = "avro"
+    broker.create_topic(topic, config={"siltstone.table.format": "iceberg", "siltstone.table.value": "avro"})
+    frame = spark.range(50).selectExpr(
+        "cast(cast(id as string) as binary) as key", "struct(id, concat('g', id) as gate) as value"
+    )
+    with schema_registry() as registry:
+        registry.add(f"{topic}-value", record(id="long", gate="string"))
+        named = {"value": "avro", "schemaRegistry": registry.url}
+        writer = frame.write.format("siltstone").options(store=str(broker.folder), topic=topic, **named)
+        writer.mode("append").save()
+        expected = sorted((number, f"g{number}") for number in range(50))
+
+        def found(rows: Any) -> list[Any]:
+            return sorted(tuple(row) for row in rows.select("value.id", "value.gate").collect())
+
+        reader = spark.read.format("siltstone").options(store=str(broker.folder), subscribe=topic, **named)
+        assert found(reader.load()) == expected
+        to_files = stream(spark, broker, topic, **named).select("value").writeStream.format("parquet")
+        run(to_files.option("path", str(tmp_path / "files")), tmp_path / "checkpoint")
+        assert found(spark.read.parquet(str(tmp_path / "files"))) == expected
+        scanned = siltstone.scan(
+            topic, store=broker.folder, value="avro", registry=registry.url, tail="flush"
+        )
+        rows = scanned.to_arrow()["value"].to_pylist()
+        assert sorted((row["id"], row["gate"]) for row in rows) == expected
+        with siltstone.open_store(broker.folder, {"tables.registry": registry.url}) as store:
+            report = siltstone.maintenance.plan(store, kinds=["table-export"]).run(spark)
+            assert report.is_well, report
+            with opened_table(store.context, store.kind_settings.tables, topic) as table:
+                files = file_urls(table, store.kind_settings.tables)
+        exported = spark.read.parquet(*files).select("id", "gate", "kafka.offset").collect()
+        assert (
+            sorted(tuple(row)[:2] for row in exported) == expected and len({row[2] for row in exported}) == 50
+        )
 
 
 def test_sw17_sw20_sw24_batches_are_appended_once_or_refused_by_name(

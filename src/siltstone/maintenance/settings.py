@@ -216,9 +216,11 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where tables are: ``location`` is the URL of a folder or of a bucket; ``catalog`` has the properties of the
-    Iceberg catalog, as ``pyiceberg.catalog.load_catalog`` takes them."""
+    Iceberg catalog, as ``pyiceberg.catalog.load_catalog`` takes them; ``registry`` is the URL of the schema registry or
+    of a folder of schemas, and empty if there is none."""
 
     location: str = ""
+    registry: str = ""
     catalog: dict[str, str] = {}
 
 

@@ -18,6 +18,7 @@ from siltstone.topic_configs.table_export import (
     table_columns,
     table_name,
     table_partitions,
+    table_schema_source,
 )
 from siltstone.topic_configs.values import (
     LONG_MAX,
@@ -186,8 +187,13 @@ _ROWS = (
     _row("siltstone.table.retention", BOOLEAN, "false", anything, Effect.ACTS, (),
          "true: retention and key compaction leave records alone until they are in the table."),
     _row("siltstone.table.value", STRING, "raw", one_of(*VALUES), Effect.ACTS, (),
-         "What values are in the table: bytes (raw), text in UTF-8 (string), or JSON (json): its text, or the columns "
-         "of siltstone.table.columns."),
+         "What values are in the table: bytes (raw), text in UTF-8 (string), JSON (json): its text, or the columns of "
+         "siltstone.table.columns; avro, protobuf: the fields of their schemas."),
+    _row("siltstone.table.value.message", STRING, "", anything, Effect.ACTS, (),
+         "The full name of the Protobuf message in the values; empty: the first of its file."),
+    _row("siltstone.table.value.schema", STRING, "registry", table_schema_source, Effect.ACTS, (),
+         "Schemas of avro and protobuf. registry: each value begins with the id of its own; latest: the newest of the "
+         "subject TOPIC-value, for values without ids; file:NAME: a file in the folder of tables.registry."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", anything, Effect.KEPT,
          ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election can lose any."),
 )  # fmt: skip

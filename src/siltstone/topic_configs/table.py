@@ -202,6 +202,8 @@ def _table_config(values: _Values) -> TableConfig:
         table_format=values.of("siltstone.table.format", str),
         name=values.of("siltstone.table.name", str),
         value=values.of("siltstone.table.value", str),
+        schema=values.of("siltstone.table.value.schema", str),
+        message=values.of("siltstone.table.value.message", str),
         key=values.of("siltstone.table.key", str),
         columns=columns_of(values.of("siltstone.table.columns", tuple)),
         partition_by=partitions_of(values.of("siltstone.table.partition.by", tuple)),

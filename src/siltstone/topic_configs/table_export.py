@@ -1,11 +1,14 @@
 """The configurations ``siltstone.table.*`` of a topic that is kept as a table: values, and the rules for them. Pure.
 
 A table has one of two layouts. *Records*: the columns of a Kafka record, with key and value as bytes or text. *Fields*:
-``siltstone.table.columns`` names fields of JSON values, each of which becomes a column, and what Kafka knows of the
-record is in one more column, the struct ``kafka``.
+each field of the values becomes a column, and what Kafka knows of the record is in one more column, the struct
+``kafka``. ``siltstone.table.columns`` names the fields of JSON values; Avro and Protobuf values have those of their
+schemas, which are known only when a round begins.
 
 A table is divided by partition values (``siltstone.table.partition.by``): a data file holds records of one value of
-each transform. Names of columns are resolved among the fields first, then among the columns of the record.
+each transform. Names of columns are resolved among the fields of JSON first, then among the columns of the record. With
+a schema it is the other way round, because a later schema may have a field ``timestamp``, and the division of a table
+never changes.
 """
 
 import re
@@ -15,7 +18,8 @@ import msgspec
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, refused
 
 FORMATS = ("parquet", "iceberg")
-VALUES = ("raw", "string", "json")
+VALUES = ("raw", "string", "json", "avro", "protobuf")
+WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string")
 ERRORS = ("dead-letter", "pause", "drop")
 
@@ -25,11 +29,21 @@ KAFKA = "kafka"
 TYPES = ("boolean", "int", "long", "double", "string", "date", "timestamp", "json")
 """Types of fields. ``json``: any JSON value, as its text."""
 
+REGISTRY = "registry"
+"""``siltstone.table.value.schema``: each value begins with the id of its schema."""
+
+LATEST = "latest"
+"""No value has such a prefix, and all are read with the newest schema of the topic's subject."""
+
+FILE = "file:"
+"""No value has such a prefix, and all are read with this file in the folder of schemas."""
+
 TIME_TRANSFORMS = ("year", "month", "day", "hour")
 IDENTITY = "identity"
 COLUMNS_MAX = 1_000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_SCHEMA = re.compile(rf"{REGISTRY}|{LATEST}|{FILE}[A-Za-z0-9_.-]+")
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_]{1,100}\.[A-Za-z0-9_]{1,300}")
 _TRANSFORM = re.compile(r"(\w+)\((\w+)\)")
 _OF_TIME = frozenset({"timestamp"})
@@ -64,6 +78,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     table_format: str = ""
     name: str = ""
     value: str = "raw"
+    schema: str = REGISTRY
+    message: str = ""
     key: str = "raw"
     columns: tuple[TableColumn, ...] = ()
     partition_by: tuple[PartitionTransform, ...] = (PartitionTransform("day", "timestamp"),)
@@ -75,7 +91,17 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_fields(self) -> bool:
         """Whether the table has the layout of fields."""
-        return bool(self.columns)
+        return bool(self.columns) or self.has_schemas
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether the fields are those of the values' schemas."""
+        return self.value in WITH_SCHEMAS
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether each value begins with the id of its schema."""
+        return self.has_schemas and self.schema == REGISTRY
 
     def name_for(self, topic: str) -> str:
         return self.name or f"kafka.{re.sub(r'[.-]', '_', topic)}"
@@ -87,29 +113,40 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_field(self, column: str) -> bool:
+        if self.has_schemas:
+            return column not in _RECORD_TYPES
         return any(each.name == column for each in self.columns)
+
+    def source_of(self, column: str) -> str:
+        """The column by which the table is divided, as a path in its schema."""
+        return f"{KAFKA}.{column}" if self.has_fields and not self.is_field(column) else column
 
     @property
     def conflict(self) -> str:
         """Why the configurations contradict each other; empty when they do not."""
         if self.columns and self.value != "json":
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
-        for each in self.partition_by:
-            if (kind := self.kind_of(each.column)) is None:
-                return (
-                    f"siltstone.table.partition.by: there is no column {each.column} to divide the table by"
-                )
-            if each.transform != IDENTITY and self.is_field(each.name):
-                return (
-                    f"siltstone.table.partition.by: {each.transform}({each.column}) would have the name of the column"
-                    f" {each.name}"
-                )
-            allowed = _OF_IDENTITY if each.transform == IDENTITY else _OF_TIME
-            if kind not in allowed:
-                return (
-                    f"siltstone.table.partition.by: {each.transform}({each.column}) needs a column of type"
-                    f" {' or '.join(sorted(allowed))}, and {each.column} is of type {kind}"
-                )
+        if self.message and self.value != "protobuf":
+            return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
+        return next(filter(None, map(self._misdivided, self.partition_by)), "")
+
+    def _misdivided(self, by: PartitionTransform) -> str:
+        """Why the table cannot be divided so; empty when it can. Fields of a schema are judged by the round, which
+        knows them."""
+        where = "siltstone.table.partition.by:"
+        kind = self.kind_of(by.column)
+        if kind is None:
+            return (
+                "" if self.has_schemas else f"{where} there is no column {by.column} to divide the table by"
+            )
+        if by.transform != IDENTITY and not self.has_schemas and self.is_field(by.name):
+            return f"{where} {by.transform}({by.column}) would have the name of the column {by.name}"
+        allowed = _OF_IDENTITY if by.transform == IDENTITY else _OF_TIME
+        if kind not in allowed:
+            return (
+                f"{where} {by.transform}({by.column}) needs a column of type {' or '.join(sorted(allowed))}, and"
+                f" {by.column} is of type {kind}"
+            )
         return ""
 
 
@@ -120,6 +157,12 @@ def table_name(name: str, value: Value) -> None:
     """A rule: empty, or ``namespace.table``."""
     if value and not _TABLE_NAME.fullmatch(str(value)):
         raise refused(name, value, "write namespace.table, of letters, digits and _")
+
+
+def table_schema_source(name: str, value: Value) -> None:
+    """A rule: where the schemas of the values come from."""
+    if not _SCHEMA.fullmatch(str(value)):
+        raise refused(name, value, f"write {REGISTRY}, {LATEST} or {FILE}NAME")
 
 
 def table_columns(name: str, value: Value) -> None:

@@ -38,6 +38,10 @@ class RegistryNotReachable(Unavailable):
     """The schema registry does not answer, or answers with an error of its own. Nothing is wrong with the values."""
 
 
+class RowNotEncodable(InvalidRequest):
+    """A row does not fit the schema with which it is to be written."""
+
+
 class BadValueFound(InvalidRequest):
     """A value cannot be decoded, and the reader did not ask for nulls in place of such values."""
 

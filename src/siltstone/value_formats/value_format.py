@@ -11,6 +11,7 @@ import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.value_formats.failures import FormatRefused
+from siltstone.value_formats.wire import NOT_FRAMED
 
 
 class FormatKind(Enum):
@@ -58,6 +59,13 @@ class ValueFormat(msgspec.Struct, frozen=True):
     def arrow_type(self) -> Any:
         """The pyarrow.DataType of the decoded column. Raises ArrowMissing."""
         return decode_type(self.type_ipc)
+
+
+class ValueEncoding(msgspec.Struct, frozen=True, array_like=True):
+    """How values are written: with this Avro schema, and with this id before each, if it is one of a registry."""
+
+    schema: Schema
+    schema_id: int = NOT_FRAMED
 
 
 def encode_type(arrow_type: Any) -> bytes:

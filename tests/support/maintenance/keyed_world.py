@@ -218,8 +218,8 @@ def _pair(rng: Random, keys: int) -> Pair:
     return key, None if rng.random() < 0.15 else f"{rng.randrange(10**6)}" * rng.randint(1, 5)
 
 
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+def _bytes(text: str | bytes | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _text(data: object) -> str | None:

@@ -114,7 +114,9 @@ class TableWorld(KeyedWorld):
         """Its rows as Polars reads them from the files."""
         paths = self.paths(name)
         return (
-            pl.concat([pl.read_parquet(each) for each in paths], how="diagonal") if paths else pl.DataFrame()
+            pl.concat([pl.read_parquet(each) for each in paths], how="diagonal_relaxed")
+            if paths
+            else pl.DataFrame()
         )
 
     def rows(self, name: str = "kafka.t") -> list[tuple[Any, ...]]:

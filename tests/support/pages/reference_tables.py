@@ -73,6 +73,11 @@ PLACE_REASONS = {
         "FOLDER/tables",
         "Where [tables](tables.md) are: `file:///folder` or `s3://bucket/prefix`.",
     ),
+    "tables.registry": (
+        "none",
+        "The schema registry of tables with Avro or Protobuf values, `http://HOST:PORT`, or a folder of schemas, "
+        "`file:///folder`.",
+    ),
     "tables.catalog.type": (
         "sql",
         "The type of the Iceberg catalog, as pyiceberg names it: `sql`, `rest`, `glue`, `hive` …",

@@ -73,6 +73,8 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.table.partition.by",
         "siltstone.table.retention",
         "siltstone.table.value",
+        "siltstone.table.value.message",
+        "siltstone.table.value.schema",
     }
 
 

@@ -50,7 +50,7 @@ def _as_json(opened: LoadedTable, urls: list[str]) -> dict[str, object]:
 
 
 def _columns(opened: LoadedTable) -> list[tuple[str, str]]:
-    from siltstone.maintenance.tables.layout import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
+    from siltstone.maintenance.tables.fitting import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
 
     return [(field.name, str(plain_type(field.type))) for field in opened.schema]
 

@@ -17,6 +17,8 @@ from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import KIB, MIB
+from siltstone.value_formats.failures import RowNotEncodable
+from siltstone.value_formats.value_format import ValueEncoding
 
 BATCH_BYTES_MAX = 1 * MIB
 KEYLESS_RUN_BYTES = 16 * KIB
@@ -46,14 +48,42 @@ class RowEncoder:
         self._task_number = task_number
         self._now_ms = now_ms
         self._on_batch = on_batch
+        self._encode = None if plan.encoding is None else _encoder(plan.encoding)
         self._open: dict[PartitionKey, _OpenBatch] = {}
         self._keyless: dict[str, tuple[int, int]] = {}
         self.open_bytes = 0
 
     def add_all(self, rows: Any) -> None:
         """Adds a pyarrow.RecordBatch. Raises RowRefused."""
-        for key, value, topic, partition, headers, timestamp_ms in _columns(rows):
-            self.add(key, value, topic or self._plan.topic, partition, headers or (), timestamp_ms)
+        try:
+            for key, value, topic, partition, headers, timestamp_ms in self._columns(rows):
+                self.add(key, value, topic or self._plan.topic, partition, headers or (), timestamp_ms)
+        except RowNotEncodable as cause:
+            raise RowRefused(self._plan.topic or "a topic", str(cause)) from cause
+
+    def _columns(self, rows: Any) -> Iterator[tuple[Any, ...]]:
+        """The rows, each as what ``add`` takes."""
+        names = rows.schema.names
+        count = rows.num_rows
+
+        def values(name: str, kind: str | None = None) -> Any:
+            if name not in names:
+                return [None] * count
+            column = rows.column(name)
+            return (column if kind is None else column.cast(kind)).to_pylist()
+
+        encode = self._encode
+        encoded = values("value", "binary") if encode is None else encode(rows.column("value"))
+        times = values("timestamp", "int64")
+        return zip(
+            values("key", "binary"),
+            encoded,
+            values("topic"),
+            values("partition"),
+            values("headers"),
+            [None if time is None else time // 1000 for time in times],
+            strict=True,
+        )
 
     def add(
         self,
@@ -154,23 +184,7 @@ def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearr
     yield from _batches(place, records[middle:])
 
 
-def _columns(rows: Any) -> Iterator[tuple[Any, ...]]:
-    names = rows.schema.names
-    count = rows.num_rows
+def _encoder(encoding: ValueEncoding) -> Callable[[Any], Iterator[bytes | None]]:
+    from siltstone.value_formats.encoders.avro import AvroEncoder  # noqa: PLC0415  loads fastavro
 
-    def values(name: str, kind: str | None = None) -> Any:
-        if name not in names:
-            return [None] * count
-        column = rows.column(name)
-        return (column if kind is None else column.cast(kind)).to_pylist()
-
-    times = values("timestamp", "int64")
-    return zip(
-        values("key", "binary"),
-        values("value", "binary"),
-        values("topic"),
-        values("partition"),
-        values("headers"),
-        [None if time is None else time // 1000 for time in times],
-        strict=True,
-    )
+    return AvroEncoder(encoding).encode

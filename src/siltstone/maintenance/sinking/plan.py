@@ -16,6 +16,8 @@ from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.sinks import SINK_ID
 from siltstone.metadata.store_id import store_id_of
 from siltstone.topic_configs.table import stored_topic_config
+from siltstone.value_formats.schemas.opening import open_registry
+from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 
 PLAN_VERSION = 1
 CODECS = {codec.name.lower(): codec for codec in Codec}
@@ -31,6 +33,14 @@ COLUMNS = {
 
 LOG_APPEND_TIME = "LogAppendTime"
 _SPACES = re.compile(r"\s+")
+
+
+class EncodingWish(msgspec.Struct, frozen=True):
+    """How a caller wants values encoded as Avro: with a schema, or with the newest of a registry's subject."""
+
+    schema: str | None = None
+    registry: str = ""
+    subject: str = ""
 
 
 class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +59,7 @@ class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
 
 class SinkPlan(msgspec.Struct, frozen=True, array_like=True):
     """``topic`` is the topic of all rows; if it is empty, the column ``topic`` names the topic of each row. ``schema``
-    names the columns."""
+    names the columns. ``encoding`` None: the column ``value`` has the bytes of the values."""
 
     version: int
     store_id: str
@@ -57,15 +67,20 @@ class SinkPlan(msgspec.Struct, frozen=True, array_like=True):
     topic: str
     schema: str
     topics: tuple[TopicPlace, ...]
+    encoding: ValueEncoding | None = None
 
 
 def plan_sink(
-    source: MaintenanceContext, columns: Iterable[tuple[str, str]], topic: str | None, compression: str | None
+    source: MaintenanceContext,
+    columns: Iterable[tuple[str, str]],
+    topic: str | None,
+    compression: str | None,
+    encoding: ValueEncoding | None = None,
 ) -> SinkPlan:
     """``columns`` are pairs of name and type. Raises SinkRefused, TopicNotThere, and what ``check_may_write``
     raises."""
     names = [(name, _SPACES.sub("", kind)) for name, kind in columns]
-    _refuse_columns(names, has_topic=topic is not None)
+    _refuse_columns(names, has_topic=topic is not None, is_encoded=encoding is not None)
     if compression is not None and compression not in CODECS:
         raise SinkRefused(f"option compression={compression!r}: write {' or '.join(CODECS)}")
     image = source.metadata.refresh()
@@ -82,7 +97,38 @@ def plan_sink(
         topic or "",
         ",".join(f"{name} {kind}" for name, kind in names),
         tuple(_place(each, dict(defaults), compression) for each in found),
+        encoding,
     )
+
+
+def value_encoding(wish: EncodingWish, topic: str | None) -> ValueEncoding:
+    """The schema with which values are written: the given one, or the newest of the subject. Raises SinkRefused, and
+    what the registry and the schema raise."""
+    from siltstone.value_formats.encoders.avro import AvroEncoder  # noqa: PLC0415  loads fastavro
+    from siltstone.value_formats.settling import given_schema  # noqa: PLC0415  loads the libraries of all formats
+
+    if (wish.schema is None) == (not wish.registry):
+        raise SinkRefused(
+            "option value=avro needs a schema: give valueSchema (its text, or a file), or schemaRegistry (a URL)"
+        )
+    if wish.registry:
+        subject = wish.subject or (f"{topic}-value" if topic else "")
+        if not subject:
+            raise SinkRefused(
+                "the rows go to several topics: name the subject of their schema in valueSubject"
+            )
+        schema_id, schema = open_registry(wish.registry).latest(subject)
+        encoding = ValueEncoding(schema, schema_id)
+    else:
+        given, _ = given_schema(FormatKind.AVRO, wish.schema)
+        assert given is not None, "a schema was given"
+        encoding = ValueEncoding(given)
+    if encoding.schema.kind is not FormatKind.AVRO:
+        raise SinkRefused(
+            f"the schema is of the kind {encoding.schema.kind.value}, and values are to be Avro"
+        )
+    AvroEncoder(encoding)
+    return encoding
 
 
 def check_sink_name(sink_id: str) -> None:
@@ -106,10 +152,16 @@ def decode_plan(data: bytes) -> SinkPlan:
     return msgspec.convert(fields, SinkPlan)
 
 
-def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool) -> None:
+def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool, is_encoded: bool) -> None:
     for name, kind in columns:
         if name not in COLUMNS:
             raise SinkRefused(f"a sink has no column {name!r}; its columns are {', '.join(COLUMNS)}")
+        if name == "value" and is_encoded:
+            if not kind.startswith("struct<"):
+                raise SinkRefused(
+                    f"column value has type {kind}, and Avro is made of a struct: select struct(*) as value"
+                )
+            continue
         if kind not in COLUMNS[name]:
             raise SinkRefused(
                 f"column {name} has type {kind}, and a sink takes {' or '.join(COLUMNS[name])}: cast it"

@@ -9,7 +9,7 @@ decoded; they are rows of a second table, ``NAME__errors``, which has a ledger o
 Flow of a round: ledger → scan units → tasks that write data files → commit of the dead letters → commit of the table →
 ``progress``, a copy of the ledger in the metadata for retention and for people.
 
-Reading order: ``ledger``, ``formats.port``, ``planning`` (pure: what is due), ``kind``, ``rounds`` (the driver),
-``task`` with ``decoding``, ``layout`` and ``writing`` (an executor). ``formats`` holds the formats, ``inspecting`` what
-commands show. pyarrow and pyiceberg are loaded when a round begins, not before.
+Reading order: ``ledger``, ``formats.port``, ``planning`` (pure: what is due), ``kind``, ``rounds`` (the driver) with
+``schemas``, ``task`` with ``decoding``, ``layout``, ``fitting`` and ``writing`` (an executor). ``formats`` holds the
+formats, ``inspecting`` what commands show. pyarrow and pyiceberg are loaded when a round begins, not before.
 """

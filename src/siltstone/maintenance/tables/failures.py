@@ -80,6 +80,28 @@ class TableShapedOtherwise(InvalidRequest):
         self.table = table
 
 
+class RegistryNotNamed(InvalidRequest):
+    """The values need schemas, and the settings name no registry."""
+
+    def __init__(self, topic: str, value: str) -> None:
+        super().__init__(
+            f"siltstone.table.value of topic {topic} is {value}, and the settings name no schemas: set tables.registry"
+            " to http://HOST:PORT or to a folder, file:///FOLDER"
+        )
+        self.topic = topic
+
+
+class TooManySchemas(InvalidRequest):
+    """The values of a round name more schemas than a round may have."""
+
+    def __init__(self, topic: str, count_max: int, bytes_max: int) -> None:
+        super().__init__(
+            f"the values of topic {topic} name more than {count_max} schemas, or more than {bytes_max} bytes of them:"
+            " they are not what siltstone.table.value and siltstone.table.value.schema say"
+        )
+        self.topic = topic
+
+
 class RecordsNotDecodable(InvalidRequest):
     """Records cannot be decoded, and the export stops until the topic's configurations are corrected."""
 

@@ -12,7 +12,7 @@ from siltstone.maintenance.pipeline.kind import Attempt, Plan, Scope, UnitReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.planning import ROUND_BYTES, plan_exports
-from siltstone.maintenance.tables.progress import remove_progress, topics_gone
+from siltstone.maintenance.tables.progress import remove_progress, schemas_gone, topics_gone
 from siltstone.maintenance.tasks.runner import Task
 from siltstone.model.limits import JOB_LEASE_MS
 
@@ -43,6 +43,8 @@ class TableExport:
 
         for topic_id in topics_gone(attempt.context.metadata.image):
             attempt.context.metadata.execute(remove_progress(topic_id))
+        for gone in schemas_gone(attempt.context.metadata.image):
+            attempt.context.metadata.execute(gone)
         rounds = Rounds(attempt, self._settings, self._task, self._round_bytes)
         for done, name in enumerate(names):
             attempt.watch.tell("export", done, len(names))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from siltstone.maintenance.tables.fitting import fitted, joined_type, plain_type
 from siltstone.record_columns.arrow import arrow_schema
 from siltstone.record_columns.row_columns import (
     ALL_COLUMNS,
@@ -19,7 +20,7 @@ from siltstone.record_columns.row_columns import (
     TIMESTAMP,
     VALUE,
 )
-from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.topic_configs.table_export import IDENTITY, KAFKA, TableConfig
 
 REASON = "reason"
 _IN_STRUCT = (PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS)
@@ -41,8 +42,9 @@ def field_type(kind: str) -> Any:
     return _TYPES[kind]
 
 
-def table_schema(config: TableConfig) -> Any:
-    """The pyarrow.Schema that the configurations ask for."""
+def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) -> Any:
+    """The pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values with
+    schemas have."""
     record = arrow_schema(ALL_COLUMNS)
     key = pa.string() if config.key == "string" else pa.binary()
     if not config.has_fields:
@@ -50,6 +52,7 @@ def table_schema(config: TableConfig) -> Any:
         return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
     fields = [pa.field(each.name, field_type(each.kind)) for each in config.columns]
+    fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
     return pa.schema([*fields, pa.field(KAFKA, inside)])
 
 
@@ -64,7 +67,7 @@ def _with(field: Any, types: Mapping[str, Any]) -> Any:
 
 def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
     """Why rows of the wanted schema cannot be appended to the table, even after the missing columns are added; empty if
-    they can. ``may_widen``: an int column of the table may become long."""
+    they can. ``may_widen``: an int column of the table may become long, and the like."""
     for field in wanted:
         at = table.get_field_index(field.name)
         if at < 0:
@@ -72,9 +75,35 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
                 return "it has the columns of records where fields are wanted, or the other way round"
             continue
         there, here = plain_type(table.field(at).type), plain_type(field.type)
-        if there != here and not (may_widen and (there, here) == (pa.int32(), pa.int64())):
+        if there != here and not (may_widen and joined_type(there, here, may_widen=True) == here):
             return f"column {field.name} is {there}, and {here} is wanted"
     return ""
+
+
+def misdivision(schema: Any, config: TableConfig) -> str:
+    """Why a table of the schema cannot be divided as configured; empty if it can. Only fields of values' schemas are
+    judged here: those of JSON are known when a topic is configured."""
+    if not config.has_schemas:
+        return ""
+    for by in config.partition_by:
+        at = schema.get_field_index(by.column)
+        if config.is_field(by.column):
+            if at < 0:
+                return f"no schema of its values has a field {by.column}, by which the table is to be divided"
+            is_fit = pa.types.is_timestamp if by.transform != IDENTITY else _is_plain
+            if not is_fit(schema.field(at).type):
+                kind = schema.field(at).type
+                return f"it cannot be divided by {by.transform}({by.column}), as the field is {kind}"
+        if by.transform != IDENTITY and by.name in schema.names:
+            return f"{by.transform}({by.column}) would have the name of the field {by.name}"
+    return ""
+
+
+def _is_plain(kind: Any) -> bool:
+    types = pa.types
+    return any(
+        is_it(kind) for is_it in (types.is_integer, types.is_boolean, types.is_string, types.is_large_string)
+    )
 
 
 def _is_record(schema: Any) -> bool:
@@ -88,19 +117,6 @@ def added(table: Any, wanted: Any) -> list[str]:
         for field in wanted
         if field.name not in table.names or plain_type(table.field(field.name).type) != plain_type(field.type)
     ]
-
-
-def plain_type(kind: Any) -> Any:
-    """The type without the difference between Arrow's small and large texts and lists, which files do not have."""
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, plain_type(each.type)) for each in kind])
-    return kind
 
 
 class Shaping:
@@ -118,7 +134,7 @@ class Shaping:
 def _array(field: Any, columns: Mapping[str, Any], count: int) -> Any:
     if field.name in columns:
         found = columns[field.name]
-        return found if found.type.equals(field.type) else found.cast(field.type)
+        return fitted(found, field.type)
     if field.name == KAFKA and pa.types.is_struct(field.type):
         inside = [_array(each, _outer(columns), count) for each in field.type]
         return pa.StructArray.from_arrays(inside, fields=list(field.type))

@@ -6,13 +6,16 @@ The progress of a topic is one metadata key:
     value    {"version": 1, "table": "kafka.flights", "table_format": "iceberg", "offsets": {"0": 1200},
               "exported_ms": …, "rows": …, "dead_letters": …, "lost": …, "swept_ms": …}
 
-The driver writes it after each commit to the table. A crash between the two leaves it behind, and then more data is
-kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
+    key      table-schemas/<topic id>, for values with schemas
+    value    [1, 7]: the ids of the schemas that rounds have met
+
+The driver writes the progress after each commit to the table. A crash between the two leaves it behind, and then more
+data is kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
 ``siltstone.table.retention`` is set, because they then wait for the export. Commands read it, so that they need not
 open the table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -23,6 +26,10 @@ from siltstone.metadata.image import ImageView
 from siltstone.model.errors import CorruptData
 
 KEY_PREFIX = "table-progress/"
+SCHEMAS_PREFIX = "table-schemas/"
+SCHEMA_IDS_MAX = 200
+"""A round begins with so many schemas of earlier rounds, the newest. A task that meets another one runs twice."""
+
 VERSION = 1
 
 
@@ -59,6 +66,26 @@ def put_progress(topic_id: str, progress: TableProgress) -> PutKey:
 
 def remove_progress(topic_id: str) -> RemoveKey:
     return RemoveKey(key_of(topic_id))
+
+
+def put_schema_ids(topic_id: str, ids: Iterable[int]) -> PutKey:
+    value = msgspec.json.encode(sorted(ids)[-SCHEMA_IDS_MAX:])
+    return PutKey(f"{SCHEMAS_PREFIX}{topic_id}", value, overwrite=True)
+
+
+def schema_ids_of(image: ImageView, topic_id: str) -> tuple[int, ...]:
+    """The ids of schemas that earlier rounds have met; a value that cannot be read counts as none, as the ids only save
+    work."""
+    try:
+        return msgspec.json.decode(image.keys.get(f"{SCHEMAS_PREFIX}{topic_id}", b"[]"), type=tuple[int, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ()
+
+
+def schemas_gone(image: ImageView) -> list[RemoveKey]:
+    """What removes the ids of schemas of topics that were deleted."""
+    named = [key for key in image.keys if key.startswith(SCHEMAS_PREFIX)]
+    return [RemoveKey(key) for key in sorted(named) if key.removeprefix(SCHEMAS_PREFIX) not in image.topics]
 
 
 def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:

@@ -7,12 +7,13 @@ these records and no others. So no record is in both tables, and none is in neit
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
@@ -33,7 +34,7 @@ from siltstone.maintenance.tables.failures import (
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
 from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
-from siltstone.maintenance.tables.layout import added, dead_letter_schema, mismatch, table_schema
+from siltstone.maintenance.tables.layout import added, dead_letter_schema, misdivision, mismatch, table_schema
 from siltstone.maintenance.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.maintenance.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.maintenance.tables.planning import (
@@ -44,9 +45,21 @@ from siltstone.maintenance.tables.planning import (
     progress_in,
     round_ranges,
 )
-from siltstone.maintenance.tables.progress import TableProgress, put_progress
+from siltstone.maintenance.tables.progress import (
+    TableProgress,
+    put_progress,
+    put_schema_ids,
+    schema_ids_of,
+)
+from siltstone.maintenance.tables.schemas import RoundSchemas
 from siltstone.maintenance.tables.task import run_export
-from siltstone.maintenance.tables.task_input import CODEC, FILE_BYTES, ExportInput, ExportResult
+from siltstone.maintenance.tables.task_input import (
+    CODEC,
+    FILE_BYTES,
+    ExportInput,
+    ExportResult,
+    ValueSchemas,
+)
 from siltstone.maintenance.tasks.runner import RunFailed, RunnerNotStarted, Task
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.refusals import JobNotRunning
@@ -88,14 +101,18 @@ class Rounds:
                 )
         except (JobNotRunning, RunnerNotStarted):
             raise
+        except CommitOvertaken as overtaken:
+            return _not_needed(topic, str(overtaken))
         except SiltstoneError as failure:
             self._attempt.watch.check()
             return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What the tasks of a round have written. ``ends`` and ``gaps`` are those of the scan that was really planned."""
+    """What the tasks of a round have written for the state ``table``. ``ends`` and ``gaps`` are those of the scan that
+    was really planned."""
 
+    table: LoadedTable
     token: str
     plan: ScanPlan | None
     ends: dict[int, int]
@@ -119,8 +136,20 @@ class _Round:
         image = self._context.metadata.image
         self._progress = progress_in(image, export)
         self._identity = TableIdentity(store_id_of(image) or "", export.topic.topic_id)
+        self._schemas = None
+        if export.config.has_schemas:
+            self._schemas = RoundSchemas(
+                export.topic.name, export.config, settings.registry, may_widen=self._may_widen
+            )
+
+    @property
+    def _may_widen(self) -> bool:
+        return self._export.config.table_format == "iceberg"
 
     def done(self, bytes_max: int) -> UnitReport:
+        if self._schemas is not None:
+            known = schema_ids_of(self._context.metadata.image, self._export.topic.topic_id)
+            self._schemas.begin(known)
         table, dead_letters = self._opened(), self._opened_dead_letters()
         ledger = table.ledger
         verdict = None if dead_letters is None else self._checked(dead_letters)
@@ -146,7 +175,7 @@ class _Round:
                 return self._overtaken()
         files = [file for each in written.results for file in each.files]
         after = ledger.after(written.ends, written.token, self._context.clock.now_ms(), written.gaps)
-        committed = commit_round(self._context, self._tables, table, files, after)
+        committed = commit_round(self._context, self._tables, written.table, files, after)
         if committed is None:
             return self._overtaken()
         self._note(committed, dead_letters, written.gaps)
@@ -157,18 +186,33 @@ class _Round:
     def _opened(self) -> LoadedTable:
         """Opens the table, which is made if there is none, and adds the columns that it lacks."""
         config, name = self._export.config, self._export.table
-        wanted = table_schema(config)
         table = self._tables.load(name)
+        wanted = self._wanted(table)
+        if reason := misdivision(wanted, config):
+            raise TableShapedOtherwise(name, reason)
         if table is None:
             if self._progress is not None and self._progress.offsets:
                 raise LedgerLost(name, f"the table is gone, {self._progress.rows} rows of it")
-            return self._made(name, wanted, config.partition_by)
+            divided_by = [replace(each, column=config.source_of(each.column)) for each in config.partition_by]
+            return self._made(name, wanted, tuple(divided_by))
         ledger = self._checked(table)
         self._refuse_rolled_back(ledger)
         if table.partition_by != config.partition_by:
             there = ", ".join(f"{each.transform}({each.column})" for each in table.partition_by) or "nothing"
             raise TableShapedOtherwise(name, f"it is divided by {there}, which cannot be changed")
-        if reason := mismatch(table.schema, wanted, may_widen=config.table_format == "iceberg"):
+        return self._extended(table, wanted)
+
+    def _wanted(self, table: LoadedTable | None) -> Any:
+        """The pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
+        if self._schemas is None:
+            return table_schema(self._export.config)
+        columns = self._schemas.columns(None if table is None else table.schema)
+        return table_schema(self._export.config, columns)
+
+    def _extended(self, table: LoadedTable, wanted: Any) -> LoadedTable:
+        """Adds the columns that the table lacks. Raises TableShapedOtherwise."""
+        name = table.name
+        if reason := mismatch(table.schema, wanted, may_widen=self._may_widen):
             raise TableShapedOtherwise(name, reason)
         if added(table.schema, wanted):
             with suppress(
@@ -243,7 +287,7 @@ class _Round:
         wanted = {number: end for number, end in ranges.ends.items() if end > ranges.starts[number]}
         if not wanted:
             token = self._token([repr(ranges.gaps).encode()])
-            return _Written(token, None, ranges.ends, ranges.gaps)
+            return _Written(table, token, None, ranges.ends, ranges.gaps)
         plan = plan_scan(self._context, self._request(ranges, wanted))
         cuts = {each.of.partition: each for each in plan.cuts}
         if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
@@ -257,10 +301,39 @@ class _Round:
         ends = {**ranges.ends, **{number: each.end_offset for number, each in cuts.items()}}
         units = [encode_unit(unit) for unit in plan.units]
         token = self._token(units)
-        inputs = [
-            CODEC.encode_input(each) for each in self._inputs(table, dead_letters, units, token, verdict)
-        ]
-        return _Written(token, plan, ends, (*ranges.gaps, *later), self._run(inputs, plan.size_bytes))
+        table, results = self._exported(table, dead_letters, units, token, verdict, plan.size_bytes)
+        return _Written(table, token, plan, ends, (*ranges.gaps, *later), results)
+
+    def _exported(
+        self,
+        table: LoadedTable,
+        dead_letters: LoadedTable | None,
+        units: list[bytes],
+        token: str,
+        verdict: dict[int, list[int]] | None,
+        size_bytes: int,
+    ) -> tuple[LoadedTable, tuple[ExportResult, ...]]:
+        """Runs the tasks, and those again that have met schemas which they were not given; all of them, if the table
+        has got other columns for these schemas, so that all files of a commit have the same. The tasks that run again
+        write files of other names."""
+        numbered = dict(enumerate(units))
+        results = self._run(self._inputs(table, dead_letters, numbered, token, verdict), size_bytes)
+        needed = {schema_id for each in results.values() for schema_id in each.needed}
+        if needed:
+            assert self._schemas is not None, "only values with schemas need them"
+            self._schemas.fetch(needed)
+            before, table = table, self._extended(table, self._wanted(table))
+            self._refuse_overtaken(before, table)
+            is_same = before.schema.equals(table.schema)
+            again = {at: unit for at, unit in numbered.items() if results[at].needed or not is_same}
+            token = self._token(again.values())
+            results |= self._run(self._inputs(table, dead_letters, again, token, verdict), size_bytes)
+        return table, tuple(results[at] for at in numbered)
+
+    def _refuse_overtaken(self, before: LoadedTable, table: LoadedTable) -> None:
+        """Raises CommitOvertaken if another driver has exported since the round began."""
+        if table.ledger.offsets != before.ledger.offsets:
+            raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
 
     def _request(self, ranges: RoundRanges, wanted: dict[int, int]) -> ScanRequest:
         topic = self._export.topic.name
@@ -293,32 +366,42 @@ class _Round:
         self,
         table: LoadedTable,
         dead_letters: LoadedTable | None,
-        units: list[bytes],
+        units: Mapping[int, bytes],
         token: str,
         verdict: dict[int, list[int]] | None,
-    ) -> Iterable[ExportInput]:
+    ) -> Iterable[tuple[int, ExportInput]]:
         config = self._export.config
+        schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
         schema, dead_schema = (
             each.serialize().to_pybytes()
             for each in (table.schema, dead_letters.schema if dead_letters else dead_letter_schema())
         )
-        for number, unit in enumerate(units):
-            yield ExportInput(
-                name=f"{self._export.topic.name}, unit {number}",
-                unit=unit,
-                config=config,
-                schema=schema,
-                dead_letter_schema=dead_schema,
-                partition_by=config.partition_by,
-                location=self._settings.location,
-                folder=folder_of(self._export.table),
-                dead_letter_folder=folder_of(self._export.dead_letter_table),
-                token=token,
-                number=number,
-                verdict=verdict,
+        for number, unit in units.items():
+            yield (
+                number,
+                ExportInput(
+                    name=f"{self._export.topic.name}, unit {number}",
+                    unit=unit,
+                    config=config,
+                    schema=schema,
+                    dead_letter_schema=dead_schema,
+                    partition_by=config.partition_by,
+                    location=self._settings.location,
+                    folder=folder_of(self._export.table),
+                    dead_letter_folder=folder_of(self._export.dead_letter_table),
+                    token=token,
+                    number=number,
+                    verdict=verdict,
+                    schemas=schemas,
+                ),
             )
 
-    def _run(self, inputs: list[bytes], size_bytes: int) -> tuple[ExportResult, ...]:
+    def _run(self, given: Iterable[tuple[int, ExportInput]], size_bytes: int) -> dict[int, ExportResult]:
+        """The results of the tasks, by the numbers of their units."""
+        numbers, inputs = [], []
+        for number, each in given:
+            numbers.append(number)
+            inputs.append(CODEC.encode_input(each))
         results: dict[int, ExportResult] = {}
         watch = self._attempt.watch
         report_progress = watch.steps(f"export {self._export.topic.name}", size_bytes)
@@ -327,11 +410,11 @@ class _Round:
             for at, result in ended:
                 if isinstance(result, RunFailed):
                     raise result
-                results[at] = CODEC.decode_result(result)
-                if (failure := results[at].failure) is not None:
+                results[numbers[at]] = found = CODEC.decode_result(result)
+                if (failure := found.failure) is not None:
                     raise Unavailable(failure.reason)
                 report_progress(len(results), len(inputs))
-        return tuple(results[at] for at in range(len(inputs)))
+        return results
 
     def _refuse_bad(self, written: _Written, *, is_repeated: bool) -> None:
         bad, records = written.total("bad"), written.total("records")
@@ -368,8 +451,13 @@ class _Round:
             lost=_lost(gaps) + before.lost if before else _lost(ledger.gaps),
             swept_ms=swept_ms,
         )
+        topic_id = self._export.topic.topic_id
         if progress != before:
-            self._context.metadata.execute(put_progress(self._export.topic.topic_id, progress))
+            self._context.metadata.execute(put_progress(topic_id, progress))
+        if self._schemas is not None and set(self._schemas.ids) - set(
+            schema_ids_of(self._context.metadata.image, topic_id)
+        ):
+            self._context.metadata.execute(put_schema_ids(topic_id, self._schemas.ids))
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
         """Forgets old states of the tables, and deletes the files that nothing needs any more."""

@@ -16,7 +16,7 @@ from siltstone.maintenance.scanning.unit import decode_unit
 from siltstone.maintenance.tables.decoding.choosing import key_decoder, value_decoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues
 from siltstone.maintenance.tables.layout import REASON, Shaping
-from siltstone.maintenance.tables.task_input import CODEC, ExportInput, ExportResult
+from siltstone.maintenance.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
 from siltstone.maintenance.tables.writing import FileWriting, divided
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
@@ -45,22 +45,25 @@ def export_unit(given: ExportInput, store: ObjectStore) -> ExportResult:
 class _Exporting:
     def __init__(self, given: ExportInput, store: ObjectStore) -> None:
         self._given = given
-        self._values = value_decoder(given.config)
-        self._keys = key_decoder(given.config)
-        stem = f"{given.token}-{given.number:05}"
         schema, dead = (
             pa.ipc.read_schema(pa.py_buffer(each)) for each in (given.schema, given.dead_letter_schema)
         )
+        self._values = value_decoder(given.config, given.schemas, schema)
+        self._keys = key_decoder(given.config)
+        stem = f"{given.token}-{given.number:05}"
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
         self._files = FileWriting(store, given.folder, stem, schema, given.limits)
         self._dead_files = FileWriting(store, given.dead_letter_folder, stem, dead, given.limits)
         self._records = self._bad = 0
         self._example = ""
         self._unexpected: tuple[int, int] | None = None
+        self._needed: set[int] = set()
 
     def export(self) -> ExportResult:
         for batch in unit_rows(decode_unit(self._given.unit)):
             self._add(batch)
+        if self._needed:
+            return ExportResult(needed=tuple(sorted(self._needed)))
         files, dead_files = self._files.close(), self._dead_files.close()
         return ExportResult(
             records=self._records,
@@ -77,6 +80,9 @@ class _Exporting:
         given = self._given
         record = {name: batch.column(name) for name in batch.schema.names}
         decoded = self._decoded(record)
+        if decoded.needed or self._needed:
+            self._needed.update(decoded.needed[: NEEDED_MAX - len(self._needed)])
+            return
         self._records += batch.num_rows
         self._count(record, decoded)
         if given.verdict is None:
@@ -98,6 +104,8 @@ class _Exporting:
     def _decoded(self, record: Mapping[str, Any]) -> DecodedValues:
         decoded = self._values.decode(record[VALUE])
         if self._keys is None:
+            return decoded
+        if decoded.needed:
             return decoded
         keys = self._keys.decode(record[KEY])
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}

@@ -6,6 +6,7 @@ from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.model.limits import MIB
 from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
+from siltstone.value_formats.value_format import Schema
 
 FILE_BYTES = 128 * MIB
 """A data file is closed at this size: large enough that a reader of a year of records opens thousands of files and not
@@ -19,10 +20,22 @@ MEMORY_BYTES = 384 * MIB
 closed early. A partition value that has few records in each batch would otherwise keep a file open for each value."""
 
 
+NEEDED_MAX = 2_000
+"""A task reports at most so many ids of schemas that it lacks: more than a round may have."""
+
+
 class FileLimits(msgspec.Struct, frozen=True):
     file_bytes: int = FILE_BYTES
     group_bytes: int = GROUP_BYTES
     memory_bytes: int = MEMORY_BYTES
+
+
+class ValueSchemas(msgspec.Struct, frozen=True):
+    """The schemas that a task may meet, by the ids that values begin with; values without such a prefix have the id
+    NOT_FRAMED. A value whose schema is ``refused`` is bad, for that reason."""
+
+    by_id: dict[int, Schema] = {}
+    refused: dict[int, str] = {}
 
 
 class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +58,13 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     verdict: dict[int, list[int]] | None = None
     limits: FileLimits = FileLimits()
+    schemas: ValueSchemas = ValueSchemas()
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     """``bad`` counts records that cannot be decoded, ``example`` names one of them. ``unexpected`` is a record, by
-    partition and offset, that cannot be decoded and is not in the verdict."""
+    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` are ids of schemas that the task
+    was not given; then its files are not used, and it is run again."""
 
     records: int = 0
     bad: int = 0
@@ -57,6 +72,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[DataFile, ...] = ()
     dead_letter_files: tuple[DataFile, ...] = ()
     unexpected: tuple[int, int] | None = None
+    needed: tuple[int, ...] = ()
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None

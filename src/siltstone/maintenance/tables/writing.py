@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
 from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.object_store.port import ObjectStore
-from siltstone.topic_configs.table_export import KAFKA, PartitionTransform, TableConfig
+from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
 
 DATA = "data/"
 _UNITS_US = {"day": 86_400_000_000, "hour": 3_600_000_000}
@@ -134,8 +134,8 @@ def divided(
 def _values(rows: Any, by: PartitionTransform, config: TableConfig) -> Any:
     """The partition values of the rows: for times the number of units since 1970, rounded down [Iceberg's transforms of
     times]."""
-    inside = config.has_fields and not config.is_field(by.column)
-    column = rows.column(KAFKA).field(by.column) if inside else rows.column(by.column)
+    outer, _, inner = config.source_of(by.column).rpartition(".")
+    column = rows.column(outer).field(inner) if outer else rows.column(inner)
     if by.transform == "identity":
         return column
     if by.transform in _UNITS_US:

@@ -131,6 +131,7 @@ PLACES: tuple[Setting, ...] = (
     Setting("advertised_listeners", str, None),
     Setting("listener_security_protocol_map", str, None),
     Setting("tables.location", str, None),
+    Setting("tables.registry", str, None),
     Setting("tables.catalog.type", str, None),
     Setting("tables.catalog.uri", str, None),
 )
@@ -266,7 +267,11 @@ def _tables(folder: Path, values: Mapping[str, object]) -> TableSettings:
     }
     if "type" not in named and "uri" not in named:
         named |= {"type": "sql", "uri": f"sqlite:///{folder / 'tables' / 'catalog.sqlite'}"}
-    return TableSettings(location=location, catalog={"warehouse": location.partition("?")[0], **named})
+    return TableSettings(
+        location=location,
+        catalog={"warehouse": location.partition("?")[0], **named},
+        registry=str(values.get("tables.registry") or ""),
+    )
 
 
 def _topic_defaults(values: Mapping[str, object]) -> dict[str, str]:
@@ -296,6 +301,7 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     yield "tables.location", settings.tables.location
+    yield "tables.registry", _PASSWORD.sub(r"\1:…@", settings.tables.registry)
     for name, text in settings.tables.catalog.items():
         yield f"{CATALOG_PREFIX}{name}", "…" if _SECRET.search(name) else _PASSWORD.sub(r"\1:…@", text)
     for setting, value in values_of(settings.tuning):

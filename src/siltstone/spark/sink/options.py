@@ -12,13 +12,14 @@ from collections.abc import Mapping
 import msgspec
 
 from siltstone.maintenance.sinking.failures import SinkRefused
-from siltstone.maintenance.sinking.plan import check_sink_name
+from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.runtime.randomness import random_token, system_randomness
 
 log = logging.getLogger(__name__)
 
 OPTIONS = (
     "store", "metadata", "topic", "mode", "sinkName", "batchId", "queryId", "txnAppId", "txnVersion", "compression",
+    "value", "valueSchema", "schemaRegistry", "valueSubject",
 )  # fmt: skip
 """Every option of a sink but ``bucket.N`` and ``kafka.bootstrap.servers``."""
 
@@ -47,6 +48,7 @@ class SinkRequest(msgspec.Struct, frozen=True):
     query_id: str
     compression: str | None
     bootstrap: str | None
+    encoding: EncodingWish | None = None
 
 
 def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: bool) -> SinkRequest:
@@ -71,6 +73,25 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
         options.get("queryId", ""),
         options.get("compression"),
         bootstrap,
+        _encoding(options),
+    )
+
+
+def _encoding(options: Mapping[str, str]) -> EncodingWish | None:
+    value = options.get("value")
+    of_schema = sorted({"valueSchema", "schemaRegistry", "valueSubject"} & options.keys())
+    if value not in (None, "avro"):
+        raise SinkRefused(
+            f"option value={value!r}: write avro, or leave it out for values that are bytes or text"
+        )
+    if value is None:
+        if of_schema:
+            raise SinkRefused(
+                f"option {of_schema[0]} says how values are encoded: give option value=avro, too"
+            )
+        return None
+    return EncodingWish(
+        options.get("valueSchema"), options.get("schemaRegistry", ""), options.get("valueSubject", "")
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sinking.batch import SinkDriver
-from siltstone.maintenance.sinking.plan import decode_plan, encode_plan, plan_sink
+from siltstone.maintenance.sinking.plan import decode_plan, encode_plan, plan_sink, value_encoding
 from siltstone.maintenance.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
 from siltstone.metadata.sinks import batch_folder
 from siltstone.runtime.clock import SystemClock
@@ -43,7 +43,10 @@ class _TopicWriter:
         self._request = request
         columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         with open_source(request.place) as source:
-            self._plan = encode_plan(plan_sink(source, columns, request.topic, request.compression))
+            wish = request.encoding
+            encoding = None if wish is None else value_encoding(wish, request.topic)
+            plan = plan_sink(source, columns, request.topic, request.compression, encoding)
+            self._plan = encode_plan(plan)
 
     def on_step(self, name: str) -> None:
         """Called after each step of a commit, with its name."""

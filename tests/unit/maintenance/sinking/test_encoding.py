@@ -13,6 +13,7 @@ from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RECORD_OVE
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import MIB
+from siltstone.value_formats.value_format import FormatKind, Schema, ValueEncoding
 
 NOW_MS = 1_700_000_000_000
 
@@ -32,8 +33,14 @@ def place(name: str = "t", partitions: int = 3, **given: Any) -> TopicPlace:
 class Encoding:
     """An encoder, and what it gave: (topic, partition, records) of each batch."""
 
-    def __init__(self, *places: TopicPlace, topic: str = "t", task_number: int = 0) -> None:
-        plan = SinkPlan(1, "store", "memory:sinking", topic, "value binary", places or (place(),))
+    def __init__(
+        self,
+        *places: TopicPlace,
+        topic: str = "t",
+        task_number: int = 0,
+        encoding: ValueEncoding | None = None,
+    ) -> None:
+        plan = SinkPlan(1, "store", "memory:sinking", topic, "value binary", places or (place(),), encoding)
         self.batches: list[tuple[str, int, list[Record]]] = []
         self.sizes: list[int] = []
         self.encoder = RowEncoder(plan, task_number, NOW_MS, self._keep)
@@ -236,3 +243,25 @@ def test_columns_are_cast_and_those_that_are_missing_are_null() -> None:
     assert (one.key, bytes(one.value or b""), one.timestamp_ms) == (None, "ä".encode(), 1)
     assert one.headers == (("n", None),)
     assert (other.value, other.timestamp_ms, other.headers) == (None, NOW_MS, ())
+
+
+def test_structs_become_avro_in_the_places_of_their_rows() -> None:
+    schema = Schema(
+        FormatKind.AVRO, '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}'
+    )
+    encoding = Encoding(encoding=ValueEncoding(schema, 7))
+    of_struct = pa.struct([("id", pa.int64())])
+    rows = pa.record_batch({"key": pa.array([b"a", b"b"]), "value": pa.array([{"id": -1}, None], of_struct)})
+    encoding.encoder.add_all(rows)
+    encoding.encoder.seal_all()
+    found = [
+        (bytes(each.key), each.value and bytes(each.value))
+        for _, _, batch in encoding.batches
+        for each in batch
+    ]
+    assert sorted(found) == [(b"a", b"\0\0\0\0\x07\x01"), (b"b", None)]
+    wrong = pa.record_batch({"value": pa.array([{"id": None}], of_struct)})
+    with pytest.raises(
+        RowRefused, match="a row for t cannot be written: its value does not fit the Avro schema"
+    ):
+        encoding.encoder.add_all(wrong)

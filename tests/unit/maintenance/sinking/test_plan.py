@@ -1,23 +1,31 @@
 """What the tasks of a sink are given, and which options and columns are refused before any task runs."""
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.maintenance.scanning.failures import TopicNotThere
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import (
+    EncodingWish,
     SinkPlan,
     check_sink_name,
     decode_plan,
     encode_plan,
     plan_sink,
+    value_encoding,
 )
 from siltstone.metadata.commands import CreateTopic
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import MIB
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
+from siltstone.value_formats.failures import SchemaUnknown
+from siltstone.value_formats.wire import NOT_FRAMED
 from support.maintenance.keyed_world import KeyedWorld
+from support.values.schema_registry import SchemaRegistry, protobuf_schema, record, schema_registry
 
 VALUE = ("value", "binary")
 
@@ -136,3 +144,41 @@ def test_a_plan_names_its_store_and_none_is_made_for_the_bucket_of_another(world
     mark(other.store, "f" * 32)
     with pytest.raises(BucketOfAnotherStore):
         planned(other)
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as made:
+        yield made
+
+
+def test_values_are_encoded_with_the_newest_schema_of_the_subject_or_with_a_given_one(
+    registry: SchemaRegistry,
+) -> None:
+    registry.add("t-value", record(id="int"))
+    newest = registry.add("t-value", record(id="long"))
+    other = registry.add("other", record(x="string"))
+    assert value_encoding(EncodingWish(registry=registry.url), "t").schema_id == newest
+    assert value_encoding(EncodingWish(registry=registry.url, subject="other"), None).schema_id == other
+    given = value_encoding(EncodingWish(schema=json.dumps(record(id="long"))), None)
+    assert given.schema_id == NOT_FRAMED and "long" in given.schema.text
+
+
+def test_sw20_what_cannot_be_encoded_is_refused_by_name(world: KeyedWorld, registry: SchemaRegistry) -> None:
+    registry.add("t-value", protobuf_schema(id=3))
+    text = json.dumps(record(id="long"))
+    for wish, topic, why in (
+        (EncodingWish(), "t", "option value=avro needs a schema"),
+        (EncodingWish(schema=text, registry=registry.url), "t", "option value=avro needs a schema"),
+        (EncodingWish(registry=registry.url), None, "the rows go to several topics"),
+        (EncodingWish(registry=registry.url), "t", "the schema is of the kind protobuf"),
+    ):
+        with pytest.raises(SinkRefused, match=why):
+            value_encoding(wish, topic)
+    with pytest.raises(SchemaUnknown):
+        value_encoding(EncodingWish(registry=registry.url), "nothing")
+    encoding = value_encoding(EncodingWish(schema=text), "t")
+    with pytest.raises(SinkRefused, match="Avro is made of a struct"):
+        plan_sink(world.context, [VALUE], "t", None, encoding)
+    plan = plan_sink(world.context, [("value", "struct<id:bigint>")], "t", None, encoding)
+    assert decode_plan(encode_plan(plan)) == plan

@@ -10,7 +10,6 @@ from siltstone.maintenance.tables.layout import (
     added,
     dead_letter_schema,
     mismatch,
-    plain_type,
     table_schema,
 )
 from siltstone.topic_configs.table_export import TYPES, TableColumn, TableConfig
@@ -96,14 +95,6 @@ def test_columns_that_are_new_or_wider_are_added() -> None:
     wanted = fields(a=pa.int64(), b=pa.string(), c=pa.bool_())
     assert added(table, wanted) == ["a", "c"]
     assert added(wanted, wanted) == []
-
-
-def test_large_texts_and_lists_are_the_small_ones_wherever_they_are() -> None:
-    large = pa.struct([("h", pa.large_list(pa.struct([("k", pa.large_string()), ("v", pa.large_binary())])))])
-    small = pa.struct([("h", pa.list_(pa.struct([("k", pa.string()), ("v", pa.binary())])))])
-    assert plain_type(large) == plain_type(small) == small
-    assert plain_type(pa.list_(pa.large_string())) == pa.list_(pa.string())
-    assert plain_type(pa.int32()) == pa.int32()
 
 
 def test_rows_get_the_columns_of_the_table_and_null_for_those_that_they_lack() -> None:

@@ -61,3 +61,15 @@ def test_the_store_and_its_brokers_are_named() -> None:
 def test_a_wrong_option_is_refused_by_its_name(options: dict[str, object], named: str) -> None:
     with pytest.raises(SinkRefused, match=named):
         parsed(**options)  # type: ignore[arg-type]
+
+
+def test_values_are_bytes_or_avro() -> None:
+    assert parsed().encoding is None
+    found = parsed(VALUE="avro", schemaRegistry="http://r", valueSubject="s").encoding
+    assert found is not None and (found.schema, found.registry, found.subject) == (None, "http://r", "s")
+    with pytest.raises(SinkRefused, match="option value='json': write avro"):
+        parsed(value="json")
+    with pytest.raises(
+        SinkRefused, match="option schemaRegistry says how values are encoded: give option value=avro"
+    ):
+        parsed(schemaRegistry="http://r")

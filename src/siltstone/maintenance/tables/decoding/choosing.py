@@ -6,6 +6,8 @@ from typing import Any
 
 from siltstone.maintenance.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues, ValueDecoder, text_of
+from siltstone.maintenance.tables.decoding.schemas import SchemaDecoder
+from siltstone.maintenance.tables.task_input import ValueSchemas
 from siltstone.record_columns.row_columns import KEY, VALUE
 from siltstone.topic_configs.table_export import TableConfig
 
@@ -28,17 +30,23 @@ class TextDecoder:
         return DecodedValues({self._column: texts}, bad)
 
 
-_VALUES: dict[str, Callable[[TableConfig], ValueDecoder]] = {
-    "raw": lambda _: RawDecoder(),
-    "string": lambda _: TextDecoder(),
-    "json": lambda config: JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder(),
+def _json(config: TableConfig, *_: Any) -> ValueDecoder:
+    return JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder()
+
+
+_VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ValueDecoder]] = {
+    "raw": lambda *_: RawDecoder(),
+    "string": lambda *_: TextDecoder(),
+    "json": _json,
+    "avro": SchemaDecoder,
+    "protobuf": SchemaDecoder,
 }
 
 
-def value_decoder(config: TableConfig) -> ValueDecoder:
-    """The decoder of values. It makes the columns of the table, without those of the record itself (offset, time,
-    …)."""
-    return _VALUES[config.value](config)
+def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ValueDecoder:
+    """The decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without those of the
+    record itself (offset, time, …)."""
+    return _VALUES[config.value](config, schemas, table)
 
 
 def key_decoder(config: TableConfig) -> TextDecoder | None:

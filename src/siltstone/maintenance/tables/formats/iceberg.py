@@ -49,7 +49,7 @@ from siltstone.maintenance.tables.failures import (
     TableRolledBack,
 )
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of
+from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of, plain_column
 from siltstone.maintenance.tables.ledger import PREFIX, Ledger, ledger_of, properties_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DAY_MS
@@ -119,7 +119,7 @@ class IcebergTable:
         schema, found = self._table.schema(), []
         for field in self._table.spec().fields:
             column = schema.find_column_name(field.source_id) or ""
-            found.append(PartitionTransform(str(field.transform), column.removeprefix(f"{KAFKA}.")))
+            found.append(PartitionTransform(str(field.transform), plain_column(column)))
         return tuple(found)
 
     @property
@@ -277,10 +277,8 @@ class IcebergFormat:
         )
         with transaction, transaction.update_spec() as spec:
             for each in partition_by:
-                column = each.column if each.column in schema.names else f"{KAFKA}.{each.column}"
                 made = _OF_TIME[each.transform]() if each.transform in _OF_TIME else IdentityTransform()
-                name_of = each.name if made.__class__ is not IdentityTransform else None
-                spec.add_field(column, made, name_of or each.column)
+                spec.add_field(each.column, made, replace(each, column=plain_column(each.column)).name)
 
     def close(self) -> None:
         close = getattr(self._catalog, "close", None)

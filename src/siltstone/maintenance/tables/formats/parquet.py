@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of
+from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of, plain_column
 from siltstone.maintenance.tables.ledger import Ledger, ledger_of, properties_of
 from siltstone.model.errors import Unavailable
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectStore
@@ -143,7 +143,9 @@ class ParquetFormat:
             number=0,
             rows=0,
             properties=properties_of(ledger),
-            partition_by=tuple(partition_by),
+            partition_by=tuple(
+                msgspec.structs.replace(each, column=plain_column(each.column)) for each in partition_by
+            ),
             schema=schema.serialize().to_pybytes(),
         )
         with suppress(CommitOvertaken):  # another driver has made it

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from siltstone.maintenance.tables.ledger import Ledger
-from siltstone.topic_configs.table_export import PartitionTransform
+from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
 PartitionValue = str | int | bool | None
 
@@ -88,10 +88,16 @@ class TableFormat(Protocol):
     def make(
         self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
     ) -> LoadedTable:
-        """Makes the table, with a ledger without offsets. If another driver has made it meanwhile, returns that one."""
+        """Makes the table, with a ledger without offsets. ``partition_by`` has columns as paths in the schema, such as
+        ``kafka.timestamp``. If another driver has made the table meanwhile, returns that one."""
         ...
 
     def close(self) -> None: ...
+
+
+def plain_column(path: str) -> str:
+    """The column by which a table is divided, as the configurations name it."""
+    return path.removeprefix(f"{KAFKA}.")
 
 
 def folder_of(name: str) -> str:

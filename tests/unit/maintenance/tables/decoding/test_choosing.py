@@ -2,7 +2,11 @@ import pyarrow as pa
 import pytest
 
 from siltstone.maintenance.tables.decoding.choosing import RawDecoder, TextDecoder, key_decoder, value_decoder
-from siltstone.topic_configs.table_export import VALUES, TableColumn, TableConfig
+from siltstone.maintenance.tables.decoding.port import ValueDecoder
+from siltstone.maintenance.tables.decoding.schemas import NO_PREFIX
+from siltstone.maintenance.tables.layout import table_schema
+from siltstone.maintenance.tables.task_input import ValueSchemas
+from siltstone.topic_configs.table_export import VALUES, WITH_SCHEMAS, TableColumn, TableConfig
 
 
 def test_raw_values_are_never_bad() -> None:
@@ -20,14 +24,21 @@ def test_text_is_utf_8_and_a_value_that_is_not_is_bad_alone() -> None:
     assert mixed.are_good(3).tolist() == [True, False, True]
 
 
+def decoder(config: TableConfig) -> ValueDecoder:
+    return value_decoder(config, ValueSchemas(), table_schema(config))
+
+
 @pytest.mark.parametrize("value", VALUES)
 def test_every_encoding_that_can_be_configured_has_a_decoder(value: str) -> None:
-    found = value_decoder(TableConfig(value=value)).decode(pa.array([b'"x"', None], pa.binary()))
+    found = decoder(TableConfig(value=value)).decode(pa.array([b'"x"', None], pa.binary()))
+    if value in WITH_SCHEMAS:
+        assert (found.columns, found.bad) == ({}, {0: NO_PREFIX})
+        return
     assert list(found.columns) == ["value"] and found.bad == {}
     assert found.columns["value"].to_pylist() in ([b'"x"', None], ['"x"', None])
 
 
 def test_fields_and_keys() -> None:
     config = TableConfig(value="json", columns=(TableColumn("a", "int"),), key="string")
-    assert list(value_decoder(config).decode(pa.array([b"{}"], pa.binary())).columns) == ["a"]
+    assert list(decoder(config).decode(pa.array([b"{}"], pa.binary())).columns) == ["a"]
     assert key_decoder(config) is not None and key_decoder(TableConfig()) is None

@@ -1,0 +1,89 @@
+"""Avro and Protobuf values: each is read with the schema that it was written with, and becomes a row of the table.
+
+Values of one schema are decoded together, by the decoders that scans use. Then their columns are put into the types of
+the table: a field that a schema does not have is null, not the default of a newer schema, because a later change of the
+schema would otherwise change what an earlier record says. What cannot be decoded is bad, and so is a value that names a
+schema which the driver has refused.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from siltstone.maintenance.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedValues
+from siltstone.maintenance.tables.fitting import column_arrays, fitted
+from siltstone.maintenance.tables.task_input import ValueSchemas
+from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.value_formats.decoding import ValueDecoder
+from siltstone.value_formats.opening import open_decoder
+from siltstone.value_formats.schemas.port import HeldSchemas
+from siltstone.value_formats.settling import settle_format
+from siltstone.value_formats.value_format import FormatKind, Schema
+from siltstone.value_formats.wire import NOT_FRAMED, nulls_of, schema_ids
+
+NO_PREFIX = "it does not begin with the id of a schema (the byte 0 and four more)"
+
+Rows = npt.NDArray[np.int64]
+
+
+class SchemaDecoder:
+    """Decodes values with schemas into the columns of a table."""
+
+    def __init__(self, config: TableConfig, schemas: ValueSchemas, table: Any) -> None:
+        """``table`` is the pyarrow.Schema of the table."""
+        self._config = config
+        self._schemas = schemas
+        self._fields = [each for each in table if each.name != KAFKA]
+        self._decoders: dict[int, ValueDecoder] = {}
+
+    def decode(self, values: Any) -> DecodedValues:
+        are_null = nulls_of(values)
+        ids = (
+            schema_ids(values) if self._config.is_framed else np.full(len(values), NOT_FRAMED, dtype=np.int64)
+        )
+        named = [int(each) for each in np.unique(ids[~are_null])]
+        known = {*self._schemas.by_id, *self._schemas.refused, NOT_FRAMED}
+        if needed := [each for each in named if each not in known]:
+            return DecodedValues({}, {}, tuple(needed))
+        bad: dict[int, str] = {}
+        parts: list[tuple[Rows, dict[str, Any]]] = []
+        for schema_id in named:
+            rows = np.flatnonzero((ids == schema_id) & ~are_null)
+            schema = self._schemas.by_id.get(schema_id)
+            if schema is None:
+                reason = self._schemas.refused.get(schema_id, NO_PREFIX)
+                bad |= dict.fromkeys(rows.tolist(), reason[:REASON_CHARACTERS_MAX])
+                continue
+            whole = len(rows) == len(values)
+            found = self._decoder(schema_id, schema).decode(values if whole else values.take(pa.array(rows)))
+            for each in found.bad:
+                bad[int(rows[each.row])] = each.reason[:REASON_CHARACTERS_MAX]
+            parts.append((rows, dict(column_arrays(found.column))))
+        columns = {each.name: _column(each, parts, len(values)) for each in self._fields}
+        return DecodedValues(columns, dict(sorted(bad.items())))
+
+    def _decoder(self, schema_id: int, schema: Schema) -> ValueDecoder:
+        if schema_id not in self._decoders:
+            kind, held = FormatKind(self._config.value), HeldSchemas({schema_id: schema})
+            settled = settle_format(kind, schema=schema, message=self._config.message)
+            self._decoders[schema_id] = open_decoder(settled, held if self._config.is_framed else None)
+        return self._decoders[schema_id]
+
+
+def _column(field: Any, parts: list[tuple[Rows, dict[str, Any]]], count: int) -> Any:
+    """One column of all rows; rows in none of the parts are null."""
+    arrays = []
+    at = np.full(count, -1, dtype=np.int64)
+    length = 0
+    for rows, columns in parts:
+        if field.name in columns:
+            arrays.append(fitted(columns[field.name], field.type))
+            at[rows] = np.arange(length, length + len(rows))
+            length += len(rows)
+    if len(arrays) == 1 and length == count:
+        return arrays[0]
+    if not arrays:
+        return pa.nulls(count, field.type)
+    return pa.concat_arrays(arrays).take(pa.array(at, mask=at < 0))

@@ -1,0 +1,149 @@
+"""Several schemas, one table: the type that a column has to have for all of them, and columns of another type put into
+it.
+
+A number may become wider, and a struct may get more fields. A column never gets a type that older data files do not
+fit, so two types that have nothing in common are a *conflict*, and values of the second one stay out of the table.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from siltstone.topic_configs.table_export import KAFKA
+
+VALUE = "value"
+"""The column of values whose schema is no record."""
+
+_WIDER = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+
+
+def plain_type(kind: Any) -> Any:
+    """The type without the difference between Arrow's small and large texts and lists, which files do not have."""
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, plain_type(each.type)) for each in kind])
+    return kind
+
+
+def columns_of_type(kind: Any, *, may_widen: bool) -> dict[str, Any]:
+    """The columns that values of a type become, by name. Where a column cannot be widened later, numbers are wide from
+    the beginning."""
+    parts = {each.name: each.type for each in kind} if pa.types.is_struct(kind) else {VALUE: kind}
+    found = {name: _stored(plain_type(part), may_widen=may_widen) for name, part in parts.items()}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _stored(kind: Any, *, may_widen: bool) -> Any:
+    """The type in files; None for one without content, an empty struct or nothing but null, which files cannot have."""
+    if pa.types.is_struct(kind):
+        parts = [(each.name, _stored(each.type, may_widen=may_widen)) for each in kind]
+        kept = [(name, part) for name, part in parts if part is not None]
+        return pa.struct(kept) if kept else None
+    if pa.types.is_list(kind):
+        inner = _stored(kind.value_type, may_widen=may_widen)
+        return None if inner is None else pa.list_(inner)
+    if pa.types.is_map(kind):
+        inner = _stored(kind.item_type, may_widen=may_widen)
+        return None if inner is None else pa.map_(kind.key_type, inner)
+    if pa.types.is_null(kind):
+        return None
+    return kind if may_widen else _WIDER.get(kind, kind)
+
+
+def joined_type(there: Any, here: Any, *, may_widen: bool) -> Any:
+    """The type of a column that has the type ``there`` and is to hold values of the type ``here``; None for a
+    conflict. ``may_widen``: the column may become wider, and its structs may get fields."""
+    types = pa.types
+    if there == here or _is_wider(there, here):
+        return there
+    if _is_wider(here, there):
+        return here if may_widen else None
+    if types.is_struct(there) and types.is_struct(here):
+        return _joined_structs(there, here, may_widen=may_widen)
+    inner = None
+    if types.is_list(there) and types.is_list(here):
+        inner = joined_type(there.value_type, here.value_type, may_widen=may_widen)
+    elif types.is_map(there) and types.is_map(here) and there.key_type == here.key_type:
+        inner = joined_type(there.item_type, here.item_type, may_widen=may_widen)
+        return None if inner is None else pa.map_(there.key_type, inner)
+    return None if inner is None else pa.list_(inner)
+
+
+def _is_wider(wide: Any, narrow: Any) -> bool:
+    if pa.types.is_decimal(wide) and pa.types.is_decimal(narrow):
+        return bool(wide.scale == narrow.scale and wide.precision > narrow.precision)
+    return bool(_WIDER.get(narrow) == wide)
+
+
+def _joined_structs(there: Any, here: Any, *, may_widen: bool) -> Any:
+    parts = {each.name: each.type for each in there}
+    for each in here:
+        if each.name not in parts:
+            if not may_widen:
+                return None
+            parts[each.name] = each.type
+            continue
+        part = joined_type(parts[each.name], each.type, may_widen=may_widen)
+        if part is None:
+            return None
+        parts[each.name] = part
+    return pa.struct(list(parts.items()))
+
+
+def joined_columns(table: dict[str, Any], found: dict[str, Any], *, may_widen: bool) -> dict[str, Any] | str:
+    """The columns of a table that is to hold the found columns, too; or the conflict."""
+    columns = dict(table)
+    by_small_name = {name.lower(): name for name in table}
+    for name, here in found.items():
+        there = columns.get(name)
+        if name.lower() == KAFKA or by_small_name.setdefault(name.lower(), name) != name:
+            return f"the name of its field {name} is taken by another column of the table"
+        joined = here if there is None else joined_type(there, here, may_widen=may_widen)
+        if joined is None:
+            return f"its field {name} is {here}, and the column of the table is {there}"
+        columns[name] = joined
+    return columns
+
+
+# -- arrays ----------------------------------------------------------------------------------------------------
+
+
+def column_arrays(array: Any) -> Iterator[tuple[str, Any]]:
+    """The columns of decoded values, by name."""
+    if pa.types.is_struct(array.type):
+        yield from zip([each.name for each in array.type], array.flatten(), strict=True)
+    else:
+        yield VALUE, array
+
+
+def fitted(array: Any, kind: Any) -> Any:
+    """The array, which is no slice of another, as one of a type that ``joined_type`` has found for it: fields that it
+    lacks are null. Raises pyarrow.ArrowInvalid."""
+    if array.type.equals(kind, check_metadata=True):
+        return array
+    if pa.types.is_struct(kind):
+        found = dict(zip([each.name for each in array.type], array.flatten(), strict=True))
+        parts = [
+            fitted(found[each.name], each.type) if each.name in found else pa.nulls(len(array), each.type)
+            for each in kind
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        whole = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        offsets = array.offsets if pa.types.is_list(kind) else array.offsets.cast(pa.int64())
+        values = fitted(array.values, kind.value_type)
+        return whole.from_arrays(offsets, values, type=kind, mask=array.is_null())
+    if pa.types.is_map(kind):
+        keys = fitted(array.keys, kind.key_type)
+        return pa.MapArray.from_arrays(
+            array.offsets, keys, fitted(array.items, kind.item_type), type=kind, mask=array.is_null()
+        )
+    return array.cast(kind)

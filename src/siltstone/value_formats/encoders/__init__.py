@@ -1,0 +1,1 @@
+"""Encoders turn columns of rows into values: ``avro``."""
