@@ -322,18 +322,15 @@ class _Round:
         if needed:
             assert self._schemas is not None, "only values with schemas need them"
             self._schemas.fetch(needed)
-            before, table = table, self._extended(table, self._wanted(table))
-            self._refuse_overtaken(before, table)
-            is_same = before.schema.equals(table.schema)
+            schema, offsets = table.schema, table.ledger.offsets  # a commit may change ``table`` itself
+            table = self._extended(table, self._wanted(table))
+            if table.ledger.offsets != offsets:
+                raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
+            is_same = schema.equals(table.schema)
             again = {at: unit for at, unit in numbered.items() if results[at].needed or not is_same}
             token = self._token(again.values())
             results |= self._run(self._inputs(table, dead_letters, again, token, verdict), size_bytes)
         return table, tuple(results[at] for at in numbered)
-
-    def _refuse_overtaken(self, before: LoadedTable, table: LoadedTable) -> None:
-        """Raises CommitOvertaken if another driver has exported since the round began."""
-        if table.ledger.offsets != before.ledger.offsets:
-            raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
 
     def _request(self, ranges: RoundRanges, wanted: dict[int, int]) -> ScanRequest:
         topic = self._export.topic.name

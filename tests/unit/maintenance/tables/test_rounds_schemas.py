@@ -4,12 +4,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.tables import rounds
 from siltstone.maintenance.tables.formats.parquet import ParquetTable
 from siltstone.maintenance.tables.progress import schema_ids_of
+from siltstone.maintenance.tables.schemas import RoundSchemas
 from siltstone.maintenance.tables.task import run_export
+from siltstone.model.limits import HOUR_MS
 from support.maintenance.table_world import TableWorld
 from support.values.schema_registry import Field, SchemaRegistry, protobuf_schema, record, schema_registry
 
@@ -94,6 +99,42 @@ def test_tb8_a_schema_that_is_not_the_newest_makes_the_tasks_run_again_once(
     world.export_now(task=counted)
     assert len(runs) == 3, "later rounds begin with the schemas of earlier ones"
     assert values(world)[2:] == [(None, 2.5)]
+
+
+def test_tb8_all_files_of_a_commit_have_the_columns_that_the_last_schema_has_brought(
+    iceberg: TableWorld, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "FILE_BYTES", 1)
+    iceberg.settings = replace(iceberg.settings, registry=registry.url)
+    streams = iceberg.kept(partitions=2, value="avro")
+    wide = registry.add("another-subject", record(id="long"))
+    narrow = registry.add("t-value", record(id="int"))
+    iceberg.append_values(streams[0], registry.avro(narrow, {"id": 1}))
+    iceberg.append_values(streams[1], registry.avro(wide, {"id": 2**40}))
+    iceberg.export_now()
+    assert [str(pq.read_schema(path).field("id").type) for path in iceberg.paths()] == ["int64", "int64"]
+    assert values(iceberg) == [(1,), (2**40,)]
+
+
+def test_tb3_another_driver_exports_while_a_round_fetches_a_schema(
+    world: TableWorld, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = of_avro(world, registry)
+    first = registry.add("another-subject", record(id="long"))
+    world.append_values(stream, registry.avro(first, {"id": 1}))
+    fetch = RoundSchemas.fetch
+
+    def overtaken(schemas: RoundSchemas, ids: Any) -> None:
+        if ids:
+            monkeypatch.undo()
+            world.clock.advance_ms(HOUR_MS)
+            world.export_now(context=world.another_context())
+        fetch(schemas, ids)
+
+    monkeypatch.setattr(RoundSchemas, "fetch", overtaken)
+    (unit,) = world.export().units
+    assert (unit.outcome, values(world)) == (Outcome.NOT_NEEDED, [(1,)])
+    assert "another driver has exported" in unit.text
 
 
 def test_tb9_bad_values_are_dead_letters_with_their_reason(

@@ -104,6 +104,12 @@ def test_a_registry_that_does_not_answer_fails_the_round(registry: SchemaRegistr
     registry.fails = True
     with pytest.raises(RegistryNotReachable):
         schemas.begin([])
+    registry.fails = False
+    schemas.begin([])
+    registry.fails = True
+    with pytest.raises(RegistryNotReachable):
+        schemas.fetch([100])
+    assert schemas.given().refused == {}
 
 
 def test_files_need_a_folder_and_everything_needs_a_registry(registry: SchemaRegistry) -> None:
