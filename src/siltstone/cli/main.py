@@ -2,7 +2,9 @@
 
 import gc
 import logging
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -51,6 +53,10 @@ ELSEWHERE: Mapping[str, str] = {
     "start": "siltstone serve",
 }
 """What other tools call a command → how it is written here."""
+
+
+AGAIN_SECONDS = 0.1
+"""Until an interruption that was lost is repeated."""
 
 
 class Commands(click.Group):
@@ -154,5 +160,15 @@ def keep_quiet() -> None:
     warns about coroutines that were never awaited."""
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    # An event loop whose construction was interrupted raises an exception in its finalizer.
-    sys.unraisablehook = lambda _: None
+    sys.unraisablehook = _interrupt_again
+
+
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Discards what a finalizer raises, such as that of an event loop whose construction was interrupted. Ctrl-C that
+    came in one is not discarded: the program is interrupted again a moment later, when this call has ended."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        again = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main_thread, signal.SIGINT))
+        again.daemon = True
+        again.start()

@@ -7,6 +7,8 @@ socket that is opened then gets its file descriptor. So a command checks the str
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,28 @@ class StreamClosed(InvalidRequest):
     """The process was started without stdin or stdout, and the command needs it."""
 
 
-class _StandardOutput(io.FileIO):
-    """Stdout without a buffer. An OSError of a write, such as a full disk, has a name for its text."""
+class _StandardOutput(io.BufferedWriter):
+    """Stdout. An OSError of a write, such as a full disk, has a name for its text.
+
+    The file below it is Python's own: if it were ours, Ctrl-C could come between the system call and the end of our
+    method, and the buffer would write the same bytes again at the end of the program."""
 
     def write(self, data: Any, /) -> int:
-        try:
-            return super().write(data) or 0
-        except OSError as failure:
-            failure.filename = STDOUT_NAME
-            raise
+        with _named():
+            return super().write(data)
+
+    def flush(self) -> None:
+        with _named():
+            super().flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as failure:
+        failure.filename = STDOUT_NAME
+        raise
 
 
 def prepare_streams() -> None:
@@ -39,7 +54,7 @@ def prepare_streams() -> None:
     if sys.stdout is None:
         raise StreamClosed("standard output is closed: redirect it to a file, or to /dev/null")
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(_StandardOutput(sys.stdout.fileno(), "w", closefd=False)),
+        _StandardOutput(io.FileIO(sys.stdout.fileno(), "w", closefd=False)),
         encoding=sys.stdout.encoding,
         errors=sys.stdout.errors,
         line_buffering=sys.stdout.isatty(),

@@ -21,7 +21,7 @@ from siltstone.cli.produce.lines import (
     parse_separator,
 )
 from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
-from siltstone.cli.produce.reading import read_lines
+from siltstone.cli.produce.reading import ended_by_signals, read_lines
 from siltstone.cli.standard_streams import InputFile
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
 from siltstone.kafka_client.cluster import Cluster
@@ -241,15 +241,16 @@ class Production:
     def _send_lines(self, stream: BinaryIO) -> None:
         assert self._progress is not None
         number = 0
-        for read in read_lines(stream):
-            for line in read.lines:
-                number += 1
-                if (record := self._parsed(line, number)) is not None:
-                    self._producer.add(record)
-            self._bytes_read += read.bytes_read
-            if read.pauses:
-                self._producer.flush()
-            self._progress.tell(number, read.bytes_read)
+        with ended_by_signals() as wait:
+            for read in read_lines(stream, wait):
+                for line in read.lines:
+                    number += 1
+                    if (record := self._parsed(line, number)) is not None:
+                        self._producer.add(record)
+                self._bytes_read += read.bytes_read
+                if read.pauses:
+                    self._producer.flush()
+                self._progress.tell(number, read.bytes_read)
         self._producer.flush()
         self._reader.finish()
 

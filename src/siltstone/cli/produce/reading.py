@@ -1,11 +1,16 @@
 """Splits a file, a pipe or typed input into lines as they arrive.
 
 Lines are yielded as soon as they are read, with a flag that says whether more input is waiting. When none is, the
-caller flushes its batches, so that records typed or piped slowly are sent at once.
+caller flushes its batches, so that records typed or piped slowly are sent at once. Ctrl-C ends the wait for input,
+whenever it comes.
 """
 
+import os
 import select
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import UnsupportedOperation
 from typing import BinaryIO
 
@@ -30,12 +35,49 @@ class Lines(msgspec.Struct, frozen=True):
     pauses: bool
 
 
-def read_lines(stream: BinaryIO) -> Iterator[Lines]:
-    """Yields all lines of the input; the last one need not have a line end. Raises LineTooLong."""
+Wait = Callable[[BinaryIO], None]
+"""Waits until a stream has input, or has come to its end."""
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Wait]:
+    """Yields a Wait that every signal interrupts. A read that has to wait is not interrupted by a signal that comes
+    after Python has looked for signals and before the system call: Ctrl-C would do nothing until there is input. In a
+    thread other than the main one, which gets no signals, the read itself waits."""
+    if threading.current_thread() is not threading.main_thread():
+        yield _no_wait
+        return
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    before = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    try:
+        yield lambda stream: _wait_for(stream, woken)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(waker)
+
+
+def _wait_for(stream: BinaryIO, woken: int) -> None:
+    try:
+        number = stream.fileno()
+        while number not in select.select([number, woken], [], [])[0]:
+            os.read(woken, KIB)  # the signal's handler has run when this returns, and has not raised
+    except (UnsupportedOperation, ValueError, OSError):
+        return  # it cannot be waited for, such as a buffer in memory
+
+
+def _no_wait(_: BinaryIO) -> None:
+    return
+
+
+def read_lines(stream: BinaryIO, wait: Wait = _no_wait) -> Iterator[Lines]:
+    """Yields all lines of the input; the last one need not have a line end. ``wait`` is called before each read. Raises
+    LineTooLong."""
     beginning: list[bytes] = []
     beginning_bytes = 0
     number = 1
-    while data := _read(stream):
+    while data := _read(stream, wait):
         first, *others = data.split(b"\n")
         beginning.append(first)
         beginning_bytes += len(first)
@@ -54,8 +96,9 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
         yield Lines([b"".join(beginning)], 0, True)
 
 
-def _read(stream: BinaryIO) -> bytes:
+def _read(stream: BinaryIO, wait: Wait) -> bytes:
     """Waits for input and returns what has arrived; b"" at the end."""
+    wait(stream)
     read = getattr(stream, "read1", stream.read)
     return bytes(read(READ_BYTES))
 

@@ -117,10 +117,10 @@ def test_a_client_that_may_not_read_the_configuration_produces_all_the_same(
     assert failures == []
 
 
-def failing_after_two(failure: BaseException) -> Callable[[object], Iterator[Lines]]:
+def failing_after_two(failure: BaseException) -> Callable[[object, object], Iterator[Lines]]:
     """Input that pauses after its first line, so that it is sent; its second line waits for more."""
 
-    def read_lines(_: object) -> Iterator[Lines]:
+    def read_lines(_: object, wait: object) -> Iterator[Lines]:
         yield Lines([b"one"], 4, True)
         yield Lines([b"two"], 4, False)
         raise failure

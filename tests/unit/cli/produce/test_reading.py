@@ -1,10 +1,14 @@
 import io
 import os
+import select
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from siltstone.cli.produce import reading
-from siltstone.cli.produce.reading import LineTooLong, read_lines
+from siltstone.cli.produce.reading import LineTooLong, ended_by_signals, read_lines
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -63,3 +67,39 @@ def test_input_without_line_ends_is_refused_before_it_fills_the_memory(
     assert len(lines_of(b"x" * 100)[0]) == 100
     with pytest.raises(LineTooLong, match="line 3 is longer"):
         lines_of(b"a\nb\n" + b"x" * 101)
+
+
+def test_a_signal_that_came_before_the_wait_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its handler may be due, though Python has looked for signals already. Here it does not raise, so the wait goes
+    on until there is input."""
+    woken: list[bool] = []
+    selected = select.select
+
+    def select_(waiting: list[int], *others: list[int]) -> Any:
+        found = selected(waiting, *others)
+        woken.append(waiting[0] not in found[0])
+        if woken[-1]:
+            os.write(writing, b"input")
+        return found
+
+    reading, writing = os.pipe()
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    monkeypatch.setattr(select, "select", select_)
+    with os.fdopen(reading, "rb") as stream, ended_by_signals() as wait:
+        signal.raise_signal(signal.SIGUSR1)
+        wait(stream)
+        assert stream.read1() == b"input"
+    os.close(writing)
+    signal.signal(signal.SIGUSR1, before)
+    assert woken == [True, False]
+    assert signal.set_wakeup_fd(-1) == -1, "what was there before is there again"
+
+
+def test_in_another_thread_and_for_a_buffer_nothing_is_waited_for() -> None:
+    def read() -> list[bytes]:
+        with ended_by_signals() as wait:
+            return [line for each in read_lines(io.BytesIO(b"a\nb"), wait) for line in each.lines]
+
+    assert read() == [b"a", b"b"]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(read).result() == [b"a", b"b"]

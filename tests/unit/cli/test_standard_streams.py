@@ -1,0 +1,73 @@
+import subprocess
+import sys
+
+import pytest
+
+INTERRUPTED_AFTER_A_WRITE = """
+import sys
+from siltstone.cli.standard_streams import prepare_streams
+
+def interrupted(frame, event, _):
+    is_ours = frame.f_code.co_filename.endswith("standard_streams.py")
+    if is_ours and event == "return" and frame.f_code.co_name in ("write", "flush"):
+        sys.setprofile(None)
+        raise KeyboardInterrupt
+
+prepare_streams()
+sys.setprofile(interrupted)
+try:
+    sys.stdout.buffer.write(b"a record\\n")
+    sys.stdout.buffer.flush()
+except KeyboardInterrupt:
+    pass
+"""
+INTERRUPTED_IN_A_FINALIZER = """
+import signal, time
+from siltstone.cli.main import keep_quiet
+
+class Freed:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)
+
+keep_quiet()
+freed = Freed()
+try:
+    del freed
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def said_by(program: str) -> bytes:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=120
+    ).stdout
+
+
+def test_ctrl_c_at_the_end_of_a_write_writes_nothing_twice() -> None:
+    """``tail`` once showed a record a second time."""
+    assert said_by(INTERRUPTED_AFTER_A_WRITE) == b"a record\n"
+
+
+def test_an_error_of_stdout_has_its_name() -> None:
+    program = (
+        "from siltstone.cli.standard_streams import prepare_streams\n"
+        "import sys\n"
+        "prepare_streams()\n"
+        "try:\n"
+        "    print('a' * 100_000, flush=True)\n"
+        "except OSError as failure:\n"
+        "    sys.exit(str(failure))\n"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert b"No space left on device: 'standard output'" in done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_in_a_finalizer_is_not_lost() -> None:
+    assert said_by(INTERRUPTED_IN_A_FINALIZER) == b"interrupted\n"
