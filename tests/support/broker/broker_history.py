@@ -120,12 +120,12 @@ def told(history: History) -> Callable[[KafkaError | None, Message], None]:
     return delivered
 
 
-def consuming(bootstrap: str, topic: str) -> Callable[[Actor], None]:
+def consuming(bootstrap: str, topic: str, group: str = GROUP) -> Callable[[Actor], None]:
     """A member of the group, which commits what it has seen; until it is told to finish."""
 
     def act(actor: Actor) -> None:
         consumer = Consumer({
-            "bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False, "log_level": 0,
+            "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0,
             "auto.offset.reset": "earliest", "session.timeout.ms": 6_000, "reconnect.backoff.max.ms": 200,
             "partition.assignment.strategy": "cooperative-sticky",
         })  # fmt: skip
@@ -157,10 +157,12 @@ def _take(consumer: Consumer, history: History) -> None:
                 )
 
 
-def read_log(bootstrap: str, topic: str, partitions: int, *, seconds_max: float = SECONDS_MAX) -> Log:
+def read_log(
+    bootstrap: str, topic: str, partitions: int, *, group: str = GROUP, seconds_max: float = SECONDS_MAX
+) -> Log:
     """Everything from the beginning, by a client that has seen nothing yet. Raises TimeoutError."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False, "log_level": 0}
+        {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}
     )  # or the looking itself would move the offsets of the group, if it takes five seconds
     try:
         records: dict[Place, str] = {}

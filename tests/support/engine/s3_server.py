@@ -91,6 +91,16 @@ class S3Server:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """The kernel takes connections, and nobody answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         self.kill()
         self._client.close()

@@ -1,0 +1,80 @@
+"""The kill matrix: brokers of a cluster, its PostgreSQL and its bucket are killed, stopped and cut off while much goes
+on, with real processes and clients. Nothing acknowledged is lost, nothing is there twice, order holds, no committed
+offset goes back, and everybody goes on by themselves afterwards.
+
+``make test`` plays twelve of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
+them are played by ``KILLS=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
+``KILLS=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from support.broker.broker_history import faults_in
+from support.broker.broker_process import checked_store
+from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
+from support.broker.server_cluster import ServerCluster
+from support.engine.s3_server import S3Server
+from support.metadata.postgres_server import PostgresServer
+from support.processes.seeds import seed_of_this_run
+from support.processes.tried import RecordTried
+
+DRAWN, DRAWN_TONIGHT = 12, 24
+BY_DAY = random.Random(208).sample(CELLS, DRAWN)
+"""Every victim, every way to hurt and every activity is among them."""
+
+OTHERS = [cell for cell in CELLS if cell not in BY_DAY]
+if os.environ.get("KILLS") != "all":
+    OTHERS = random.Random(date.today().toordinal()).sample(OTHERS, DRAWN_TONIGHT)
+
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.s3,
+    pytest.mark.postgres,
+    pytest.mark.clients,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("cluster-kills"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer, s3_server: S3Server
+) -> Iterator[ServerCluster]:
+    """One for all cells, as a cluster has more than one bad day. What they leave in the store is checked in the end."""
+    with ServerCluster(tmp_path_factory.mktemp("kills"), postgres_server, s3_server) as opened:
+        yield opened
+        for node in opened.nodes:
+            assert node.process.stop() == 0
+        assert "Traceback" not in opened.logs
+        checked_store(opened.folder)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *(pytest.param(cell, id=cell.id) for cell in BY_DAY),
+        *(pytest.param(cell, id=cell.id, marks=pytest.mark.nightly) for cell in OTHERS),
+    ],
+)
+def test_a_cell_loses_and_doubles_nothing(
+    cluster: ServerCluster, cell: Cell, record_tried: RecordTried
+) -> None:
+    chance = random.Random(f"{seed_of_this_run('KILLS_SEED')} {cell.id}")
+    trial = Trial(cluster, cell, chance)
+    log = trial.live_through()
+    faults = faults_in(trial.history, log)
+    assert not faults, faults[:10]
+    assert trial.history.seen and trial.history.committed
+    record_tried("faults in a cluster", 1)
+
+
+def test_by_day_all_kinds_are_among_them() -> None:
+    assert len(CELLS) == len(set(CELLS)) == 120
+    for kinds, of_cells in zip((VICTIMS, HURTS, ACTIVITIES), zip(*BY_DAY, strict=True), strict=True):
+        assert set(of_cells) == set(kinds)

@@ -1,0 +1,221 @@
+"""Who is hurt, how, and while what goes on: the cells of the kill matrix, and how a cluster lives through one."""
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.broker.broker_history import Actor, History, Log, consuming, producing, read_log
+from support.broker.cluster_clients import until
+from support.broker.server_cluster import NODES, ServerCluster, all_cut
+
+VICTIMS = ("leader", "target", "recoverer", "metadata", "bucket")
+HURTS = ("killed", "stopped-3-s", "stopped-20-s", "cut-off")
+ACTIVITIES = ("idle", "produce", "move", "drain", "failover", "rebalance")
+PARTITIONS, WRITERS, MEMBERS, PER_SECOND = 4, 3, 2, 100
+CUT_OFF_SECONDS = 9
+"""Longer than a suspicion: a broker that is cut off is failed over while clients still reach it."""
+
+STOPPED_SECONDS = {"stopped-3-s": 3, "stopped-20-s": 20}
+
+CALM_RECORDS = 60
+"""That are acknowledged before anything happens, and after everything has."""
+
+
+class Cell(NamedTuple):
+    victim: str
+    hurt: str
+    activity: str
+
+    @property
+    def id(self) -> str:
+        return "-".join(self)
+
+
+CELLS = tuple(itertools.starmap(Cell, itertools.product(VICTIMS, HURTS, ACTIVITIES)))
+
+
+class Trial:
+    """One cell. ``roles``: the broker in each role, of which the metadata and the bucket have none."""
+
+    def __init__(self, cluster: ServerCluster, cell: Cell, chance: random.Random) -> None:
+        self.cluster, self.cell, self.chance = cluster, cell, chance
+        self.topic = f"{cell.id}-{chance.randrange(10**6)}"
+        self.history = History()
+        self._dead: set[int] = set()
+
+    def live_through(self) -> Log:
+        """Raises AssertionError when the clients do not go on, or the brokers do not come back."""
+        cluster = self.cluster
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(60)
+        self.leader = cluster.leaders(self.topic)[0]
+        self.target = self.chance.choice([n for n in NODES if n != self.leader])
+        clients = Clients(cluster.bootstrap, self.topic, self.history)
+        try:
+            clients.write()
+            self._more_is_acknowledged(clients.writing, "before")
+            if self.cell.activity == "idle":
+                clients.stop_writing()
+            with self._under_way(clients):
+                self._hurt()
+            self._start_the_dead()
+            cluster.wait_until_whole([self.topic])
+            if self.cell.activity == "idle":
+                clients.write()
+            self._more_is_acknowledged(clients.writing, "after")
+            clients.stop_writing()
+            self._all_is_seen()
+        finally:
+            clients.stop()
+        return read_log(cluster.bootstrap, self.topic, PARTITIONS, group=self.topic)
+
+    def _more_is_acknowledged(self, writers: list[str], when: str) -> None:
+        """By each writer: they write to different partitions."""
+
+        def counts() -> dict[str, int]:
+            with self.history.lock:
+                written = Counter(value.split()[0] for value in self.history.acknowledged.values())
+            return {name: written[name] for name in writers}
+
+        before = counts()
+        until(
+            lambda: all(count >= before[name] + CALM_RECORDS // WRITERS for name, count in counts().items()),
+            f"answers to each writer {when}: {self.cell.id}",
+        )
+
+    def _all_is_seen(self) -> None:
+        """By the group, however often it was balanced: no consumer is stuck."""
+
+        def is_seen() -> bool:
+            with self.history.lock:
+                return self.history.acknowledged.keys() <= {place for place, _ in self.history.seen}
+
+        until(is_seen, f"everything at the group: {self.cell.id}")
+
+    # -- what goes on ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _under_way(self, clients: "Clients") -> Iterator[None]:
+        """The activity has begun, and may not have ended, when this is entered. Afterwards it is undone."""
+        match self.cell.activity:
+            case "move":
+                self.cluster.move(self.topic, 0, self.target)
+            case "drain":
+                self.cluster.drain(self.leader)
+            case "failover":
+                self._kill(self.leader)
+                self.leader, self.target = self.target, 3 - self.leader - self.target
+            case "rebalance":
+                clients.another_member()
+        time.sleep(self.chance.uniform(0, 0.3))
+        yield
+        if self.cell.activity == "drain":
+            self._start_the_dead()
+            self.cluster.wait_until_whole([])
+            for node_id in NODES:
+                self.cluster.drain(node_id, is_draining=False)
+
+    # -- what happens ------------------------------------------------------------------------------------
+
+    def _hurt(self) -> None:
+        """Returns when it is healed, except that who was killed may still be dead."""
+        if self.cell.victim in ("metadata", "bucket"):
+            self._hurt_server()
+            return
+        node_id = self._node()
+        node = self.cluster.nodes[node_id]
+        match self.cell.hurt:
+            case "killed":
+                self._kill(node_id)
+                time.sleep(self.chance.choice((0, 1, CUT_OFF_SECONDS)))
+            case "cut-off":
+                with all_cut([node.to_metadata, node.to_bucket]):
+                    time.sleep(CUT_OFF_SECONDS)
+            case stopped:
+                with node.stopped():
+                    time.sleep(STOPPED_SECONDS[stopped])
+
+    def _hurt_server(self) -> None:
+        is_metadata = self.cell.victim == "metadata"
+        server = self.cluster.postgres if is_metadata else self.cluster.s3
+        match self.cell.hurt:
+            case "killed":
+                server.kill()
+                time.sleep(self.chance.choice((0, 1, CUT_OFF_SECONDS)))
+                server.start()
+            case "cut-off":
+                nodes = self.cluster.nodes
+                with all_cut([each.to_metadata if is_metadata else each.to_bucket for each in nodes]):
+                    time.sleep(CUT_OFF_SECONDS)
+            case stopped:
+                with server.silent():
+                    time.sleep(STOPPED_SECONDS[stopped])
+
+    def _node(self) -> int:
+        if self.cell.victim == "leader":
+            return self.leader
+        if self.cell.victim == "target":
+            return self.target
+        if not self._dead:
+            self._kill(self.leader)
+        (dead,) = self._dead
+        return until(lambda: self._recoverer_of(dead), f"a claim of the log of broker {dead}")[0]
+
+    def _recoverer_of(self, dead: int) -> list[int]:
+        """The broker that recovers the dead one's log now; if that is done already, the one that did."""
+        node = self.cluster.image.nodes[dead]
+        if node.claimed_by in NODES:
+            return [node.claimed_by]
+        return [n for n in self.cluster.leaders(self.topic) if n != dead] if node.failover else []
+
+    def _kill(self, node_id: int) -> None:
+        self.cluster.nodes[node_id].process.kill()
+        self._dead.add(node_id)
+
+    def _start_the_dead(self) -> None:
+        while self._dead:
+            self.cluster.nodes[self._dead.pop()].start()
+
+
+class Clients:
+    """Idempotent writers, and members of a group that commit what they have seen."""
+
+    def __init__(self, bootstrap: str, topic: str, history: History) -> None:
+        self._bootstrap, self._topic, self._history = bootstrap, topic, history
+        self._numbers = itertools.count()
+        self._writers: list[Actor] = []
+        self.writing: list[str] = []
+        self._members: list[Actor] = []
+        for _ in range(MEMBERS):
+            self.another_member()
+
+    def another_member(self) -> None:
+        act = consuming(self._bootstrap, self._topic, group=self._topic)
+        self._members.append(Actor(self._history, act))
+
+    def write(self) -> None:
+        numbers = [next(self._numbers) for _ in range(WRITERS)]
+        self.writing = [f"w{n}" for n in numbers]
+        acts = [producing(self._bootstrap, self._topic, n, PER_SECOND) for n in numbers]
+        self._writers = [Actor(self._history, act) for act in acts]
+
+    def stop_writing(self) -> None:
+        _ended(self._writers)
+        self._writers = []
+
+    def stop(self) -> None:
+        self.stop_writing()
+        _ended(self._members)
+
+
+def _ended(actors: list[Actor]) -> None:
+    for actor in actors:
+        actor.finish()
+    for actor in actors:
+        actor.join()
