@@ -19,6 +19,7 @@ from support.broker.broker_process import checked_store
 from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
+from support.kafka.numbered_writer import CLIENTS
 from support.metadata.postgres_server import PostgresServer
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
@@ -26,6 +27,9 @@ from support.processes.tried import RecordTried
 DRAWN, DRAWN_TONIGHT = 12, 24
 BY_DAY = random.Random(208).sample(CELLS, DRAWN)
 """Every victim, every way to hurt and every activity is among them."""
+
+BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
+"""A JVM for each cell would take the time of the others."""
 
 OTHERS = [cell for cell in CELLS if cell not in BY_DAY]
 if os.environ.get("KILLS") != "all":
@@ -66,7 +70,7 @@ def test_a_cell_loses_and_doubles_nothing(
     cluster: ServerCluster, cell: Cell, record_tried: RecordTried
 ) -> None:
     chance = random.Random(f"{seed_of_this_run('KILLS_SEED')} {cell.id}")
-    trial = Trial(cluster, cell, chance)
+    trial = Trial(cluster, cell, chance, chance.choice(BY_DAY_CLIENTS if cell in BY_DAY else [*CLIENTS]))
     log = trial.live_through()
     faults = faults_in(trial.history, log)
     assert not faults, faults[:10]

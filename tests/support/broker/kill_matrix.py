@@ -1,12 +1,18 @@
 """Who is hurt, how, and while what goes on: the cells of the kill matrix, and how a cluster lives through one."""
 
 import itertools
+import json
+import os
 import random
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -41,10 +47,10 @@ CELLS = tuple(itertools.starmap(Cell, itertools.product(VICTIMS, HURTS, ACTIVITI
 
 
 class Trial:
-    """One cell. ``roles``: the broker in each role, of which the metadata and the bucket have none."""
+    """One cell. ``client`` writes beside the others: see ``support.kafka.numbered_writer``."""
 
-    def __init__(self, cluster: ServerCluster, cell: Cell, chance: random.Random) -> None:
-        self.cluster, self.cell, self.chance = cluster, cell, chance
+    def __init__(self, cluster: ServerCluster, cell: Cell, chance: random.Random, client: str) -> None:
+        self.cluster, self.cell, self.chance, self._client = cluster, cell, chance, client
         self.topic = f"{cell.id}-{chance.randrange(10**6)}"
         self.history = History()
         self._dead: set[int] = set()
@@ -56,7 +62,7 @@ class Trial:
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(60)
         self.leader = cluster.leaders(self.topic)[0]
         self.target = self.chance.choice([n for n in NODES if n != self.leader])
-        clients = Clients(cluster.bootstrap, self.topic, self.history)
+        clients = Clients(cluster.bootstrap, self.topic, self.history, self._client)
         try:
             clients.write()
             self._more_is_acknowledged(clients.writing, "before")
@@ -184,10 +190,11 @@ class Trial:
 
 
 class Clients:
-    """Idempotent writers, and members of a group that commit what they have seen."""
+    """Idempotent writers, one of them with the client ``other``, and members of a group that commit what they have
+    seen."""
 
-    def __init__(self, bootstrap: str, topic: str, history: History) -> None:
-        self._bootstrap, self._topic, self._history = bootstrap, topic, history
+    def __init__(self, bootstrap: str, topic: str, history: History, other: str) -> None:
+        self._bootstrap, self._topic, self._history, self._other = bootstrap, topic, history, other
         self._numbers = itertools.count()
         self._writers: list[Actor] = []
         self.writing: list[str] = []
@@ -202,7 +209,8 @@ class Clients:
     def write(self) -> None:
         numbers = [next(self._numbers) for _ in range(WRITERS)]
         self.writing = [f"w{n}" for n in numbers]
-        acts = [producing(self._bootstrap, self._topic, n, PER_SECOND) for n in numbers]
+        acts = [producing(self._bootstrap, self._topic, n, PER_SECOND) for n in numbers[1:]]
+        acts.append(writing_with(self._other, self._bootstrap, self._topic, self.writing[0]))
         self._writers = [Actor(self._history, act) for act in acts]
 
     def stop_writing(self) -> None:
@@ -219,3 +227,34 @@ def _ended(actors: list[Actor]) -> None:
         actor.finish()
     for actor in actors:
         actor.join()
+
+
+def writing_with(client: str, bootstrap: str, topic: str, name: str) -> Callable[[Actor], None]:
+    """As ``producing`` does, with a client in a process of its own."""
+    module = ["-m", "support.kafka.numbered_writer", client, bootstrap, topic, name, str(PER_SECOND)]
+
+    def act(actor: Actor) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        pipe = subprocess.PIPE
+        with (
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(
+                [sys.executable, *module], stdin=pipe, stdout=pipe, stderr=errors, text=True, env=environment
+            ) as process,
+        ):
+            assert process.stdin is not None and process.stdout is not None
+            threading.Thread(target=_close_when, args=(actor.finishing, process.stdin), daemon=True).start()
+            for line in process.stdout:
+                partition, offset, value = json.loads(line)
+                with actor.history.lock:
+                    actor.history.acknowledged[partition, offset] = value
+            status = process.wait()
+            errors.seek(0)
+            assert status == 0, f"{client} ended with {status}: {errors.read()[-1000:]}"
+
+    return act
+
+
+def _close_when(finishing: threading.Event, stdin: IO[str]) -> None:
+    finishing.wait()
+    stdin.close()
