@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.s3,
     pytest.mark.postgres,
     pytest.mark.clients,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     pytest.mark.xdist_group("cluster-kills"),
 ]
 

@@ -29,6 +29,9 @@ CUT_OFF_SECONDS = 9
 
 STOPPED_SECONDS = {"stopped-3-s": 3, "stopped-20-s": 20}
 
+GO_ON_SECONDS_MAX = 240
+"""For what hangs: a failover and a start, of brokers that share a core with twenty other processes."""
+
 CALM_RECORDS = 60
 """That are acknowledged before anything happens, and after everything has."""
 
@@ -93,6 +96,7 @@ class Trial:
         until(
             lambda: all(count >= before[name] + CALM_RECORDS // WRITERS for name, count in counts().items()),
             f"answers to each writer {when}: {self.cell.id}",
+            GO_ON_SECONDS_MAX,
         )
 
     def _all_is_seen(self) -> None:
@@ -102,7 +106,7 @@ class Trial:
             with self.history.lock:
                 return self.history.acknowledged.keys() <= {place for place, _ in self.history.seen}
 
-        until(is_seen, f"everything at the group: {self.cell.id}")
+        until(is_seen, f"everything at the group: {self.cell.id}", GO_ON_SECONDS_MAX)
 
     # -- what goes on ------------------------------------------------------------------------------------
 
@@ -171,7 +175,9 @@ class Trial:
         if not self._dead:
             self._kill(self.leader)
         (dead,) = self._dead
-        return until(lambda: self._recoverer_of(dead), f"a claim of the log of broker {dead}")[0]
+        return until(
+            lambda: self._recoverer_of(dead), f"a claim of the log of broker {dead}", GO_ON_SECONDS_MAX
+        )[0]
 
     def _recoverer_of(self, dead: int) -> list[int]:
         """The broker that recovers the dead one's log now; if that is done already, the one that did."""

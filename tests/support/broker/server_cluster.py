@@ -29,7 +29,7 @@ location = "bucket:0"
 group_initial_rebalance_delay_ms = "0"
 group_min_session_timeout_ms = "1s"
 """
-WHOLE_SECONDS_MAX = 120
+WHOLE_SECONDS_MAX = 240
 """Until all brokers serve again: a suspicion, a failover and a start, on a machine with much else to do."""
 
 
