@@ -21,6 +21,7 @@ from benchmarks import (
     spark_reading,
     stream_object_compaction,
 )
+from benchmarks.cluster import failover, moves
 from benchmarks.support.report import Row, show
 
 BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
@@ -34,6 +35,8 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "h": (collecting.TITLE, collecting.run),
     "i": (key_compaction.TITLE, key_compaction.run),
     "j": (maintenance_idle.TITLE, maintenance_idle.run),
+    "k": (moves.TITLE, moves.run),
+    "l": (failover.TITLE, failover.run),
     "o": (bucket_log.TITLE, bucket_log.run),
     "q": (spark_reading.TITLE, spark_reading.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),

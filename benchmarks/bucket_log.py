@@ -23,7 +23,7 @@ from siltstone.server.components import Node, open_node
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.version_marks import MARK_INTERVAL_MS
 from siltstone.stream_engine.wal.bucket_wal import DELETE_INTERVAL_MS
-from tests.support.engine.s3_server import running_s3_server
+from support.engine.s3_server import running_s3_server
 
 APPEND_BYTES = 1024
 PER_SECOND = 1_000

@@ -30,7 +30,7 @@ from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings
-from tests.support.engine.s3_server import running_s3_server
+from support.engine.s3_server import running_s3_server
 
 ROUNDS = 3
 STREAMS = 4
