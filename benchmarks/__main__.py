@@ -21,7 +21,7 @@ from benchmarks import (
     spark_reading,
     stream_object_compaction,
 )
-from benchmarks.cluster import failover, moves
+from benchmarks.cluster import failover, large_image, metadata_log, moves, node_processes
 from benchmarks.support.report import Row, show
 
 BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
@@ -37,7 +37,10 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "j": (maintenance_idle.TITLE, maintenance_idle.run),
     "k": (moves.TITLE, moves.run),
     "l": (failover.TITLE, failover.run),
+    "m": (node_processes.TITLE, node_processes.run),
+    "n": (metadata_log.TITLE, metadata_log.run),
     "o": (bucket_log.TITLE, bucket_log.run),
+    "p": (large_image.TITLE, large_image.run),
     "q": (spark_reading.TITLE, spark_reading.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,14 +29,28 @@ SECONDS_MAX = 120
 BROKERS = 3
 
 
-class Cluster(Protocol):
-    """``name`` of the kind; ``bootstrap`` lists the brokers, whose ids are 0, 1 and 2."""
+class Reached(Protocol):
+    """``name`` of the kind; ``bootstrap`` lists brokers."""
 
-    name: str
-    bootstrap: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+class Cluster(Reached, Protocol):
+    """The ids of its brokers are 0, 1 and 2."""
 
     def kill(self, node_id: int) -> None:
         """SIGKILL."""
+
+
+class Named(NamedTuple):
+    """A cluster whose brokers somebody else started."""
+
+    name: str
+    bootstrap: str
 
 
 class OurCluster:
@@ -126,19 +140,19 @@ def _place() -> Iterator[Path]:
 # -- what both are asked for ---------------------------------------------------------------------------------
 
 
-def made_topic(cluster: Cluster, topic: str, partitions: int, replicas: int = 1) -> None:
+def made_topic(cluster: Reached, topic: str, partitions: int, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(SECONDS_MAX)
 
 
-def leaders(cluster: Cluster, topic: str) -> list[int]:
+def leaders(cluster: Reached, topic: str) -> list[int]:
     """Of each partition; -1 where there is none now."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     found = admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
     return [found[number].leader for number in sorted(found)]
 
 
-def move(cluster: Cluster, topic: str, targets: Sequence[tuple[int, int]]) -> float:
+def move(cluster: Reached, topic: str, targets: Sequence[tuple[int, int]]) -> float:
     """Reassigns partitions, each to the one replica given, and waits until no reassignment is left. Returns the
     seconds that took."""
     rows = [ReassignablePartition(partition_index=at, replicas=[target]) for at, target in targets]

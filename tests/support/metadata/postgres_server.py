@@ -156,6 +156,13 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the server and of its children now."""
+        assert self._process is not None
+        postmaster = psutil.Process(self._process.pid)
+        return [postmaster.pid, *(child.pid for child in postmaster.children(recursive=True))]
+
     @contextmanager
     def silent(self) -> Iterator[None]:
         """Every process of the server is stopped: the kernel takes connections, and nobody answers or closes one."""
