@@ -21,7 +21,7 @@ SETTLED_SECONDS = 20.0
 def run() -> list[Row]:
     with folder() as place:
         settings = store_settings(place / "store")
-        with open_store(settings) as store:
+        with open_store(settings, create=True) as store:
             for node_id in range(NODES):
                 listener = NodeListener("PLAINTEXT", f"node-{node_id}.example", 9092)
                 registered = store.metadata.execute(

@@ -43,7 +43,9 @@ def _measured(nodes: int) -> tuple[float, float]:
     with folder() as place, ExitStack() as opened:
         first = free_ports(1)[0] // 10 * 10  # the nodes take the ports from there on
         command = [str(SILTSTONE), "serve", "--store", str(place / "store"), "--listener", f"{HOST}:{first}"]
-        process = subprocess.Popen([*command, "--nodes", str(nodes)], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, "--nodes", str(nodes)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         opened.callback(process.wait)
         opened.callback(process.send_signal, signal.SIGTERM)
         assert process.stdout is not None
