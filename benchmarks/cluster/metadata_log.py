@@ -1,6 +1,7 @@
 """(n) The metadata log on PostgreSQL (with fsync): commands a second and their latency with 1, 3 and 6 nodes that all
 write all the time, beside a bare transaction that inserts as many bytes; and what 20 idle nodes cost it."""
 
+import os
 import subprocess
 import sys
 import time
@@ -72,7 +73,7 @@ def _written_by(url: str, writers: int) -> Written:
 
 def write(url: str, name: str) -> Written:
     client = MetadataClient(open_log(url), SystemClock(), system_randomness())
-    return _timed(lambda: client.execute(PutKey(f"of-{name}", bytes(VALUE_BYTES), overwrite=True)))
+    return _timed(lambda: client.execute(PutKey(f"of-{name}", os.urandom(VALUE_BYTES), overwrite=True)))
 
 
 def _bare(server: PostgresServer) -> Written:
@@ -80,7 +81,7 @@ def _bare(server: PostgresServer) -> Written:
         connection.execute("CREATE TABLE bare (number bigserial PRIMARY KEY, content bytea)")
         connection.execute("SET synchronous_commit = on")
         return _timed(
-            lambda: connection.execute("INSERT INTO bare (content) VALUES (%s)", (bytes(VALUE_BYTES),))
+            lambda: connection.execute("INSERT INTO bare (content) VALUES (%s)", (os.urandom(VALUE_BYTES),))
         )
 
 
