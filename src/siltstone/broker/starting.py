@@ -31,6 +31,23 @@ from siltstone.stream_engine.engine import StreamEngine
 log = logging.getLogger(__name__)
 
 
+class LogClock:
+    """The clock of the metadata log, as this node knows it, for times that nodes compare: a topic's creation, which the
+    log's clock tells, with a commit of an offset. By clocks of their own, a node whose clock is behind would take the
+    offsets of a new topic for those of an older topic of that name, and forget them."""
+
+    def __init__(self, clock: Clock, metadata: MetadataService) -> None:
+        self._metadata = metadata
+        self.monotonic_ms = clock.monotonic_ms
+        self.sleep_ms = clock.sleep_ms
+        self.call_after_ms = clock.call_after_ms
+        self.block_ms = clock.block_ms
+        self._own_now_ms = clock.now_ms
+
+    def now_ms(self) -> int:
+        return self._own_now_ms() + self._metadata.clock_offset_ms
+
+
 async def start_broker(
     engine: StreamEngine,
     metadata: MetadataService,
@@ -54,9 +71,10 @@ async def start_broker(
     cluster = ClusterView(metadata, clock, engine.node_id, is_lease_held)
     partitions = Partitions(engine, metadata, topics, settings, clock, cluster)
     registrations = Registrations(topics)
+    log_clock = LogClock(clock, metadata)
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
     groups = Groups(
-        OffsetsTopicLogs(creation, partitions, clock), topics, group_settings, clock, rng,
+        OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
         keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
     verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()

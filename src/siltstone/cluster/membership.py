@@ -32,7 +32,7 @@ from siltstone.metadata.leases.board import (
     LeaseBoard,
     NodeLoad,
 )
-from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.refusals import NodeFenced, Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
 from siltstone.runtime.blocking import BlockingCalls
@@ -171,7 +171,7 @@ class Membership:
         self._suspicion = Suspicion()
         self._tasks = TaskGroup("membership", on_lost)
         self._fencing: set[NodeLife] = set()
-        self._is_resuming = False
+        self._is_resuming = self._is_confirming = False
         self._is_lost = False
         self._warned_ms: float | None = None
         self._number = 0
@@ -238,8 +238,19 @@ class Membership:
     def _act(self) -> None:
         """Fences the nodes that are suspect. A node that is fenced itself resumes first."""
         own = self._metadata.image.nodes.get(self._life.node_id)
-        if own is None or own.incarnation != self._life.incarnation or self._is_lost:
+        if own is None or self._is_lost:
             return
+        if not self._is_of_this_life(own):
+            self._lose(
+                NodeFenced(
+                    f"node {own.node_id} was registered again with epoch {own.node_epoch}, so epoch "
+                    f"{self._life.node_epoch} is fenced; stop this process"
+                )
+            )
+            return
+        if not self.lease.is_confirmed and not self._is_confirming:
+            self._is_confirming = True
+            self._tasks.start("confirm the lease", self._confirm())
         if own.is_fenced:
             if not self._is_resuming:
                 self._is_resuming = True
@@ -251,6 +262,26 @@ class Membership:
                 self._fencing.add(life)
                 turn = turn_of(self._life.node_id, self._metadata.image, suspects)
                 self._tasks.start(f"fence {life.node_id}", self._fence(life, turn))
+
+    def _is_of_this_life(self, own: NodeMetadata) -> bool:
+        return (own.node_epoch, own.incarnation) == (self._life.node_epoch, self._life.incarnation)
+
+    def _lose(self, loss: Fenced) -> None:
+        self._is_lost = True
+        log.error("node %d was fenced and cannot resume: %s", self._life.node_id, loss)
+        self._on_lost(loss)
+
+    async def _confirm(self) -> None:
+        """Reads the log after a beat, because the lease was over before it."""
+        times_over = self.lease.times_over
+        try:
+            own = (await self._metadata.refresh()).nodes.get(self._life.node_id)
+            if own is not None and own.is_live and self._is_of_this_life(own):
+                self.lease.confirmed(times_over)
+        except Unavailable as trouble:
+            log.info("node %d cannot tell yet whether it was fenced: %s", self._life.node_id, trouble)
+        finally:
+            self._is_confirming = False
 
     async def _fence(self, life: NodeLife, turn: int) -> None:
         try:
@@ -277,10 +308,9 @@ class Membership:
             await self._metadata.execute(ResumeNode(life.node_id, life.node_epoch, life.incarnation))
             self._times_resumed += 1
             log.warning("node %d was fenced, as its beats had stopped, and has resumed", life.node_id)
+            await self._confirm()
         except Fenced as refusal:
-            self._is_lost = True
-            log.error("node %d was fenced and cannot resume: %s", life.node_id, refusal)
-            self._on_lost(refusal)
+            self._lose(refusal)
         except (Refusal, Unavailable) as trouble:
             log.warning("node %d is fenced and could not resume yet: %s", life.node_id, trouble)
         finally:

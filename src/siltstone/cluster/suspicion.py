@@ -129,6 +129,10 @@ class OwnLease:
     another node may lead by now. The lease is checked when an answer is *sent* (N22), because the process may have been
     stopped since the request arrived.
 
+    A lease that was over is held again only when a read of the metadata log that was begun after the next beat has shown
+    that the node is still live in this life (``confirmed``). A beat alone proves nothing then: meanwhile another node may
+    have fenced this one and may lead in its place, and this node's image may be older than that.
+
     ``boottime_ms`` is a clock that counts the suspension of the machine (``runtime.clock.boottime_ms``), which
     ``monotonic_ms`` does not (N07)."""
 
@@ -136,14 +140,30 @@ class OwnLease:
         self._boottime_ms = boottime_ms
         self._session_ms = session_ms
         self._sent_ms: float | None = None
+        self.times_over = 0
+        self._times_confirmed = 0
 
     def now_ms(self) -> float:
         return self._boottime_ms()
 
     def renewed(self, sent_ms: float) -> None:
         """A beat that was sent at ``sent_ms`` of this clock is on the board."""
+        if self._sent_ms is not None and not self._lasts:
+            self.times_over += 1
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
+
+    def confirmed(self, times_over: int) -> None:
+        """The log showed the node live, in a read begun when the lease had been over ``times_over`` times."""
+        self._times_confirmed = max(self._times_confirmed, times_over)
+
+    @property
+    def is_confirmed(self) -> bool:
+        return self._times_confirmed == self.times_over
 
     @property
     def is_held(self) -> bool:
+        return self.is_confirmed and self._lasts
+
+    @property
+    def _lasts(self) -> bool:
         return self._sent_ms is not None and self._boottime_ms() - self._sent_ms <= self._session_ms

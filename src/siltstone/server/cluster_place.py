@@ -36,17 +36,23 @@ log = logging.getLogger(__name__)
 
 
 class ClusterPlace:
-    """The beats and the lease of this node. ``calls`` must have a thread that nothing else uses."""
+    """The beats and the lease of this node. ``calls`` must have a thread that nothing else uses. ``lease_clock_ms`` is
+    the clock that the lease runs by: see ``OwnLease``."""
 
     def __init__(
-        self, board: LeaseBoard, calls: BlockingCalls, metadata: MetadataService, clock: Clock
+        self,
+        board: LeaseBoard,
+        calls: BlockingCalls,
+        metadata: MetadataService,
+        clock: Clock,
+        lease_clock_ms: Callable[[], float] = boottime_ms,
     ) -> None:
         self._board = board
         self._calls = calls
         self._board_calls = BoardCalls(board, calls, clock)
         self._metadata = metadata
         self._clock = clock
-        self._lease = OwnLease(boottime_ms)
+        self._lease = OwnLease(lease_clock_ms)
         self._life: NodeLife | None = None
         self._membership: Membership | None = None
         self._placing: Placing | None = None

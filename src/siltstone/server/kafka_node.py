@@ -17,6 +17,7 @@ from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.node_address import node_address, put_node_address
 from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.blocking import ThreadedCalls
@@ -31,6 +32,7 @@ from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
+from siltstone.stream_engine.engine import StreamEngine
 
 RECORD_THREADS = 1
 """Threads that read records for the broker. Python runs one thread at a time; more of them would take time from the
@@ -127,7 +129,8 @@ async def running_kafka_node(
         await listeners.bind()
         await _tell_address(node, listeners)
         await listeners.start()
-        opened.push_async_callback(_hand_over_everything, node, broker, settings, clock)
+        limit_ms = settings.network.close_time_limit_ms / 2
+        opened.push_async_callback(hand_over_everything, node.engine, node.metadata, broker, limit_ms, clock)
         if admin is not None:
             from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
 
@@ -138,19 +141,17 @@ async def running_kafka_node(
         yield KafkaNode(node, broker, listeners, admin)
 
 
-async def _hand_over_everything(
-    node: Node, broker: KafkaBroker, settings: StoreSettings, clock: Clock
+async def hand_over_everything(
+    engine: StreamEngine, metadata: MetadataService, broker: KafkaBroker, limit_ms: float, clock: Clock
 ) -> None:
     """Hands the partitions of a node that ends over to the others, while it still answers, so that no client waits for
     the end. What is left is placed by the others when the streams are closed."""
-    engine = node.engine
     if engine.state is not EngineState.RUNNING or not broker.parts.cluster.has_takers:
         return
-    if not node.metadata.image.leader_counts.get(engine.node_id, 0):
+    if not metadata.image.leader_counts.get(engine.node_id, 0):
         return
     try:
-        await node.metadata.execute(DrainNode(engine.node_id))
-        limit_ms = settings.network.close_time_limit_ms / 2
+        await metadata.execute(DrainNode(engine.node_id))
         if not await ends_in_time(broker.moves.wait_until_all_left(), clock, limit_ms):
             log.warning(
                 "not all partitions were handed over before the end; they are placed when they are closed"
