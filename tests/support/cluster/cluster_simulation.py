@@ -170,18 +170,27 @@ class ClusterSimulation:
     async def _end(self) -> None:
         """All nodes end well. Then maintenance finds nothing wrong, and in time nothing superfluous."""
         for node in self.nodes:
-            life = node.life
-            assert life is not None
-            closing = life.start(life.close())
-            await self._until(closing.done, f"node {node.node_id} ends")
-            closing.result()
-            await node.kill()
+            await self._end_node(node)
         context = self._maintenance()
         for _ in range(2):
             self.clock.advance_ms(25 * HOUR_MS)
             sweep(context, GRACE_PERIOD_MS)
         wrong = [one for one in check(context).findings if one.severity >= Severity.WARNING]
         assert not wrong, wrong
+
+    async def _end_node(self, node: SimulatedNode) -> None:
+        """A node that finds out only now that it was failed over ends by that, and is started again first."""
+        while True:
+            await self._until(lambda: node.hears, f"node {node.node_id} serves")
+            life = node.life
+            assert life is not None
+            closing = life.start(life.close())
+            await self._until(closing.done, f"node {node.node_id} ends")
+            if not closing.cancelled():
+                closing.result()
+                await node.kill()
+                self._restart_at_ms[node.node_id] = float("inf")
+                return
 
     def _maintenance(self) -> MaintenanceContext:
         client = MetadataClient(self.log, self.clock, self._another_rng())
@@ -223,11 +232,7 @@ class ClusterSimulation:
     # -- nodes: the supervisor of each machine ------------------------------------------------------------
 
     def _start(self, node: SimulatedNode) -> None:
-        try:
-            self._opening[node.node_id] = node.begin_life()
-        except Unavailable:
-            self._restart_at_ms[node.node_id] = self.clock.monotonic_ms() + 1_000
-            return
+        self._opening[node.node_id] = node.begin_life()
         self.count("started", node.node_id)
 
     async def _supervise(self) -> None:

@@ -144,6 +144,24 @@ class NodeStore(FaultyStore):
         return super()._choose(name)
 
 
+class NodeClock(ManualClock):
+    """What a call to the outside spends in ``block_ms`` passes inside of the call at once, and for everything else while
+    the call's answer is waited for."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(now_ms)
+        self.blocked_ms = 0.0
+
+    def now_ms(self) -> int:
+        return int(self._now_ms + self.blocked_ms)
+
+    def monotonic_ms(self) -> float:
+        return self._now_ms + self.blocked_ms
+
+    def block_ms(self, duration_ms: float) -> None:
+        self.blocked_ms += duration_ms
+
+
 class LifeCalls:
     """Calls of one life, made where they stand; while the node is frozen none begins and none answers."""
 
@@ -153,9 +171,13 @@ class LifeCalls:
     async def run(self, call: Callable[..., T], *args: object, **kwargs: object) -> T:
         await asyncio.sleep(0)
         await self._pass()
+        clock = self._life.node.clock
         try:
             return call(*args, **kwargs)
         finally:
+            blocked_ms, clock.blocked_ms = clock.blocked_ms, 0.0
+            if blocked_ms:
+                await clock.sleep_ms(blocked_ms)
             await self._pass()
 
     async def _pass(self) -> None:
@@ -197,8 +219,11 @@ class Life:
     async def open(self) -> None:
         node, calls = self.node, LifeCalls(self)
         settings = msgspec.structs.replace(node.settings, node_id=node.node_id)
-        client = MetadataClient(node.log, node.clock, node.rng)
-        client.execute(put_store_id(node.rng))
+        try:
+            client = MetadataClient(node.log, node.clock, node.rng)
+            client.execute(put_store_id(node.rng))
+        finally:
+            node.clock.blocked_ms = 0.0
         metadata = MetadataService(client, calls, node.clock)
         self.close_parts.append(metadata.close)
         await metadata.start()
@@ -278,7 +303,7 @@ class SimulatedNode:
         self.rng = Random(seed)
         self._world_clock = world_clock
         self.skew_ms = self.rng.choice([0, -20_000, 20_000])
-        self.clock = ManualClock(world_clock.now_ms() + self.skew_ms)
+        self.clock = NodeClock(world_clock.now_ms() + self.skew_ms)
         self.log = NodeLog(log, Random(seed + 1), fault_rate / 2)
         self.log.skew_ms = self.skew_ms
         self.board = NodeBoard(board, Random(seed + 2), fault_rate / 2)
