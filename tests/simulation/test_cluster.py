@@ -12,7 +12,22 @@ import pytest
 from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
 from support.cluster.cluster_simulation import ClusterSimulation
+from support.engine.wal_disk import put_disk_in
 from support.processes.inline_executor import put_inline_in
+
+
+class QuickDisk:
+    """An ``os`` that syncs nothing: no power is lost here."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def fdatasync(self, descriptor: int) -> None:
+        return None
+
+    def fsync(self, descriptor: int) -> None:
+        return None
+
 
 FIXED_SEEDS = range(12)
 NIGHTLY_SEEDS, NIGHTLY_TESTS = 3_000, 30
@@ -23,13 +38,16 @@ REPLAYED_SEED = 3
 def simulate(tmp_path, monkeypatch):
     def run(seed: int, *, name: str = "") -> ClusterSimulation:
         put_inline_in(monkeypatch, indexes, rewriting)
+        put_disk_in(monkeypatch, QuickDisk())
         folder = tmp_path / (name or f"{seed}")
         simulation = ClusterSimulation(seed, folder)
         try:
             asyncio.run(simulation.run())
         except BaseException:
             print("\n".join(simulation.trace[-60:]))
-            print(f"seed {seed}: SILTSTONE_SEEDS={seed} .venv/bin/pytest tests/simulation/test_cluster.py -k replay")
+            print(
+                f"seed {seed}: SILTSTONE_SEEDS={seed} .venv/bin/pytest tests/simulation/test_cluster.py -k replay"
+            )
             raise
         return simulation
 

@@ -7,8 +7,8 @@ import pytest
 from support.cluster.cluster_history import (
     Acknowledged,
     ClusterHistory,
-    Committed,
     CommitSeen,
+    Committed,
     EndSeen,
     Polled,
     Read,

@@ -129,8 +129,8 @@ class OwnLease:
     another node may lead by now. The lease is checked when an answer is *sent* (N22), because the process may have been
     stopped since the request arrived.
 
-    A lease that was over is held again only when a read of the metadata log that was begun after the next beat has shown
-    that the node is still live in this life (``confirmed``). A beat alone proves nothing then: meanwhile another node may
+    A lease that was over is held again only when a read of the metadata log, begun after the next beat, has shown that
+    the node is still live in this life (``confirmed``). A beat alone proves nothing then: meanwhile another node may
     have fenced this one and may lead in its place, and this node's image may be older than that.
 
     ``boottime_ms`` is a clock that counts the suspension of the machine (``runtime.clock.boottime_ms``), which

@@ -25,7 +25,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks import source_bytes as tasks_stores
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.client import MetadataClient
-from siltstone.metadata.commands import DrainNode, MovePartitions, ResumeNode
+from siltstone.metadata.commands import DrainNode, MovePartitions
 from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.leases.board import MemoryBoard
 from siltstone.metadata.refusals import JobNotRunning, Refusal
@@ -67,7 +67,9 @@ class ClusterSimulation:
         fault_rate = self.rng.choice([0.0, 0.01, 0.05])
         settings = SMALL
         if self.wal_in_bucket:
-            settings = msgspec.structs.replace(SMALL, wal=msgspec.structs.replace(SMALL.wal, location="bucket:0"))
+            settings = msgspec.structs.replace(
+                SMALL, wal=msgspec.structs.replace(SMALL.wal, location="bucket:0")
+            )
         self.nodes = [
             SimulatedNode(
                 node_id, folder / f"node-{node_id}", self.log, self.board, self.bucket, self.clock, settings,
@@ -125,9 +127,7 @@ class ClusterSimulation:
             for number in range(2):
                 name = f"w{partition}{number}"
                 self.clients.append(SimulatedProducer(partition, name, *details, self._another_rng()))
-            self.clients.append(
-                SimulatedConsumer(partition, f"c{partition}", *details, self._another_rng())
-            )
+            self.clients.append(SimulatedConsumer(partition, f"c{partition}", *details, self._another_rng()))
 
     def _another_rng(self) -> Random:
         return Random(self.rng.getrandbits(64))
@@ -137,7 +137,9 @@ class ClusterSimulation:
         assert life is not None and life.broker is not None
         parts = life.broker.parts
         known = parts.topics.by_name("t")
-        return known or await life.start(parts.creation.create(NewTopic(name="t", partition_count=PARTITIONS)))
+        return known or await life.start(
+            parts.creation.create(NewTopic(name="t", partition_count=PARTITIONS))
+        )
 
     async def _heal(self) -> None:
         """Everything works again, and stays so."""
@@ -149,7 +151,7 @@ class ClusterSimulation:
             if node.life is not None:
                 node.life.calls_left = -1
         self._until_ms.clear()
-        self._restart_at_ms = {node_id: 0.0 for node_id in self._restart_at_ms}
+        self._restart_at_ms = dict.fromkeys(self._restart_at_ms, 0.0)
         written = len(self.history.acknowledged)
         await self._until(lambda: all(node.hears for node in self.nodes), "all nodes serve again")
         await self._until(
@@ -296,7 +298,9 @@ class ClusterSimulation:
         if node is not None:
             self.count("frozen", node.node_id)
             node.freeze()
-            self._until_ms[node.node_id] = self.clock.monotonic_ms() + self.rng.choice([500, 3_000, 8_000, 20_000])
+            self._until_ms[node.node_id] = self.clock.monotonic_ms() + self.rng.choice(
+                [500, 3_000, 8_000, 20_000]
+            )
 
     def _kill_soon(self) -> None:
         """In the middle of what it does."""

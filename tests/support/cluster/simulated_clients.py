@@ -41,8 +41,8 @@ from support.broker.broker_world import Client
 from support.cluster.cluster_history import (
     Acknowledged,
     ClusterHistory,
-    Committed,
     CommitSeen,
+    Committed,
     EndSeen,
     Polled,
     Read,
@@ -112,7 +112,9 @@ class Network:
 class SimulatedClient:
     """What all of them do: find leaders, wait, be told to finish."""
 
-    def __init__(self, name: str, network: Network, topic: Topic, history: ClusterHistory, rng: Random) -> None:
+    def __init__(
+        self, name: str, network: Network, topic: Topic, history: ClusterHistory, rng: Random
+    ) -> None:
         self.name = name
         self.network = network
         self.clock = network.clock
@@ -203,13 +205,19 @@ class SimulatedProducer(SimulatedClient):
         if row.error_code != ErrorCode.NONE:
             name = ErrorCode(row.error_code).name
             self.error_codes[name] = self.error_codes.get(name, 0) + 1
-            assert name not in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"), (self.name, name, values)
+            assert name not in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"), (
+                self.name,
+                name,
+                values,
+            )
             self.forget_leader(self.partition)
             return False
         ended_ms = self.clock.monotonic_ms()
         for delta, value in enumerate(values):
             place = (self.partition, row.base_offset + delta)
-            self.history.acknowledged.append(Acknowledged(place, value, node_id, begun_ms, ended_ms, is_repeated))
+            self.history.acknowledged.append(
+                Acknowledged(place, value, node_id, begun_ms, ended_ms, is_repeated)
+            )
         return True
 
 
@@ -327,10 +335,14 @@ async def read_partition(client: SimulatedClient, partition: int, limit_ms: floa
     position, end = 0, None
     while end is None or position < end:
         if client.clock.monotonic_ms() > deadline_ms:
-            raise TimeoutError(f"unseen: partition {partition} could not be read from {position} in {limit_ms} ms")
+            raise TimeoutError(
+                f"unseen: partition {partition} could not be read from {position} in {limit_ms} ms"
+            )
         with suppress(NoAnswer):
             node_id = await client.leader_of(partition)
-            row = row_of(await client.network.ask(node_id, fetch_request(client.topic, {partition: position})))
+            row = row_of(
+                await client.network.ask(node_id, fetch_request(client.topic, {partition: position}))
+            )
             if row.error_code:
                 client.forget_leader(partition)
                 await client.pause()

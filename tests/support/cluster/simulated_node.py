@@ -13,7 +13,7 @@ from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -57,7 +57,8 @@ HAND_OVER_MS_MAX = 10_000
 
 BROKER = BrokerSettings(offsets_topic_num_partitions=3)
 SMALL = msgspec.structs.replace(
-    ENGINE, upload=msgspec.structs.replace(ENGINE.upload, cache_block_bytes_max=16 * 1024, split_size_bytes=4 * 1024)
+    ENGINE,
+    upload=msgspec.structs.replace(ENGINE.upload, cache_block_bytes_max=16 * 1024, split_size_bytes=4 * 1024),
 )
 
 LIFE: ContextVar["Life | None"] = ContextVar("life", default=None)
@@ -145,8 +146,8 @@ class NodeStore(FaultyStore):
 
 
 class NodeClock(ManualClock):
-    """What a call to the outside spends in ``block_ms`` passes inside of the call at once, and for everything else while
-    the call's answer is waited for."""
+    """What a call to the outside spends in ``block_ms`` passes in the call at once, and for all else while the call's
+    answer is waited for."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(now_ms)
@@ -320,11 +321,18 @@ class SimulatedNode:
     def hears(self) -> bool:
         """Whether requests reach the node now."""
         life = self.life
-        return life is not None and life.broker is not None and not self.is_frozen and not self.is_cut_from_clients
+        return (
+            life is not None
+            and life.broker is not None
+            and not self.is_frozen
+            and not self.is_cut_from_clients
+        )
 
     def keep_time(self) -> None:
         if not self.is_frozen:
-            self.clock.advance_ms(max(0.0, self._world_clock.now_ms() + self.skew_ms - self.clock.monotonic_ms()))
+            self.clock.advance_ms(
+                max(0.0, self._world_clock.now_ms() + self.skew_ms - self.clock.monotonic_ms())
+            )
 
     def begin_life(self) -> "asyncio.Task[None]":
         assert self.life is None

@@ -1,9 +1,17 @@
 from msgspec.structs import replace
 
 from siltstone.broker.settings import BrokerSettings
+from siltstone.kafka_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
 from siltstone.metadata.commands import PutKey
 from support.broker.broker_world import in_broker_world
+from support.kafka.kafka_requests import row_of
+from support.metadata.faulty_log import FaultyLog
 
 SETTINGS = BrokerSettings(topic_defaults={"log.retention.ms": "9", "segment.bytes": "2097152"})
 
@@ -26,5 +34,28 @@ def test_a_broker_leaves_its_defaults_of_topics_where_maintenance_finds_them():
 def test_a_broker_without_any_writes_none():
     async def scenario(world):
         assert TOPIC_DEFAULTS_KEY not in world.parts.metadata.image.keys
+
+    in_broker_world(scenario)
+
+
+def test_n07_offsets_of_a_new_topic_are_kept_by_a_node_whose_clock_is_behind():
+    """A topic's creation is told by the log's clock. An offset that was committed before is one of an older topic of
+    that name, and is forgotten when groups are loaded."""
+
+    async def scenario(world):
+        log = FaultyLog(world.world.log)
+        log.clock_is_ahead_ms = 20_000
+        world.world.log = log
+        await world.restart()
+        await world.topic("t")
+        row = OffsetCommitRequestPartition(partition_index=0, committed_offset=23)
+        commit = OffsetCommitRequest(
+            group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[row])]
+        )
+        assert row_of(await world.client().ask(commit, 2)).error_code == 0
+        await world.restart()
+        asked = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+        answer = await world.client().ask(OffsetFetchRequest(group_id="g", topics=[asked]), 1)
+        assert row_of(answer).committed_offset == 23
 
     in_broker_world(scenario)

@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.cluster.membership import BoardCalls, NodeIdInUse, wait_until_silent
 from siltstone.cluster.suspicion import SESSION_MS
-from siltstone.metadata.commands import ClaimFailover, PutKey
+from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode
 from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable, MemoryBoard
 from siltstone.metadata.records import NodeFenced, NodeResumed
 from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
@@ -172,6 +172,45 @@ def test_a_node_whose_beats_come_back_before_the_turn_of_the_next_is_not_fenced(
         assert cluster.written(NodeFenced) == []
 
     in_cluster(scenario, count=5)
+
+
+def test_n08_a_node_that_beats_again_holds_no_lease_until_it_has_read_the_log() -> None:
+    """Its board and its log may come back one after the other; by its old image it would still lead."""
+
+    async def scenario(cluster: ClusterWorld) -> None:
+        node = cluster.nodes[1]
+        node.board_calls.free.clear()
+        node.metadata_calls.free.clear()
+        await cluster.passes(8_000)
+        assert cluster.image.nodes[1].is_fenced
+        node.board_calls.free.set()
+        await cluster.passes(3_000)
+        assert node.metadata.image.nodes[1].is_live, "its image is old"
+        assert not node.membership.lease.is_held
+        node.metadata_calls.free.set()
+        await cluster.passes(3_000)
+        assert cluster.image.nodes[1].is_live and node.membership.lease.is_held
+
+    in_cluster(scenario)
+
+
+def test_f08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
+    """It reads so in the log, and need not wait until an append or a commit of its own is refused."""
+
+    async def scenario(cluster: ClusterWorld) -> None:
+        living, dead = cluster.nodes[0], cluster.nodes[1]
+        cluster.freeze(1)
+        await cluster.passes(8_000)
+        claim = ClaimFailover(0, living.life.node_epoch, 1)
+        await living.metadata.execute(claim)
+        await living.metadata.execute(RegisterNode(1, living.life.incarnation, "wal-of-1", failover=True))
+        await cluster.thaw(1)
+        await cluster.passes(2_000)
+        (loss,) = dead.lost
+        assert isinstance(loss, NodeFencedRefusal)
+        assert not dead.membership.lease.is_held
+
+    in_cluster(scenario)
 
 
 def test_n19_beats_go_on_while_an_append_hangs() -> None:

@@ -29,6 +29,22 @@ def test_n22_the_time_of_a_stopped_process_or_a_suspended_machine_counts() -> No
     clock.now_ms += 20_000
     assert not lease.is_held
     lease.renewed(lease.now_ms())
+    lease.confirmed(lease.times_over)
+    assert lease.is_held
+
+
+def test_a_lease_that_was_over_is_not_held_before_the_log_was_read_after_the_next_beat() -> None:
+    clock = Clock()
+    lease = OwnLease(clock)
+    lease.renewed(lease.now_ms())
+    assert lease.is_held, "the first beat of a life comes right after its registration"
+    clock.now_ms += 6_000
+    before = lease.times_over
+    lease.renewed(lease.now_ms())
+    assert not lease.is_held, "another node may have fenced this one"
+    lease.confirmed(before)
+    assert not lease.is_held, "the read was begun before the beat"
+    lease.confirmed(lease.times_over)
     assert lease.is_held
 
 
