@@ -194,7 +194,7 @@ def test_n08_a_node_that_beats_again_holds_no_lease_until_it_has_read_the_log() 
     in_cluster(scenario)
 
 
-def test_f08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
+def test_fo08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
     """It reads so in the log, and need not wait until an append or a commit of its own is refused."""
 
     async def scenario(cluster: ClusterWorld) -> None:
