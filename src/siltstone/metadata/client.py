@@ -10,6 +10,7 @@ one append. Every entry that is read has to follow the one before it (``log_entr
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from siltstone.metadata.applying import apply_records
@@ -211,7 +212,12 @@ class MetadataClient:
             try:
                 return self._log.append(encoded, expected)
             except VersionMovedOn:
-                return self._found(entry) if uncertain else None
+                if not uncertain:
+                    return None
+                with suppress(
+                    LogUnavailable
+                ):  # the entry may be there: the outcome stays unknown until it is read
+                    return self._found(entry)
             except AppendUncertain:
                 uncertain = True
             except LogUnavailable:

@@ -244,9 +244,11 @@ class ClusterSimulation:
             if node.node_id in self._until_ms and now_ms >= self._until_ms[node.node_id]:
                 del self._until_ms[node.node_id]
                 self._relieve(node)
-            if life is not None and (life.is_dead or life.has_failed or self._has_not_started(node)):
+            if life is not None and (life.is_dead or life.has_failed):
                 why = "at a call" if life.is_dead else f"failed: {life.engine and life.engine._failure}"
-                await self._die(node, why)
+                await self._die(node, why, self.rng.choice([500, 3_000, 20_000]))
+            elif life is not None and self._has_not_started(node):
+                await self._die(node, "did not start", 500)
             elif life is None and now_ms >= self._restart_at_ms.get(node.node_id, 0.0):
                 self._start(node)
 
@@ -263,11 +265,11 @@ class ClusterSimulation:
         self.count("not started", f"{node.node_id}: {type(failure).__name__}: {failure}"[:200])
         return True
 
-    async def _die(self, node: SimulatedNode, why: str) -> None:
+    async def _die(self, node: SimulatedNode, why: str, pause_ms: float) -> None:
         self.count("died", f"{node.node_id} {why}")
         await node.kill()
         self._opening.pop(node.node_id, None)
-        self._restart_at_ms[node.node_id] = self.clock.monotonic_ms() + self.rng.choice([500, 3_000, 20_000])
+        self._restart_at_ms[node.node_id] = self.clock.monotonic_ms() + pause_ms
 
     def _relieve(self, node: SimulatedNode) -> None:
         self.count("relieved", node.node_id)

@@ -179,6 +179,30 @@ def test_rule_5_uncertain_while_somebody_else_appends(log, memory, fault) -> Non
     assert log.head().version == 3
 
 
+@pytest.mark.parametrize("reads_failing", [1, 3, APPEND_ATTEMPTS_MAX])
+def test_rule_5_an_entry_that_is_there_and_cannot_be_read_is_not_taken_for_refused(
+    log, monkeypatch, reads_failing
+) -> None:
+    """A simulation saw it: a node served on a partition that it had given up, and what it acknowledged was lost."""
+    client = client_of(log)
+    failing, read_after = iter(range(reads_failing)), log.read_after
+
+    def busy_at_first(version: int, limit: int) -> list[tuple[int, bytes]]:
+        if next(failing, None) is not None:
+            raise LogUnavailable("busy")
+        return read_after(version, limit)
+
+    log.faults.append(Fault.DONE)
+    monkeypatch.setattr(log, "read_after", busy_at_first)
+    if reads_failing == APPEND_ATTEMPTS_MAX:
+        with pytest.raises(CommitUnknown):
+            client.execute(put("mine"))
+    else:
+        client.execute(put("mine"))
+    assert log.head().version == 1
+    assert set(client_of(log.log, 2).image.keys) == {"mine"}
+
+
 def test_rule_5_what_stays_unknown_is_said_to_be(log) -> None:
     client = client_of(log)
     log.faults.extend([Fault.LOST] * APPEND_ATTEMPTS_MAX)
