@@ -214,9 +214,7 @@ class MetadataClient:
             except VersionMovedOn:
                 if not uncertain:
                     return None
-                with suppress(
-                    LogUnavailable
-                ):  # the entry may be there: the outcome stays unknown until it is read
+                with suppress(LogUnavailable):  # until it is read, the entry there may be this one
                     return self._found(entry)
             except AppendUncertain:
                 uncertain = True
