@@ -4,6 +4,7 @@ import re
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -93,10 +94,22 @@ def test_a_second_signal_ends_all_nodes_at_once(tmp_path: Path) -> None:
     checked_store(tmp_path / "store")
 
 
+def port_after_a_free_one() -> socket.socket:
+    """A listening socket. Its port and the one before it are below those that the system gives to connections, which
+    might take the other one at any moment."""
+    for port in range(20_001, 32_000, 2):
+        free, taken = socket.socket(), socket.socket()
+        with free, suppress(OSError):
+            free.bind(("127.0.0.1", port - 1))
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            return taken
+        taken.close()
+    raise AssertionError("no two ports in a row are free")
+
+
 def test_none_runs_when_one_cannot_listen_and_its_reason_is_shown(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with port_after_a_free_one() as taken:
         port = taken.getsockname()[1]
         command = [
             SILTSTONE,
