@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
@@ -84,17 +85,23 @@ def maintenance(folder: Path) -> Iterator[MaintenanceContext]:
         yield store.context
 
 
-def retained_start(folder: Path) -> int:
-    """Runs until what is due is committed, and gone."""
+def data_stream(context: MaintenanceContext) -> StreamMetadata:
+    image = context.metadata.refresh()
+    (topic,) = (each for each in image.topics.values() if each.name == TOPIC)
+    return image.streams[topic.partitions[0].data_stream_id]
+
+
+def retained_start(folder: Path, records: int) -> int:
+    """Runs until all records are in the bucket, and what is due is committed and gone."""
     deadline = time.monotonic() + SECONDS_MAX
     with maintenance(folder) as context:
         while time.monotonic() < deadline:
+            uploaded = data_stream(context).end_offset == records
             report = retain(context)
             assert not report.failed
-            (topic,) = (each for each in context.metadata.refresh().topics.values() if each.name == TOPIC)
-            stream = context.metadata.image.streams[topic.partitions[0].data_stream_id]
+            stream = data_stream(context)
             held = sum(segment.size_bytes for segment in stream.segments)
-            if stream.start_offset and held < KEPT_BYTES + MIB:
+            if uploaded and stream.start_offset and held < KEPT_BYTES + MIB:
                 return stream.start_offset
             time.sleep(0.1)
     raise AssertionError("nothing was trimmed")
@@ -112,7 +119,7 @@ def test_consumers_see_the_new_start_and_every_restart_keeps_it(
     produce(broker, 0, RECORDS)
     with consumer(broker) as reader:
         assert ends(reader) == (0, RECORDS)
-        start = retained_start(folder)
+        start = retained_start(folder, RECORDS)
         assert RECORDS // 4 < start < RECORDS
         assert (RECORDS - start) * VALUE_BYTES > KEPT_BYTES
         deadline = time.monotonic() + SECONDS_MAX
@@ -130,7 +137,7 @@ def test_consumers_see_the_new_start_and_every_restart_keeps_it(
         assert ends(reader) == (start, RECORDS)
         produce(broker, RECORDS, RECORDS // 2)
         assert as_numbered(read(reader, 0, RECORDS * 3 // 2))
-    later = retained_start(folder)
+    later = retained_start(folder, RECORDS * 3 // 2)
     assert later > start
     assert broker.stop() == 0
     broker.start()
