@@ -35,7 +35,8 @@ LEFT_ALONE_MS = MINUTE_MS
 """How long a node leaves a dead one alone whose log it could not replay, so that another node tries."""
 
 QUIET = (FailoverUnderWay, NodeInUse, Fenced, LogUnavailable, AppendUncertain)
-"""Another node does it, the dead one is back, this node was fenced itself, or the metadata log is out."""
+"""Another node does it, the dead one is back or only stopped, this node was fenced itself, or the metadata log is
+out."""
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Failovers:
         wait_ms = LOOK_AGAIN_MS
         try:
             if self._has_open_streams(self._metadata.image, node):
-                await self._fail_over(node)
+                await self._fail_over_or_give_back(node)
             else:
                 await self._give_back(node)
         except QUIET as refusal:
@@ -140,6 +141,17 @@ class Failovers:
             wait_ms = LEFT_ALONE_MS
             log.exception("node %d could not be failed over, and its partitions wait", node.node_id)
         self._left_alone_until_ms[node.node_id] = self._clock.monotonic_ms() + wait_ms
+
+    async def _fail_over_or_give_back(self, node: NodeMetadata) -> None:
+        """When a process holds the log, this node keeps no claim whose recording it did not notice: the process may be
+        the node itself, which waits for the claim's end."""
+        try:
+            await self._fail_over(node)
+        except NodeInUse:
+            claimer = claimer_of(self._metadata.image, node)
+            if claimer is not None and claimer.node_id == self._life.node_id:
+                await self._give_back(node)
+            raise
 
     async def _give_back(self, node: NodeMetadata) -> None:
         """Nothing is left to replay: only the end of the claim was not recorded."""

@@ -8,6 +8,7 @@ Read next: ``kafka_node``, which adds the broker.
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
@@ -39,7 +40,7 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
-from siltstone.server.failing_over import NodeFailover
+from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
@@ -247,12 +248,17 @@ async def open_node(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
         opened.push_async_callback(reader.close)
-        wal_place = WalPlace(settings.engine, settings.wal_folder, gethostname())
+        host = gethostname()
+        wal_place = WalPlace(settings.engine, settings.wal_folder, host)
         store_id = store_id_of(metadata.image)
         assert store_id is not None
         async with _said_while_starting(clock, f"for the disk of the write-ahead log {settings.wal_folder}"):
-            wal = await wal_calls.run(  # not here: signals are not handled while this thread waits for a disk
-                open_wal, wal_place, buckets, store_id, wal_calls, clock, rng
+            wal = await wal_in_turn(
+                partial(open_wal, wal_place, buckets, store_id, wal_calls, clock, rng),
+                wal_calls,  # not here: signals are not handled while this thread waits for a disk
+                lambda: metadata.image,
+                settings.engine.node_id,
+                clock,
             )
         components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
         place = _place(opened, settings, metadata, clock)
@@ -263,7 +269,7 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
-        place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng))
+        place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
 

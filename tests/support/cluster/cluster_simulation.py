@@ -64,6 +64,7 @@ class ClusterSimulation:
         self.log, self.board = MemoryLog(), MemoryBoard()
         self.bucket = MemoryStore(self.clock, f"cluster-{seed}")
         self.wal_in_bucket = self.rng.random() < 0.6
+        are_on_one_machine = self.rng.random() < 0.6
         fault_rate = self.rng.choice([0.0, 0.01, 0.05])
         settings = SMALL
         if self.wal_in_bucket:
@@ -73,7 +74,7 @@ class ClusterSimulation:
         self.nodes = [
             SimulatedNode(
                 node_id, folder / f"node-{node_id}", self.log, self.board, self.bucket, self.clock, settings,
-                seed * 100 + node_id * 10, fault_rate,
+                seed * 100 + node_id * 10, fault_rate, "machine" if are_on_one_machine else f"machine-{node_id}",
             )
             for node_id in range(NODES)
         ]  # fmt: skip

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ from siltstone.object_store.port import StoreTransient
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.cluster_place import ClusterPlace
-from siltstone.server.failing_over import NodeFailover
+from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.kafka_node import hand_over_everything
 from siltstone.stream_engine.components import EngineComponents, EngineState
 from siltstone.stream_engine.engine import StreamEngine
@@ -45,14 +46,12 @@ from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from siltstone.stream_engine.wal.opening import WalPlace, open_wal
-from siltstone.stream_engine.wal.port import WriteAheadLog
 from support.broker.broker_world import ENGINE
 from support.engine.engine_world import SMALL_READ
 from support.engine.faulty_store import Fault, FaultyStore
 from support.metadata.chance_log import ChanceLog
 
 T = TypeVar("T")
-HOST = "simulated"
 HAND_OVER_MS_MAX = 10_000
 
 BROKER = BrokerSettings(offsets_topic_num_partitions=3)
@@ -174,7 +173,10 @@ class LifeCalls:
         await self._pass()
         clock = self._life.node.clock
         try:
-            return call(*args, **kwargs)
+            result = call(*args, **kwargs)
+            if isinstance(result, FileWriteAheadLog):  # its own, or that of a node that it fails over
+                self._life.logs_in_files.append(result)
+            return result
         finally:
             blocked_ms, clock.blocked_ms = clock.blocked_ms, 0.0
             if blocked_ms:
@@ -200,7 +202,7 @@ class Life:
         self.is_dead = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.calls_left = -1
-        self.wal: WriteAheadLog | None = None
+        self.logs_in_files: list[FileWriteAheadLog] = []
         self.engine: StreamEngine | None = None
         self.broker: KafkaBroker | None = None
         self.close_parts: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -233,18 +235,21 @@ class Life:
             buckets, lambda: metadata.image, metadata.refresh, calls, node.clock, SMALL_READ
         )
         self.close_parts.append(reader.close)
-        place = WalPlace(settings, node.folder, HOST)
+        place = WalPlace(settings, node.folder, node.host)
         store_id = store_id_of(metadata.image)
         assert store_id is not None
-        self.wal = open_wal(place, buckets, store_id, calls, node.clock, node.rng)
-        components = EngineComponents(metadata, buckets, self.wal, reader, calls, node.clock)
+        wal = await wal_in_turn(
+            partial(open_wal, place, buckets, store_id, calls, node.clock, node.rng),
+            calls, lambda: metadata.image, settings.node_id, node.clock,
+        )  # fmt: skip
+        components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock)
         seat = ClusterPlace(node.board, calls, metadata, node.clock, node.clock.monotonic_ms)
         self.close_parts.append(seat.leave)
         enrolment = NodeEnrolment(
             node.listeners, f"rack-{node.node_id}", before=seat.wait_until_free, after=seat.take
         )
         engine = await open_engine(components, settings, node.rng, place.location, enrolment)
-        seat.begin(engine, NodeFailover(components, settings, calls, node.rng))
+        seat.begin(engine, NodeFailover(components, settings, calls, node.rng, node.host))
         self.close_parts.append(engine.close)
         broker = await start_broker(
             engine, metadata, BROKER, GroupSettings(), node.clock, node.rng, is_lease_held=seat.is_lease_held
@@ -272,8 +277,8 @@ class Life:
             for task in left:
                 task.cancel()
             await asyncio.sleep(0)
-        if isinstance(self.wal, FileWriteAheadLog):
-            for file in [*self.wal._live, self.wal._directory]:
+        for wal in self.logs_in_files:
+            for file in [*wal._live, wal._directory]:
                 with suppress(OSError):
                     file.close()
 
@@ -296,10 +301,11 @@ def task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> 
 class SimulatedNode:
     def __init__(
         self, node_id: int, folder: Path, log: MemoryLog, board: MemoryBoard, bucket: MemoryStore,
-        world_clock: ManualClock, settings: EngineSettings, seed: int, fault_rate: float,
+        world_clock: ManualClock, settings: EngineSettings, seed: int, fault_rate: float, host: str,
     ) -> None:  # fmt: skip
         self.node_id = node_id
         self.folder = folder
+        self.host = host
         self.settings = settings
         self.rng = Random(seed)
         self._world_clock = world_clock

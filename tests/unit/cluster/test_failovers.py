@@ -17,6 +17,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.decisions.nodes import opened_streams
 from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.refusals import NodeInUse
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.object_formats.log_file import DamagedWal
 from support.metadata.cluster_world import ClusterWorld
@@ -35,6 +36,7 @@ class Attempts:
         self.failures: list[Exception] = []
         self.is_in_reach = True
         self.gives_back = True
+        self.is_held_by_a_process = False
         self.held = asyncio.Event()
         self.held.set()
         self.loops = [
@@ -46,12 +48,15 @@ class Attempts:
 
     def of(self, node):
         async def fail_over(dead):
+            if self.is_held_by_a_process:
+                raise NodeInUse("in use")
             life = node.life
             await node.metadata.execute(ClaimFailover(life.node_id, life.node_epoch, dead.node_id))
             self.by.append(life.node_id)
             await self.held.wait()
             if self.failures:
-                await self.back(node)
+                if self.gives_back:
+                    await self.back(node)
                 raise self.failures.pop(0)
             command = RegisterNode(dead.node_id, life.incarnation, dead.wal_location, failover=True)
             registration = await node.metadata.execute(command)
@@ -239,6 +244,24 @@ def test_a_claim_whose_end_was_not_recorded_is_given_back(count):
         assert world.image.nodes[DEAD].claimed_by == NO_NODE
 
     asyncio.run(in_world(scenario, count))
+
+
+def test_fo10_no_claim_is_kept_while_a_process_holds_the_log():
+    """The process may be the node itself, which waits for the end of the claim."""
+
+    async def scenario(world, attempts):
+        attempts.failures = [LogUnavailable("the answer was lost")]
+        attempts.gives_back = False
+        attempts.held.clear()
+        await world.passes(500)
+        assert world.image.nodes[DEAD].claimed_by == 0
+        attempts.is_held_by_a_process = True
+        attempts.held.set()
+        await world.passes(3_000)
+        assert world.image.nodes[DEAD].claimed_by == NO_NODE
+        assert attempts.by == [0]
+
+    asyncio.run(in_world(scenario, count=2))
 
 
 def test_an_earlier_life_of_a_node_claims_nothing():

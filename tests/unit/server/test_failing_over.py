@@ -1,21 +1,28 @@
-"""Nodes with their logs in the bucket, in one process: one dies, another has its streams closed and its partitions."""
+"""Nodes in one process: one dies, another has its streams closed and its partitions. Their logs are in the bucket, or
+in files of one machine; and the start of a node whose log another one has locked."""
 
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from socket import gethostname
 
+import pytest
 from msgspec.structs import replace
 
 from siltstone.metadata.commands import CreateTopic, FenceNode, OpenPartition
-from siltstone.metadata.entities import NO_NODE, NodeListener, StreamState
+from siltstone.metadata.entities import NO_NODE, NodeListener, NodeMetadata, StreamState
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import NodeInUse
 from siltstone.runtime.blocking import InlineCalls
+from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.server.components import Node, open_node
-from siltstone.server.failing_over import NodeFailover
+from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import load_settings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.settings import EngineSettings
+from siltstone.stream_engine.wal.opening import WalOutOfReach
+from siltstone.stream_engine.wal.port import WalInUse
 from support.engine.engine_world import payloads_of
 
 DEAD = 2
@@ -71,6 +78,10 @@ class Nodes:
         await self.nodes[0].metadata.execute(FenceNode(DEAD, node.engine.node_epoch))
         return stream.stream_id
 
+    async def lets_go_of_its_log(self) -> None:
+        """As the lock of a process that has ended; closing an engine that was abandoned uploads nothing."""
+        await self.nodes[DEAD].engine.close()
+
 
 def run(scenario, folder: Path, location: str = "bucket:0") -> None:
     async def in_nodes() -> None:
@@ -124,17 +135,142 @@ def test_a_node_that_is_back_at_once_has_its_log_replayed_once_by_whomever(tmp_p
     run(scenario, tmp_path)
 
 
-def test_fo03_a_log_in_files_is_left_to_its_node(tmp_path):
+def failover_of(nodes, host):
+    node = nodes.nodes[0]
+    parts = EngineComponents(node.metadata, node.buckets, None, node.reader, InlineCalls(), SystemClock())
+    return NodeFailover(parts, EngineSettings(), InlineCalls(), seeded_randomness(1), host)
+
+
+def test_fo02_fo03_a_log_in_files_is_reached_on_its_machine_only(tmp_path):
     async def scenario(nodes):
         image = await nodes.image()
-        components = EngineComponents(
-            nodes.nodes[0].metadata, nodes.nodes[0].buckets, None, nodes.nodes[0].reader, None, None
-        )
-        failover = NodeFailover(components, EngineSettings(), InlineCalls(), seeded_randomness(1))
+        failover = failover_of(nodes, gethostname())
         assert image.nodes[1].wal_location == f"file://{gethostname()}{tmp_path}/wal/node-1"
-        assert not failover.reaches(image.nodes[1])
+        assert failover.reaches(image.nodes[1])
+        assert not failover_of(nodes, "another").reaches(image.nodes[1])
+        without_machine = replace(image.nodes[1], wal_location=f"file://{tmp_path}/wal/node-1")
+        assert not failover.reaches(without_machine)
+        assert not failover_of(nodes, "").reaches(without_machine)
         in_bucket = replace(image.nodes[1], wal_location="bucket:0/wal/5a/1")
         assert failover.reaches(in_bucket)
         assert not failover.reaches(replace(in_bucket, wal_location="bucket:3/wal/5a/1"))
 
     run(scenario, tmp_path, location="file")
+
+
+def test_fo02_a_dead_nodes_log_in_files_is_replayed_by_another_node_of_the_machine(tmp_path):
+    async def scenario(nodes):
+        stream_id = await nodes.dies()
+        await nodes.lets_go_of_its_log()
+        image = await nodes.failed_over()
+        found = image.streams[stream_id]
+        assert (found.state, found.end_offset) == (StreamState.CLOSED, len(PAYLOADS))
+        assert image.nodes[DEAD].node_epoch == 2
+        await nodes.open(DEAD)
+        assert (await nodes.image()).nodes[DEAD].is_live
+
+    run(scenario, tmp_path, location="file")
+
+
+def test_fo10_a_process_that_is_only_stopped_keeps_its_log_and_nobody_the_claim(tmp_path):
+    async def scenario(nodes):
+        await nodes.dies()
+        image = await nodes.image()
+        with pytest.raises(NodeInUse, match=r"node 2 may still run: the write-ahead log in .* is in use"):
+            await failover_of(nodes, gethostname()).carry_out(image.nodes[DEAD])
+        await asyncio.sleep(0.5)  # the loops of the others look meanwhile
+        node = (await nodes.image()).nodes[DEAD]
+        assert (node.node_epoch, node.claimed_by, node.failover) == (1, NO_NODE, False)
+
+    run(scenario, tmp_path, location="file")
+
+
+def test_a_log_whose_folder_is_gone_is_out_of_reach(tmp_path):
+    async def scenario(nodes):
+        image = await nodes.image()
+        gone = replace(image.nodes[DEAD], wal_location=f"file://here{tmp_path}/gone")
+        failover = failover_of(nodes, "here")
+        assert failover.reaches(gone)
+        with pytest.raises(WalOutOfReach, match="start that node"):
+            await failover.carry_out(gone)
+        assert not (tmp_path / "gone").exists()
+
+    run(scenario, tmp_path, location="file")
+
+
+class LockedLog:
+    """What opens a log that another process has locked, until ``is_free``."""
+
+    def __init__(self):
+        self.is_free, self.tries = False, 0
+
+    def __call__(self):
+        self.tries += 1
+        if not self.is_free:
+            raise WalInUse("in use")
+        return "the log"
+
+
+async def passes(clock, duration_ms):
+    for _ in range(duration_ms // 100 + 1):
+        await asyncio.sleep(0)
+        clock.advance_ms(100)
+        await asyncio.sleep(0)
+
+
+async def a_start(is_live, claimed_by, scenario):
+    """A node starts whose log is locked."""
+    clock, log = ManualClock(), LockedLog()
+    claimer = NodeMetadata(1, 7, "other", failover=False, wal_location="file://here/other")
+    node = replace(
+        claimer,
+        node_id=DEAD,
+        is_fenced=not is_live,
+        claimed_by=claimed_by,
+        claimed_by_epoch=claimer.node_epoch,
+    )
+    images = [MetadataImage(nodes={DEAD: node, 1: claimer})]
+    starting = asyncio.ensure_future(wal_in_turn(log, InlineCalls(), lambda: images[-1], DEAD, clock))
+    await passes(clock, 0)
+    await scenario(clock, log, images, starting)
+
+
+def test_a_start_waits_while_another_node_of_the_machine_has_its_log_for_the_failover():
+    async def scenario(clock, log, images, starting):
+        await passes(clock, 60_000)
+        assert not starting.done()
+        log.is_free = True
+        await passes(clock, 1_000)
+        assert await starting == "the log"
+
+    asyncio.run(a_start(is_live=False, claimed_by=1, scenario=scenario))
+
+
+def test_a_start_waits_a_little_for_a_log_that_is_locked_before_the_claim():
+    async def scenario(clock, log, images, starting):
+        await passes(clock, 4_000)
+        assert not starting.done()
+        log.is_free = True
+        await passes(clock, 1_000)
+        assert await starting == "the log"
+
+    asyncio.run(a_start(is_live=False, claimed_by=NO_NODE, scenario=scenario))
+
+
+def test_a_start_is_refused_when_a_process_that_nobody_fails_over_has_the_log():
+    async def scenario(clock, log, images, starting):
+        await passes(clock, 10_000)
+        with pytest.raises(WalInUse):
+            await starting
+        assert log.tries > 2
+
+    asyncio.run(a_start(is_live=False, claimed_by=NO_NODE, scenario=scenario))
+
+
+def test_a_start_is_refused_at_once_while_the_node_lives():
+    async def scenario(clock, log, images, starting):
+        with pytest.raises(WalInUse):
+            await starting
+        assert log.tries == 1
+
+    asyncio.run(a_start(is_live=True, claimed_by=NO_NODE, scenario=scenario))

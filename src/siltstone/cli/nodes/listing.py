@@ -78,8 +78,9 @@ def waiting_words(row: NodeRow) -> str:
     if row.wal.startswith("bucket:"):
         return f"{waits} until a live node has replayed its write-ahead log {row.wal}, which takes seconds."
     return (
-        f"{waits} until it is started again: its write-ahead log {row.wal} may hold the only copy of acknowledged "
-        f"records. If that is lost for good: siltstone nodes give-up {row.node_id}"
+        f"{waits} until a live node on its machine has replayed its write-ahead log {row.wal}, or it is started again: "
+        "the log may hold the only copy of acknowledged records. If it is lost for good: "
+        f"siltstone nodes give-up {row.node_id}"
     )
 
 

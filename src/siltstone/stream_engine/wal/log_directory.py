@@ -241,7 +241,10 @@ class LogDirectory:
         self._spares.append(spare)
 
     def close(self) -> None:
-        os.close(self._lock)
+        """May be called again."""
+        descriptor, self._lock = self._lock, CLOSED
+        if descriptor != CLOSED:
+            os.close(descriptor)
 
 
 def _named_position(path: Path) -> int:

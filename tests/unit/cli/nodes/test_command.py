@@ -98,7 +98,7 @@ def test_a_board_that_cannot_be_read_costs_a_remark(nodes, tmp_path: Path) -> No
 def test_fo03_partitions_that_wait_are_told_below_the_table(nodes, tmp_path: Path) -> None:
     did(tmp_path, OpenPartition(1, 1, "ab" * 16, 0))
     did(tmp_path, FenceNode(1, 1))
-    assert "1 partition of node 1 waits until it is started again" in nodes().err
+    assert "1 partition of node 1 waits until a live node on its machine has replayed its" in nodes().err
     assert [row["waits"] for row in nodes("--json").json["nodes"]] == [0, 1]
 
 
