@@ -4,22 +4,25 @@ offset goes back, and everybody goes on by themselves afterwards.
 
 ``make test`` plays twelve of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
 them are played by ``KILLS=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
-``KILLS=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again.
+``KILLS=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again;
+``KILLS_CLIENT=franz-go`` chooses the third writer.
 """
 
 import os
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 
 import pytest
 
+from oracles.franz_go_writer import GoUnavailable, franz_go_writer
 from support.broker.broker_history import faults_in
 from support.broker.broker_process import checked_store
 from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
-from support.kafka.numbered_writer import CLIENTS
+from support.kafka.numbered_writer import CLIENTS, FRANZ_GO
 from support.metadata.postgres_server import PostgresServer
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
@@ -29,7 +32,7 @@ BY_DAY = random.Random(208).sample(CELLS, DRAWN)
 """Every victim, every way to hurt and every activity is among them."""
 
 BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
-"""A JVM for each cell would take the time of the others."""
+"""A JVM for each cell would take the time of the others, and a program in Go has to be built first."""
 
 OTHERS = [cell for cell in CELLS if cell not in BY_DAY]
 if os.environ.get("KILLS") != "all":
@@ -59,6 +62,14 @@ def cluster(
         checked_store(opened.folder)
 
 
+def nightly_clients() -> list[str]:
+    """All, and franz-go where there is a Go that can build it."""
+    with suppress(GoUnavailable):
+        franz_go_writer()
+        return [*CLIENTS, FRANZ_GO]
+    return [*CLIENTS]
+
+
 @pytest.mark.parametrize(
     "cell",
     [
@@ -70,7 +81,9 @@ def test_a_cell_loses_and_doubles_nothing(
     cluster: ServerCluster, cell: Cell, record_tried: RecordTried
 ) -> None:
     chance = random.Random(f"{seed_of_this_run('KILLS_SEED')} {cell.id}")
-    trial = Trial(cluster, cell, chance, chance.choice(BY_DAY_CLIENTS if cell in BY_DAY else [*CLIENTS]))
+    clients = BY_DAY_CLIENTS if cell in BY_DAY else nightly_clients()
+    client = os.environ.get("KILLS_CLIENT") or chance.choice(clients)
+    trial = Trial(cluster, cell, chance, client)
     log = trial.live_through()
     faults = faults_in(trial.history, log)
     assert not faults, faults[:10]

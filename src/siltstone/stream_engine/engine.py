@@ -8,8 +8,8 @@ Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipe
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 
 from siltstone.metadata.commands import (
     CloseStream,
@@ -21,7 +21,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.entities import StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.refusals import OffsetNotMatched, StreamNotExist
+from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
 from siltstone.metadata.service import ServiceClosed
 from siltstone.model.buffers import Buffer, is_buffer
 from siltstone.model.errors import SiltstoneError
@@ -122,7 +122,7 @@ class StreamEngine:
         refusals of OpenStream (StreamFenced, StreamNotClosed, …), StreamAlreadyOpen, EngineNotRunning."""
         self._refuse_unless_running()
         command = OpenStream(self.node_id, self.node_epoch, stream_id, stream_epoch)
-        with self._opening_of(stream_id):
+        async with self._opening_of(stream_id):
             metadata = await self._metadata.execute(command)
             self._refuse_unless_running()
             return self._opened(metadata)
@@ -135,20 +135,26 @@ class StreamEngine:
         StreamAlreadyOpen, EngineNotRunning."""
         self._refuse_unless_running()
         command = OpenPartition(self.node_id, self.node_epoch, topic_id, index)
-        with self._opening_of(*stream_ids):
+        async with self._opening_of(*stream_ids):
             opened = await self._metadata.execute(command)
             self._refuse_unless_running()
             return self._opened(opened.data), self._opened(opened.meta)
 
-    @contextmanager
-    def _opening_of(self, *stream_ids: int) -> Iterator[None]:
+    @asynccontextmanager
+    async def _opening_of(self, *stream_ids: int) -> AsyncIterator[None]:
+        """A handle whose closing failed, as while the metadata log was out, is closed first: its partition would have
+        no leader until this node ends."""
+        handles = [self._streams[stream_id] for stream_id in stream_ids if stream_id in self._streams]
         for stream_id in stream_ids:
-            if stream_id in self._streams or stream_id in self._opening:
+            is_open = any(each.stream_id == stream_id and not each.is_closed for each in handles)
+            if is_open or stream_id in self._opening:
                 raise StreamAlreadyOpen(
                     f"stream {stream_id} is open at this engine already: use that handle, or close it first"
                 )
         self._opening.update(stream_ids)
         try:
+            with suppress(StreamFenced):  # another node has opened it since
+                await self.close_streams(handles)
             yield
         finally:
             self._opening.difference_update(stream_ids)
@@ -186,10 +192,15 @@ class StreamEngine:
         return stream.confirmed_offset < stream.next_offset or self._cache.has_uncommitted(stream.stream_id)
 
     async def _close_in_metadata(self, stream: Stream) -> None:
-        with suppress(StreamNotExist):  # the stream was deleted since: there is nothing to close
+        try:
             await self._metadata.execute(
                 CloseStream(self.node_id, self.node_epoch, stream.stream_id, stream.epoch)
             )
+        except StreamNotExist:  # the stream was deleted since: there is nothing to close
+            pass
+        except StreamFenced:  # all of it is committed, and another node has it
+            self.forget_stream(stream)
+            raise
         self.forget_stream(stream)
 
     def forget_stream(self, stream: Stream) -> None:

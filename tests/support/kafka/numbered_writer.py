@@ -9,11 +9,14 @@ partition, its offset and its value. Exit status 1 when a record is refused, or 
 import asyncio
 import itertools
 import json
+import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from oracles.franz_go_writer import franz_go_writer
 
 SECONDS_MAX = 60
 AT_A_TIME = 10
@@ -93,10 +96,15 @@ def by_java(servers: str, topic: str, numbered: Iterator[bytes], key: bytes) -> 
 
 
 CLIENTS: dict[str, Write] = {"aiokafka": by_aiokafka, "java": by_java, "kafka-python": by_kafka_python}
+FRANZ_GO = "franz-go"
+"""A program of its own, which does the same."""
 
 
 def main() -> None:
     client, servers, topic, name, per_second = sys.argv[1:]
+    if client == FRANZ_GO:
+        program = franz_go_writer()
+        os.execv(program, [str(program), *sys.argv[2:]])
     CLIENTS[client](servers, topic, values(name, int(per_second)), name.encode())
 
 

@@ -8,6 +8,7 @@ from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import PartitionNotExist, StreamFenced, StreamNotExist
+from siltstone.metadata.store.port import LogUnavailable
 from siltstone.object_store.port import ObjectTruncated
 from siltstone.stream_engine.errors import (
     EngineNotRunning,
@@ -314,5 +315,43 @@ def test_both_streams_of_a_partition_are_opened_by_one_command_and_once(tmp_path
             await node.engine.open_partition(TOPIC_ID, 1, stream_ids)
         again, _ = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
         assert again.epoch == data.epoch + 1
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_partition_whose_closing_failed_is_opened_again(tmp_path, monkeypatch, is_recorded):
+    """The metadata log was out when the streams were to be closed: the entries were written or not."""
+
+    async def scenario(world, node):
+        topic = await node.metadata.execute(CreateTopic(0, node.engine.node_epoch, "t", TOPIC_ID, 1))
+        partition = topic.partitions[0]
+        stream_ids = (partition.data_stream_id, partition.meta_stream_id)
+        streams = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
+        execute = node.metadata.execute
+
+        async def without_answer(command):
+            if is_recorded:
+                await execute(command)
+            raise LogUnavailable("out")
+
+        with monkeypatch.context() as out:
+            out.setattr(node.metadata, "execute", without_answer)
+            with pytest.raises(LogUnavailable):
+                await node.engine.close_streams(streams)
+        data, _ = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
+        assert data.epoch == streams[0].epoch + 1
+        assert await node.append(data, b"goes on") == 0
+
+    run(tmp_path, scenario)
+
+
+def test_a_stream_that_another_node_opened_since_its_closing_failed_is_forgotten(tmp_path, monkeypatch):
+    async def scenario(world, node):
+        (stream,) = await new_streams(node, 1)
+        stream.epoch -= 1  # as if another node had opened it since
+        with pytest.raises(StreamFenced):
+            await node.engine.close_stream(stream)
+        assert node.engine.statistics().streams_open == 0
 
     run(tmp_path, scenario)
