@@ -32,7 +32,7 @@ from support.processes.tried import RecordTried, unrecorded
 pytestmark = [pytest.mark.fuzz, pytest.mark.xdist_group("fuzz")]
 
 SEED = 20_261
-BURSTS = 1_500
+BURSTS = 750
 LINGERING = 25
 """Connections left open behind the newest: long polls and members of groups wait on them."""
 

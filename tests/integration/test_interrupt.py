@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from support.processes.tried import RecordTried
+
 PROGRAM = "from siltstone.cli.main import main; main()"
 
 
-@pytest.mark.parametrize("moment", ["Produce January", "Before compaction", "Compact in", "Consume all"])
-def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str) -> None:
+BY_NIGHT = [
+    pytest.param(moment, marks=pytest.mark.nightly) for moment in ("Before compaction", "Consume all")
+]
+
+
+@pytest.mark.parametrize("moment", ["Produce January", "Compact in", *BY_NIGHT])
+def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str, record_tried: RecordTried) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "demo", "--runner", "in-process"],
         stdout=subprocess.PIPE,
@@ -30,3 +37,4 @@ def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str) -> No
     assert process.returncode == 130
     assert complaint.split() == ["siltstone:", "interrupted"]
     assert list(tmp_path.iterdir()) == []
+    record_tried("interruptions", 1)

@@ -42,6 +42,7 @@ from support.maintenance.live_store import (
     sweep_after,
     until_sets,
 )
+from support.processes.tried import RecordTried
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import start_driver, wait_until
 
@@ -276,8 +277,9 @@ def test_attempts_after_the_commit_change_nothing(
 # -- a driver that is killed -----------------------------------------------------------------------------
 
 
+@pytest.mark.nightly  # by day tests/crash kills drivers without a JVM, and test_compaction_on_cluster workers
 def test_a_driver_killed_in_its_job_is_followed_by_the_next(
-    tmp_path: Path, history: History, runner: SparkRunner
+    tmp_path: Path, history: History, runner: SparkRunner, record_tried: RecordTried
 ) -> None:
     """Another process compacts once, beside a node that appends here; it is killed in its second round."""
     settings, gate = store_settings(tmp_path / "store"), Gate(tmp_path / "gate")
@@ -299,6 +301,7 @@ def test_a_driver_killed_in_its_job_is_followed_by_the_next(
     assert_reads_back(settings, history)
     assert_outputs_are_swept(settings)
     assert_reads_back(settings, history)
+    record_tried("drivers on Spark killed", 1)
 
 
 def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:

@@ -223,7 +223,7 @@ def test_only_modules_that_were_changed_are_mutated(
 def test_a_sample_is_drawn_by_its_seed(tool: Any, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(project, "tests/unit/numbers/test_smaller.py", "def test_nothing():\n    pass\n")
     outs = []
-    for seed in ("1", "1", "2", "3", "4", "5"):
+    for seed in ("1", "1", "5"):
         tool.main(["--sample", "1", "--seed", seed], project)
         outs.append(capsys.readouterr().out)
     assert outs[0] == outs[1]
