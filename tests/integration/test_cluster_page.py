@@ -82,6 +82,12 @@ def test_three_brokers_share_no_folder_and_one_that_is_killed_is_failed_over(
         sending = Sending(bootstrap, "flights", 6)
         until(lambda: sending.answered > 300, "answers")
         machines[1].close()
+
+        def states() -> list[str]:
+            listed = bare.run(NODES.strip(), machines[0].folder, **ENVIRONMENT)
+            return [line.split("\t")[2] for line in listed.stdout.splitlines()[1:]]
+
+        until(lambda: states() == ["live", "failed over", "live"], "the failover")
         before = sending.acked_counts()
         until(
             lambda: all(sending.acked_counts()[each] > before[each] + 20 for each in before), "answers of all"
@@ -89,9 +95,7 @@ def test_three_brokers_share_no_folder_and_one_that_is_killed_is_failed_over(
         sending.stop()
         for partition, acked in sending.acked.items():
             assert read_all(bootstrap, "flights", partition, len(acked)) == acked
-        listed = bare.run(NODES.strip(), machines[0].folder, **ENVIRONMENT)
-        states = [line.split("\t")[2] for line in listed.stdout.splitlines()[1:]]
-        assert states == ["live", "failed over", "live"], listed
+        assert states() == ["live", "failed over", "live"]
         for machine in (machines[0], machines[2]):
             machine.process.terminate()
             assert machine.process.wait(SECONDS_MAX) == 0

@@ -16,7 +16,7 @@ from support.kafka.raw_kafka import RawConnection
 from support.processes.cli import run
 from support.processes.tried import RecordTried
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 180.0
 WITH_MAINTENANCE = ("--with-maintenance", "--runner", "in-process", "-v")
 
 

@@ -12,6 +12,8 @@ from siltstone.metadata.store.postgres.place import place_of
 from siltstone.metadata.store.sqlite import SqliteLog
 
 ENTRIES_KEPT = 3
+PATIENCE_MS = 60_000
+"""For a machine with a busy disk. ``tests/integration/test_postgres_log.py`` has what a call does at its deadline."""
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 Opener = Callable[[], MetadataLog]
 
@@ -40,7 +42,9 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opene
         if request.param == "sqlite":
             opened.append(SqliteLog(tmp_path / "metadata.sqlite", entries_kept=ENTRIES_KEPT))
         else:
-            opened.append(PostgresLog(place, entries_kept=ENTRIES_KEPT, entry_age_min="0"))
+            opened.append(
+                PostgresLog(place, entries_kept=ENTRIES_KEPT, entry_age_min="0", call_deadline_ms=PATIENCE_MS)
+            )
         return opened[-1]
 
     yield open_one

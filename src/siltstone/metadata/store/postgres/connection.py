@@ -45,7 +45,8 @@ CALL_DEADLINE_MS = 10_000
 """No call takes longer. It is longer than STATEMENT_TIMEOUT_MS, so a server that lives has answered before."""
 
 STATEMENT_TIMEOUT_MS = 8_000
-"""The server ends a statement after this time, but for a commit that waits for a standby."""
+"""The server ends a statement after this time, or after four fifths of a longer deadline, but for a commit that waits
+for a standby."""
 
 CONNECT_TIMEOUT_SECONDS_MAX = 5
 CONNECT_TIMEOUT_SECONDS_MIN = 2
@@ -62,7 +63,7 @@ _DETECT_A_DEAD_PEER = {
 _SESSION = sql.SQL(
     "SELECT set_config('synchronous_commit', 'on', false), set_config('statement_timeout', {}, false), "
     "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-).format(sql.Literal(str(STATEMENT_TIMEOUT_MS)))
+)
 _CLOCK = sql.SQL("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _DAMAGE = "XX"
 _ENDING = ("08", "57P")
@@ -269,7 +270,8 @@ class Session:
         connection.clock, connection.deadline_ms = self._clock, deadline_ms
         connection.add_notice_handler(self._noticed)
         try:
-            self._measure(connection, _SESSION)
+            limit_ms = max(STATEMENT_TIMEOUT_MS, int(0.8 * self._call_deadline_ms))
+            self._measure(connection, _SESSION.format(sql.Literal(str(limit_ms))))
         except (psycopg.Error, DeadlineOver) as error:
             connection.close()
             raise LogUnavailable(
