@@ -20,6 +20,7 @@ from siltstone.metadata.store.port import (  # noqa: E402
 from siltstone.metadata.store.postgres import connection as module  # noqa: E402
 from siltstone.metadata.store.postgres.connection import (  # noqa: E402
     CLOCK_MEASURED_EVERY_MS,
+    STATEMENT_TIMEOUT_MS,
     DeadlineOver,
     Session,
     _ready,
@@ -42,6 +43,7 @@ class Server:
         self.answers: list[Any] = []
         self.asked = 0
         self.connects: list[dict[str, Any]] = []
+        self.sessions: list[Any] = []
         self.closed = 0
         self.warning = ""
         self.is_away = False
@@ -60,6 +62,10 @@ class Server:
         return Session(place, self.clock)
 
 
+def session_query(limit_ms: int) -> Any:
+    return module._SESSION.format(sql.Literal(str(limit_ms)))
+
+
 class FakeConnection:
     def __init__(self, server: Server) -> None:
         self.closed = False
@@ -72,7 +78,8 @@ class FakeConnection:
         self._noticed = noticed
 
     def execute(self, query: Any, values: Any = None, *, binary: bool = False) -> "FakeConnection":
-        if query in (module._SESSION, module._CLOCK):
+        if query in (module._CLOCK, *map(session_query, (STATEMENT_TIMEOUT_MS, 48_000))):
+            self._server.sessions.append(query)
             self._rows = [(self._server.clock.now_ms() + self._server.ahead_ms,)]
             return self
         self._server.asked += 1
@@ -101,6 +108,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     server = Server()
     monkeypatch.setattr(module.TimedConnection, "connect", server.connect)
     yield server
+
+
+@pytest.mark.parametrize(("deadline_ms", "limit_ms"), [(10, STATEMENT_TIMEOUT_MS), (60_000, 48_000)])
+def test_the_server_ends_a_statement_before_a_long_deadline(
+    server: Server, deadline_ms: int, limit_ms: int
+) -> None:
+    place = place_of(URL)
+    assert place is not None
+    Session(place, server.clock, deadline_ms).read(QUERY)
+    assert server.sessions == [session_query(limit_ms)]
 
 
 @pytest.mark.parametrize(
