@@ -91,7 +91,8 @@ def producing(
             producer.produce(
                 topic, f"w{writer} {number}", f"w{writer}", on_delivery=told(actor.history), headers=headers
             )
-            producer.poll(1 / per_second)
+            time.sleep(1 / per_second)  # poll returns at an answer, and the rate would be another
+            producer.poll(0)
             number += 1
         left = _flushed(producer, actor)
         if left:

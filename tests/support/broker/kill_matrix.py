@@ -23,7 +23,7 @@ from support.broker.server_cluster import NODES, ServerCluster, all_cut
 VICTIMS = ("leader", "target", "recoverer", "metadata", "bucket")
 HURTS = ("killed", "stopped-3-s", "stopped-20-s", "cut-off")
 ACTIVITIES = ("idle", "produce", "move", "drain", "failover", "rebalance")
-PARTITIONS, WRITERS, MEMBERS, PER_SECOND = 4, 3, 2, 100
+PARTITIONS, WRITERS, MEMBERS, PER_SECOND = 4, 3, 2, 50
 CUT_OFF_SECONDS = 9
 """Longer than a suspicion: a broker that is cut off is failed over while clients still reach it."""
 
