@@ -13,7 +13,7 @@ class Feature(msgspec.Struct, frozen=True):
     id: str
     title: str
     part: str
-    seconds_max: float = 45
+    seconds_max: float = 120
     needs: frozenset[int] = frozenset()
     idle_limited: bool = False
     restarts_broker: bool = False

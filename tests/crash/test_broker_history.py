@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conformance.brokers.broker import BrokerSettings
 from conformance.brokers.siltstone import open_siltstone
 from support.broker.broker_history import Actor, History, Log, consuming, faults_in, producing, read_log
+from support.broker.cluster_clients import until
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
@@ -35,7 +36,7 @@ def lived_through(folder: Path, seed: int, kills: int) -> tuple[History, Log]:
             broker.kill()
             time.sleep(rng.uniform(0, 0.3))
             broker.start()
-        time.sleep(1)
+        until(lambda: history.seen and history.committed, "records and commits at the group")
         for actors in (writers, readers):
             for actor in actors:
                 actor.finish()

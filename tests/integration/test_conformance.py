@@ -62,7 +62,7 @@ def driver(tmp_path: Path):
 
 def tried(driver: Driver, feature: str, stage: object = None, needs: frozenset[int] = frozenset()) -> Result:
     trial = Trial("HOST:1", stage or StageOfNumbers(), announced=frozenset({3}))  # type: ignore[arg-type]
-    seconds = 1 if feature == "hang" else 60
+    seconds = 3 if feature == "hang" else 60
     return trial.try_feature("client", driver, Feature(feature, "", "", seconds, needs), "NAME-7")
 
 
@@ -79,8 +79,9 @@ def has_life(process_id: int) -> bool:
 
 
 def test_a_driver_that_says_nothing_is_killed_with_its_children(driver: Driver, tmp_path: Path) -> None:
+    assert tried(driver, "first").outcome is Outcome.WORKS, "it has started"
     result = tried(driver, "hang")
-    assert result.outcome is Outcome.HANGS and result.detail == "nothing within 1 s"
+    assert result.outcome is Outcome.HANGS and result.detail == "nothing within 3 s"
     child = int((tmp_path / "child").read_text())
     give_up = time.monotonic() + 60
     while has_life(child):

@@ -8,7 +8,7 @@ What clients were told is then compared with what is there (``cluster_history``)
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,6 +21,11 @@ from siltstone.broker.topics.registry import Topic
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.kinds import all_kinds
+from siltstone.maintenance.pipeline.kind import Budget, Scope
+from siltstone.maintenance.pipeline.running import run
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.settings import GcSettings, KindSettings, MaintenanceSettings
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks import source_bytes as tasks_stores
 from siltstone.maintenance.tasks.runner import RunFailed
@@ -54,6 +59,15 @@ HEALING_MS_MAX = 2 * MINUTE_MS
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 TURNS = 40
 
+DATED = {"retention.ms": "20000", "segment.ms": "5000"}
+KEYED = {"cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.01"}
+KINDS = KindSettings(
+    grace_period_ms=MINUTE_MS // 2,  # longer than a node is frozen or cut off
+    compaction=COMPACTION,
+    maintenance=MaintenanceSettings(gc=GcSettings(target_size_bytes=16 * 1024)),
+)
+"""Of every kind but table export, which writes elsewhere."""
+
 
 class ClusterSimulation:
     def __init__(self, seed: int, folder: Path, *, actions: int = 25) -> None:
@@ -84,6 +98,8 @@ class ClusterSimulation:
         self.trace: list[str] = []
         self.clients: list[SimulatedClient] = []
         self.topic: Topic
+        self.keyed: Topic
+        self.keyed_producer: SimulatedProducer
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._restart_at_ms: dict[int, float] = {}
         self._until_ms: dict[int, float] = {}
@@ -122,7 +138,8 @@ class ClusterSimulation:
         for node in self.nodes:
             self._start(node)
         await self._until(lambda: all(node.hears for node in self.nodes), "nodes start")
-        self.topic = await self._patiently(self._create_topic)
+        self.topic = await self._created("t", PARTITIONS)
+        await self._begin_what_maintenance_removes_from()
         details = (self.network, self.topic, self.history)
         for partition in range(PARTITIONS):
             for number in range(2):
@@ -133,14 +150,28 @@ class ClusterSimulation:
     def _another_rng(self) -> Random:
         return Random(self.rng.getrandbits(64))
 
-    async def _create_topic(self) -> Topic:
-        life = self.nodes[0].life
-        assert life is not None and life.broker is not None
-        parts = life.broker.parts
-        known = parts.topics.by_name("t")
-        return known or await life.start(
-            parts.creation.create(NewTopic(name="t", partition_count=PARTITIONS))
-        )
+    async def _begin_what_maintenance_removes_from(self) -> None:
+        """Beside the topic whose every record is read in the end: one with retention, whose records are in the same
+        objects, and one whose newest record of each key has to stay."""
+        dated = await self._created("dated", 1, DATED)
+        self.keyed = await self._created("keyed", 1, KEYED)
+        for topic in (dated, self.keyed):
+            producer = SimulatedProducer(
+                0, topic.name, self.network, topic, ClusterHistory(), self._another_rng()
+            )
+            self.clients.append(producer)
+        self.keyed_producer = producer
+
+    async def _created(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
+        topic = NewTopic(name=name, partition_count=partitions, configs=configs or {})
+
+        async def create() -> Topic:
+            life = self.nodes[0].life
+            assert life is not None and life.broker is not None
+            parts = life.broker.parts
+            return parts.topics.by_name(name) or await life.start(parts.creation.create(topic))
+
+        return await self._patiently(create)
 
     async def _heal(self) -> None:
         """Everything works again, and stays so."""
@@ -169,6 +200,16 @@ class ClusterSimulation:
     async def _read_all(self, reader: SimulatedClient) -> None:
         for partition in range(PARTITIONS):
             await read_partition(reader, partition, MINUTE_MS)
+        await self._read_keyed()
+
+    async def _read_keyed(self) -> None:
+        history = ClusterHistory()
+        reader = SimulatedClient("keyed", self.network, self.keyed, history, self._another_rng())
+        await read_partition(reader, 0, MINUTE_MS)
+        found = [history.read[place].value for place in sorted(history.read)]
+        numbers = [int(value.partition(":")[2]) for value in found]
+        assert numbers == sorted(set(numbers)), found
+        assert set(self.keyed_producer.last_by_key.values()) <= set(found)
 
     async def _end(self) -> None:
         """All nodes end well. Then maintenance finds nothing wrong, and in time nothing superfluous."""
@@ -283,7 +324,7 @@ class ClusterSimulation:
     def _act(self) -> None:
         weights = {
             self._freeze: 3, self._kill_soon: 3, self._cut: 3, self._move: 6, self._drain: 1, self._compact: 2,
-            self._nothing: 2,
+            self._maintain: 3, self._nothing: 2,
         }  # fmt: skip
         self.rng.choices(list(weights), list(weights.values()))[0]()
 
@@ -353,6 +394,19 @@ class ClusterSimulation:
             self.count("nothing to compact" if plan.is_empty else "compacted")
         except (Stale, JobNotRunning, RunFailed) as overtaken:
             self.count(f"compaction ended: {type(overtaken).__name__}")
+
+    def _maintain(self) -> None:
+        """Some kinds in their order, as the service runs them."""
+        context = self._maintenance()
+        kinds = [kind for kind in all_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5]
+        for kind in kinds:
+            watch, scope = Watch(kind.name, self.clock), Scope(is_forced=self.rng.random() < 0.5)
+            try:
+                report = run(context, kind, lambda: FailingRunner(self.rng), scope, Budget(), watch)
+            except (Unavailable, Refusal) as refusal:
+                self.count(f"{kind.name} ended: {type(refusal).__name__}")
+            else:
+                self.count(kind.name if report.done else f"{kind.name} with nothing done", report.in_one_line)
 
     def _nothing(self) -> None:
         return None

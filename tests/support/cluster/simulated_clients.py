@@ -166,6 +166,7 @@ class SimulatedProducer(SimulatedClient):
         self.partition = partition
         self._producer_id: int | None = None
         self._number = 0
+        self.last_by_key: dict[bytes, str] = {}
         self.error_codes: dict[str, int] = {}
 
     async def act(self) -> None:
@@ -187,6 +188,7 @@ class SimulatedProducer(SimulatedClient):
         while not await self._is_acknowledged(batch, values, is_repeated):
             is_repeated = True
             await self.pause()
+        self.last_by_key[padding] = values[-1]
         await self.pause(1_000)
 
     async def _is_acknowledged(self, batch: bytes, values: list[str], is_repeated: bool) -> bool:

@@ -23,6 +23,9 @@ from support.groups.consumer_bytes import subscription
 from support.kafka.raw_calls import RawTopic
 from support.kafka.raw_kafka import ANSWER_S_MAX, RawConnection
 
+LOADED_SECONDS_MAX = 60
+"""A coordinator that reads its partition of ``__consumer_offsets`` says so, and clients ask again."""
+
 GROUPS_SINCE = 8
 """The version of OffsetFetch from which a request names several groups."""
 
@@ -167,8 +170,13 @@ class RawMember:
             group_instance_id=other.get("instance_id", self.instance_id),
             topics=[OffsetCommitRequestTopic(name=topic.name, topic_id=topic.id, partitions=[row])],
         )
-        (answered,) = self.connection.ask(request, version).topics
-        return ErrorCode(answered.partitions[0].error_code)
+        deadline = time.monotonic() + LOADED_SECONDS_MAX
+        while True:
+            (answered,) = self.connection.ask(request, version).topics
+            error = ErrorCode(answered.partitions[0].error_code)
+            if error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                return error
+            time.sleep(0.02)
 
 
 def joined(*members: RawMember) -> None:

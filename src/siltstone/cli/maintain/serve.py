@@ -69,6 +69,11 @@ def serve(
         raise Failure
 
 
+SIGNALS_LOOKED_FOR_SECONDS = 0.2
+"""A signal that comes after Python has looked for signals, and before the system call that waits, does not end the
+wait: a wait without end would never learn of it."""
+
+
 def _has_failed(kind: KindStatistics) -> bool:
     return bool(kind.units_failed or kind.troubles or kind.unusable)
 
@@ -98,7 +103,8 @@ def _run(
     with cancelled_by_signals(stop, is_silent=has_parent):
         announce()
         Thread(target=body, name="maintenance", daemon=True).start()
-        ended.wait()
+        while not ended.wait(SIGNALS_LOOKED_FOR_SECONDS):
+            pass
     for failure in failures:
         raise failure
     return bool(stopped)

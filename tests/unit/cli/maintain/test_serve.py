@@ -95,3 +95,15 @@ def test_a_signal_stops_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service()
     assert serve_module._run(service, is_once=False, has_parent=True, announce=list) is True
     assert sorted(service.ran) == ["a signal", "on"]
+
+
+def test_it_looks_for_signals_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait without end may miss one that comes just before it."""
+
+    class EventWithLimits(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            return super().wait(timeout)
+
+    monkeypatch.setattr(serve_module, "Event", EventWithLimits)
+    assert serve_module._run(Service(), is_once=True, has_parent=False, announce=list) is False
