@@ -13,10 +13,13 @@ from support.broker.broker_process import BrokerProcess
 from support.engine.small_store import small_store
 from support.kafka.raw_calls import batch_of, create_topic, produce_well
 from support.kafka.raw_kafka import RawConnection
+from support.metrics.scraping import scrape, values_of
 from support.processes.cli import run
 from support.processes.tried import RecordTried
 
 SECONDS_MAX = 180.0
+SERVED_AT = re.compile(r"metrics and health are served at http://([^:/]+):(\d+)")
+MEASURED = {"admin.listeners": "127.0.0.1:0", "admin.maintenance_listeners": "127.0.0.1:0"}
 WITH_MAINTENANCE = ("--with-maintenance", "--runner", "in-process", "-v")
 
 
@@ -40,9 +43,14 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 def test_a_store_is_maintained_and_both_processes_end_with_one_signal(tmp_path: Path) -> None:
+    """And each has metrics of its own."""
     settings = small_store(tmp_path / "store")
-    with BrokerProcess(settings.folder, options=WITH_MAINTENANCE) as broker:
+    with BrokerProcess(settings.folder, MEASURED, options=WITH_MAINTENANCE) as broker:
         wait_until(lambda: ": 1 of 1 done" in broker.log, broker)
+        addresses = {(host, int(port)) for host, port in SERVED_AT.findall(broker.log)}
+        found = [scrape(address) for address in addresses]
+        for name in ("siltstone_maintenance_units_total", "siltstone_connections"):
+            assert sum(bool(values_of(each, name)) for each in found) == 1, name
         with RawConnection(broker.address) as client:
             produce_well(client, create_topic(client, "t"), batch_of())
         maintenance = maintenance_of(broker)

@@ -132,6 +132,9 @@ ADMIN_LISTENERS = "off"
 """Where `/metrics`, `/livez` and `/readyz` are served over HTTP: HOST:PORT, several with commas, in a file also as a
 list; `off`: nowhere. docs/metrics.md has the rest."""
 
+ADMIN_MAINTENANCE_LISTENERS = "off"
+"""The same for the process of `siltstone serve --with-maintenance`, which needs an address of its own."""
+
 ADMIN_OPEN_TO_NETWORK = False
 """Whether an admin listener may be on an address that other machines reach. They see names of topics, of groups and of
 buckets without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost goes without it."""

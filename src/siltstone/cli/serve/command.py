@@ -13,10 +13,10 @@ from siltstone.cli.serve.one_node import serve_one_node
 from siltstone.cli.serve.several_nodes import NodeProcesses
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.metadata.store.opening import log_exists
+from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.python_process import run
-from siltstone.server.settings.admin import OFF
 from siltstone.server.settings.store import DEFAULT_LISTENER
 
 log = logging.getLogger(__name__)
@@ -125,9 +125,13 @@ def serve(
     )
     for address in () if with_parent else addresses:
         _warn_of_misleading(address)
-    maintenance = (
-        kept_maintenance(maintenance_command(choice, runner, level, log_format)) if with_maintenance else None
-    )
+    maintenance = None
+    if with_maintenance:
+        parse_admin_addresses(settings.admin.of_maintenance)  # refused now, and not in the log
+        listeners_of_it = settings.admin.maintenance_listeners
+        maintenance = kept_maintenance(
+            maintenance_command(choice, runner, listeners_of_it, level, log_format)
+        )
     if count == 1:
         if with_parent:
             end_with_parent()
@@ -166,10 +170,10 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 
 
 def maintenance_command(
-    choice: StoreChoice, runner: RunnerChoice, log_level: str, log_format: str
+    choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_level: str, log_format: str
 ) -> list[str]:
-    """The command line of the process. It has no admin listeners, because their address is the broker's."""
-    command = own_command(("maintain", "serve"), choice, {"admin.listeners": OFF})
+    """The command line of the process. Its admin listeners are its own: another address is the broker's."""
+    command = own_command(("maintain", "serve"), choice, {"admin.listeners": admin_listeners})
     command += ["--runner", runner.name, "--master", runner.master]
     for name, value in runner.settings.items():
         command += ["--conf", f"{name}={value}"]

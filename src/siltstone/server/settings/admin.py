@@ -21,10 +21,12 @@ class AdminPrices(msgspec.Struct, frozen=True):
 
 
 class AdminSettings(msgspec.Struct, frozen=True):
-    """``listeners``: HOST:PORT, several with commas, or "off". ``allowed_hosts``: the host names, besides IP addresses
+    """``listeners``: HOST:PORT, several with commas, or "off". ``maintenance_listeners``: those of the process that
+    ``serve --with-maintenance`` starts. ``allowed_hosts``: the host names, besides IP addresses
     and localhost, by which clients may call a listener."""
 
     listeners: str = serving_limits.ADMIN_LISTENERS
+    maintenance_listeners: str = serving_limits.ADMIN_MAINTENANCE_LISTENERS
     open_to_network_without_login: bool = serving_limits.ADMIN_OPEN_TO_NETWORK
     allowed_hosts: str = serving_limits.ADMIN_ALLOWED_HOSTS
     prices: AdminPrices = AdminPrices()
@@ -34,5 +36,12 @@ class AdminSettings(msgspec.Struct, frozen=True):
         return self.listeners != OFF
 
     def __post_init__(self) -> None:
-        if self.is_on and OFF in [part.strip() for part in self.listeners.split(",")]:
-            raise InvalidRequest('admin.listeners is "off" or a list of HOST:PORT, not both')
+        for name in ("listeners", "maintenance_listeners"):
+            parts = [part.strip() for part in getattr(self, name).split(",")]
+            if OFF in parts and len(parts) > 1:
+                raise InvalidRequest(f'admin.{name} is "off" or a list of HOST:PORT, not both')
+
+    @property
+    def of_maintenance(self) -> "AdminSettings":
+        """Those of the process that ``serve --with-maintenance`` starts."""
+        return msgspec.structs.replace(self, listeners=self.maintenance_listeners)

@@ -147,7 +147,8 @@ _PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
 
 COMMAND_LINE = "command line"
 _LISTS = frozenset({
-    "listeners", "advertised_listeners", "listener_security_protocol_map", "admin.listeners", "admin.allowed_hosts",
+    "listeners", "advertised_listeners", "listener_security_protocol_map", "admin.listeners",
+    "admin.maintenance_listeners", "admin.allowed_hosts",
 })  # fmt: skip
 
 

@@ -29,9 +29,17 @@ def test_listeners_may_be_a_list_in_a_file_and_be_switched_off_by_a_flag(tmp_pat
     assert not loaded(tmp_path, listeners="off").is_on
 
 
-def test_off_stands_alone(tmp_path: Path) -> None:
-    with pytest.raises(SettingRefused, match='"off" or a list of HOST:PORT, not both'):
-        loaded(tmp_path, listeners="127.0.0.1:1,off")
+@pytest.mark.parametrize("name", ["listeners", "maintenance_listeners"])
+def test_off_stands_alone(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingRefused, match=f'admin.{name} is "off" or a list of HOST:PORT, not both'):
+        loaded(tmp_path, **{name: "127.0.0.1:1,off"})
+
+
+def test_the_process_of_maintenance_has_listeners_of_its_own(tmp_path: Path) -> None:
+    found = loaded(tmp_path, listeners="127.0.0.1:1", allowed_hosts="a")
+    assert not found.of_maintenance.is_on
+    found = loaded(tmp_path, listeners="127.0.0.1:1", maintenance_listeners="127.0.0.1:2", allowed_hosts="a")
+    assert found.of_maintenance.listeners == "127.0.0.1:2" and found.of_maintenance.allowed_hosts == "a"
 
 
 @pytest.mark.parametrize(("text", "price"), [("0", 0.0), ("0.4", 0.4), ("5", 5.0), ("1e-3", 0.001)])
