@@ -48,13 +48,14 @@ from support.cluster.simulated_clients import (
     SimulatedProducer,
     read_partition,
 )
+from support.cluster.simulated_group import GROUP, SimulatedMember
 from support.cluster.simulated_node import SMALL, SimulatedNode, task_factory
 from support.engine.engine_world import settled
 from support.engine.node_workload import COMPACTION, FailingRunner
 from support.maintenance.compacting import carry_out, planned_round
 
 T = TypeVar("T")
-NODES, PARTITIONS = 3, 4
+NODES, PARTITIONS, MEMBERS = 3, 4, 3
 HEALING_MS_MAX = 2 * MINUTE_MS
 GRACE_PERIOD_MS = 10 * MINUTE_MS
 TURNS = 40
@@ -146,6 +147,8 @@ class ClusterSimulation:
                 name = f"w{partition}{number}"
                 self.clients.append(SimulatedProducer(partition, name, *details, self._another_rng()))
             self.clients.append(SimulatedConsumer(partition, f"c{partition}", *details, self._another_rng()))
+        for number in range(MEMBERS):
+            self.clients.append(SimulatedMember(f"m{number}", *details, self._another_rng()))
 
     def _another_rng(self) -> Random:
         return Random(self.rng.getrandbits(64))
@@ -184,12 +187,20 @@ class ClusterSimulation:
                 node.life.calls_left = -1
         self._until_ms.clear()
         self._restart_at_ms = dict.fromkeys(self._restart_at_ms, 0.0)
-        written = len(self.history.acknowledged)
+        written, committed = len(self.history.acknowledged), len(self.history.commits)
         await self._until(lambda: all(node.hears for node in self.nodes), "all nodes serve again")
         await self._until(
             lambda: {one.place[0] for one in self.history.acknowledged[written:]} == set(range(PARTITIONS)),
             "every partition takes writes again",
         )
+        await self._until(
+            lambda: {
+                one.partition
+                for one in self.history.commits[committed:]
+                if one.group == GROUP and one.ended_ms is not None
+            } == set(range(PARTITIONS)),
+            "the group reads and commits every partition again",
+        )  # fmt: skip
 
     async def _read_everything(self) -> None:
         reader = SimulatedClient("reader", self.network, self.topic, self.history, self._another_rng())
