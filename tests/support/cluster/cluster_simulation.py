@@ -102,6 +102,7 @@ class ClusterSimulation:
         self.keyed: Topic
         self.keyed_producer: SimulatedProducer
         self._opening: dict[int, asyncio.Task[None]] = {}
+        self._stopping: dict[int, asyncio.Task[None]] = {}
         self._restart_at_ms: dict[int, float] = {}
         self._until_ms: dict[int, float] = {}
 
@@ -188,6 +189,7 @@ class ClusterSimulation:
         self._until_ms.clear()
         self._restart_at_ms = dict.fromkeys(self._restart_at_ms, 0.0)
         written, committed = len(self.history.acknowledged), len(self.history.commits)
+        await self._until(lambda: not self._stopping, "nodes that were told to end have ended")
         await self._until(lambda: all(node.hears for node in self.nodes), "all nodes serve again")
         await self._until(
             lambda: {one.place[0] for one in self.history.acknowledged[written:]} == set(range(PARTITIONS)),
@@ -300,6 +302,8 @@ class ClusterSimulation:
             if life is not None and (life.is_dead or life.has_failed):
                 why = "at a call" if life.is_dead else f"failed: {life.engine and life.engine._failure}"
                 await self._die(node, why, self.rng.choice([500, 3_000, 20_000]))
+            elif life is not None and self._has_stopped(node):
+                await self._die(node, "ended", self.rng.choice([500, 3_000, 20_000]))
             elif life is not None and self._has_not_started(node):
                 await self._die(node, "did not start", 500)
             elif life is None and now_ms >= self._restart_at_ms.get(node.node_id, 0.0):
@@ -318,10 +322,19 @@ class ClusterSimulation:
         self.count("not started", f"{node.node_id}: {type(failure).__name__}: {failure}"[:200])
         return True
 
+    def _has_stopped(self, node: SimulatedNode) -> bool:
+        stopping = self._stopping.get(node.node_id)
+        if stopping is None or not stopping.done():
+            return False
+        with suppress(SiltstoneError):  # as a process that ends with another exit status
+            stopping.result()
+        return True
+
     async def _die(self, node: SimulatedNode, why: str, pause_ms: float) -> None:
         self.count("died", f"{node.node_id} {why}")
         await node.kill()
         self._opening.pop(node.node_id, None)
+        self._stopping.pop(node.node_id, None)
         self._restart_at_ms[node.node_id] = self.clock.monotonic_ms() + pause_ms
 
     def _relieve(self, node: SimulatedNode) -> None:
@@ -334,8 +347,8 @@ class ClusterSimulation:
 
     def _act(self) -> None:
         weights = {
-            self._freeze: 3, self._kill_soon: 3, self._cut: 3, self._move: 6, self._drain: 1, self._compact: 2,
-            self._maintain: 3, self._nothing: 2,
+            self._freeze: 3, self._kill_soon: 3, self._cut: 3, self._stop: 1, self._move: 6, self._drain: 1,
+            self._compact: 2, self._maintain: 3, self._nothing: 2,
         }  # fmt: skip
         self.rng.choices(list(weights), list(weights.values()))[0]()
 
@@ -344,7 +357,10 @@ class ClusterSimulation:
         free = [
             node
             for node in self.nodes
-            if node.life is not None and not node.life.is_dead and node.node_id not in self._until_ms
+            if node.life is not None
+            and not node.life.is_dead
+            and node.node_id not in self._until_ms
+            and node.node_id not in self._stopping
         ]
         return self.rng.choice(free) if len(free) > 1 else None
 
@@ -363,6 +379,13 @@ class ClusterSimulation:
         if node is not None and node.life is not None:
             self.count("to be killed", node.node_id)
             node.life.calls_left = self.rng.choice([1, 5, 20, 100])
+
+    def _stop(self) -> None:
+        """As at SIGTERM."""
+        node = self._any_free()
+        if node is not None and node.life is not None and node.hears:
+            self.count("told to end", node.node_id)
+            self._stopping[node.node_id] = node.life.start(node.life.close())
 
     def _cut(self) -> None:
         node = self._any_free()

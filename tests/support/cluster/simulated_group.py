@@ -47,6 +47,7 @@ class SimulatedMember(SimulatedClient):
         self.member_id = ""
         self.generation: int | None = None
         self.positions: dict[int, int] = {}
+        self.times_joined = 0
         self._coordinator: int | None = None
 
     async def act(self) -> None:
@@ -94,6 +95,7 @@ class SimulatedMember(SimulatedClient):
         if not self._is_refused(synced.error_code):
             self.positions = await self._committed([*bytes(synced.assignment)])
             self.generation = joined.generation_id
+            self.times_joined += 1  # also in one generation, after an answer that was lost
 
     def _shares(self, member_ids: list[str]) -> dict[str, list[int]]:
         """Nothing for a member that does not lead the group: it is told of no members."""
@@ -177,7 +179,7 @@ class SimulatedMember(SimulatedClient):
         if found := records_in(row, position):
             self.positions[partition] = found[-1][0] + 1
             told = tuple((offset, value) for offset, value, _ in found)
-            consumer = f"{self.member_id} in generation {self.generation}"
+            consumer = f"{self.name}, joined {self.times_joined} times"
             self.history.polled.append(Polled(consumer, partition, node_id, told))
 
     async def _commit(self) -> None:
