@@ -13,6 +13,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from support.engine.minio_server import running_minio
 from support.engine.s3_server import S3Server, running_s3_server
 from support.faults.summary import faults_tried
 from support.metadata.postgres_server import PostgresServer, running_postgres_server
@@ -70,6 +71,13 @@ def pytest_runtest_logfinish() -> None:
 def s3_server() -> Iterator[S3Server]:
     """A real S3 server, started by the first test that needs it."""
     with running_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def minio_server() -> Iterator[S3Server]:
+    """Another one, which Go builds at its first use: for tests at night."""
+    with running_minio() as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from datetime import date
 
 import pytest
 
-from oracles.franz_go_writer import GoUnavailable, franz_go_writer
+from oracles.go_programs import GoUnavailable, franz_go_writer
 from support.broker.broker_history import faults_in
 from support.broker.broker_process import checked_store
 from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial

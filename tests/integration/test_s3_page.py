@@ -20,11 +20,12 @@ from siltstone.server.settings.store import load_settings
 from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, free_ports, running_s3_server
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("s3-page"), pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs" / "s3.md"
-_, SERVE, COMMANDS, _ = blocks(PAGE, "sh")
+_, SERVE, COMMANDS, _, _ = blocks(PAGE, "sh")
 (SETTINGS,) = blocks(PAGE, "toml")
 (POLICY,) = blocks(PAGE, "json")
 RUN = [SERVE, COMMANDS, SETTINGS, POLICY]
@@ -57,7 +58,19 @@ def keys(server: S3Server, bucket: str, prefix: str) -> list[str]:
     return [each["Key"] for each in client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", ())]
 
 
+@pytest.mark.nightly
+def test_the_blocks_work_on_minio(
+    minio_server: S3Server, bare: BareEnvironment, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    blocks_work(minio_server, bare, tmp_path)
+    record_tried("pages on MinIO", 1)
+
+
 def test_the_blocks_work(s3_server: S3Server, bare: BareEnvironment, tmp_path: Path) -> None:
+    blocks_work(s3_server, bare, tmp_path)
+
+
+def blocks_work(s3_server: S3Server, bare: BareEnvironment, tmp_path: Path) -> None:
     export, serve = SERVE.splitlines()
     assert export.split()[1:] == [f"{name}={value}" for name, value in ENVIRONMENT.items()]
     assert serve.count("s3://siltstone/") == 1 and ENDPOINT in serve

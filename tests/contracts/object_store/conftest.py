@@ -17,7 +17,11 @@ from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
 from support.engine.s3_server import S3Server
 
-ADAPTERS = ["memory", "folder", "retrying", "faults", pytest.param("s3", marks=pytest.mark.s3)]
+SERVERS = [
+    pytest.param("s3", marks=pytest.mark.s3),
+    pytest.param("minio", marks=[pytest.mark.s3, pytest.mark.nightly, pytest.mark.xdist_group("minio")]),
+]
+ADAPTERS = ["memory", "folder", "retrying", "faults", *SERVERS]
 
 S3_PAGE_KEYS = 100
 
@@ -30,7 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
     opened.close()
 
 
-@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["folder", *SERVERS])
 def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     """An empty bucket that other processes can open by its URL."""
     opened = _open(request, tmp_path)
@@ -60,7 +64,19 @@ def _open(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
             return RetryingStore(
                 MemoryStore(SystemClock()), ManualClock(), seeded_randomness(0), RetrySettings()
             )
-    return _open_s3(request.getfixturevalue("s3_server"))
+    return _open_s3(_server(request))
+
+
+def _server(request: pytest.FixtureRequest) -> S3Server:
+    if request.param == "minio":
+        request.getfixturevalue("record_tried")("tests of the contract on MinIO", 1)
+    server: S3Server = request.getfixturevalue(f"{request.param}_server")
+    return server
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> S3Server:
+    return _server(request)
 
 
 def _open_s3(server: S3Server) -> ObjectStore:

@@ -59,16 +59,16 @@ class HeadOnlyProxy:
 
 
 @pytest.fixture(params=[0, 1, 5_000], ids=lambda count: f"{count} bytes")
-def proxy(s3_server: S3Server, request: pytest.FixtureRequest) -> Iterator[HeadOnlyProxy]:
-    opened = HeadOnlyProxy(urlsplit(s3_server.endpoint_url).port or 0, request.param)
+def proxy(server: S3Server, request: pytest.FixtureRequest) -> Iterator[HeadOnlyProxy]:
+    opened = HeadOnlyProxy(urlsplit(server.endpoint_url).port or 0, request.param)
     yield opened
     opened.close()
 
 
-def test_a_put_that_is_cut_after_its_head_leaves_no_object(s3_server: S3Server, proxy: HeadOnlyProxy) -> None:
+def test_a_put_that_is_cut_after_its_head_leaves_no_object(server: S3Server, proxy: HeadOnlyProxy) -> None:
     prefix = f"cut-{proxy.port}"
     cut = opened(f"http://127.0.0.1:{proxy.port}", prefix)
-    whole = opened(s3_server.endpoint_url, prefix)
+    whole = opened(server.endpoint_url, prefix)
     with pytest.raises(StoreTransient):
         cut.put_if_absent(KEY, [b"x" * 10_000])
     assert proxy.ended.wait(60)

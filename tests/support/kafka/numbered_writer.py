@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oracles.franz_go_writer import franz_go_writer
+from oracles.go_programs import franz_go_writer
 
 SECONDS_MAX = 60
 AT_A_TIME = 10

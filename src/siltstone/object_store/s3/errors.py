@@ -44,6 +44,9 @@ _BY_CODE: dict[str, type[SiltstoneError]] = {
     "InvalidPart": ObjectTruncated,
     "InvalidPartOrder": ObjectTruncated,
 }
+_RANGE_OF_COPY = "range specified is not valid for source object"
+"""What S3 and MinIO say, under the code InvalidArgument, when a copied range ends behind the end of its source."""
+
 _REFUSED_FOR_NOW = {
     "ConditionalRequestConflict",
     "OperationAborted",
@@ -107,6 +110,8 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
         return StoreTransient(text, uncertain=False)
     if code in _MAY_HAVE_HAPPENED or status_of(response) >= 500:
         return StoreTransient(text)
+    if code == "InvalidArgument" and _RANGE_OF_COPY in text.lower():
+        code = "InvalidRange"
     if code in _BY_CODE:
         return _BY_CODE[code](text)
     if code == "NoSuchBucket":

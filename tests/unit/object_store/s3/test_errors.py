@@ -16,8 +16,8 @@ from siltstone.object_store import port
 from siltstone.object_store.s3.errors import s3_errors_translated
 
 
-def answer(code: str, status: int) -> ClientError:
-    response = {"Error": {"Code": code, "Message": "text"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+def answer(code: str, status: int, text: str = "text") -> ClientError:
+    response = {"Error": {"Code": code, "Message": text}, "ResponseMetadata": {"HTTPStatusCode": status}}
     return ClientError(response, "Operation")
 
 
@@ -32,6 +32,11 @@ def answer(code: str, status: int) -> ClientError:
         (answer("412", 412), port.ObjectAlreadyExists),
         (answer("InvalidRange", 416), port.ObjectTruncated),
         (answer("InvalidPart", 400), port.ObjectTruncated),
+        (
+            answer("InvalidArgument", 400, "Range specified is not valid for source object"),
+            port.ObjectTruncated,
+        ),
+        (answer("InvalidArgument", 400), port.StoreDenied),
         (answer("AccessDenied", 403), port.StoreDenied),
         (answer("SignatureDoesNotMatch", 403), port.StoreDenied),
         (answer("EntityTooSmall", 400), port.StoreDenied),
