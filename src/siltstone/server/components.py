@@ -256,7 +256,7 @@ async def open_node(
             wal = await wal_in_turn(
                 partial(open_wal, wal_place, buckets, store_id, wal_calls, clock, rng),
                 wal_calls,  # not here: signals are not handled while this thread waits for a disk
-                lambda: metadata.image,
+                metadata.refresh,
                 settings.engine.node_id,
                 clock,
             )

@@ -5,7 +5,7 @@ the same machine, where the lock of its folder tells a process that has ended fr
 machine it waits for its node; whether that machine is gone for good only a person knows.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -86,21 +86,24 @@ class NodeFailover:
 async def wal_in_turn(
     open_log: Callable[[], WriteAheadLog],
     calls: BlockingCalls,
-    image: Callable[[], MetadataImage],
+    refresh: Callable[[], Awaitable[MetadataImage]],
     node_id: int,
     clock: Clock,
 ) -> WriteAheadLog:
     """Opens the log of the starting node ``node_id``. While another node of this machine has locked it to fail this one
-    over, it waits. Raises WalInUse when a process uses the log for anything else."""
+    over, it waits. Raises WalInUse when a process uses the log for anything else, and what ``refresh`` raises."""
     given_up_ms = clock.monotonic_ms() + LOCKED_MS_MAX
     while True:
         try:
             return await calls.run(open_log)
         except WalInUse:
-            node = image().nodes.get(node_id)
+            image = (
+                await refresh()
+            )  # a node is fenced before its log is locked: an older image may say that it lives
+            node = image.nodes.get(node_id)
             if node is None or node.is_live:
                 raise
-            if claimer_of(image(), node) is not None:
+            if claimer_of(image, node) is not None:
                 given_up_ms = clock.monotonic_ms() + LOCKED_MS_MAX
             elif clock.monotonic_ms() >= given_up_ms:
                 raise

@@ -240,7 +240,7 @@ class Life:
         assert store_id is not None
         wal = await wal_in_turn(
             partial(open_wal, place, buckets, store_id, calls, node.clock, node.rng),
-            calls, lambda: metadata.image, settings.node_id, node.clock,
+            calls, metadata.refresh, settings.node_id, node.clock,
         )  # fmt: skip
         components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock)
         seat = ClusterPlace(node.board, calls, metadata, node.clock, node.clock.monotonic_ms)

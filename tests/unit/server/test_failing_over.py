@@ -230,7 +230,11 @@ async def a_start(is_live, claimed_by, scenario):
         claimed_by_epoch=claimer.node_epoch,
     )
     images = [MetadataImage(nodes={DEAD: node, 1: claimer})]
-    starting = asyncio.ensure_future(wal_in_turn(log, InlineCalls(), lambda: images[-1], DEAD, clock))
+
+    async def refresh():
+        return images[-1]
+
+    starting = asyncio.ensure_future(wal_in_turn(log, InlineCalls(), refresh, DEAD, clock))
     await passes(clock, 0)
     await scenario(clock, log, images, starting)
 
