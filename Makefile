@@ -46,8 +46,8 @@ profile: .venv/installed ## Where a produce and a fetch spend the time of the br
 conformance: .venv/installed ## What every Kafka client does with the broker, into docs/conformance.md (minutes)
 	@$(BIN)/python -m conformance --page docs/conformance.md
 
-nightly: .venv/installed ## The long tests, and what each has tried (39 minutes on 2 cores)
-	@$(BIN)/pytest -m "nightly or faults" -n 2 --dist loadgroup --timeout 3600
+nightly: .venv/installed ## The long tests, and what each has tried (45 minutes on 2 cores)
+	@$(BIN)/pytest -m "nightly or faults" -n 3 --dist loadgroup --timeout 3600
 
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)

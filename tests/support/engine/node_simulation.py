@@ -289,7 +289,13 @@ class NodeSimulation:
                 await self._read_all(node, stream)
 
     async def _reopen(self, node: Node, stream: ModelStream) -> None:
-        stream.epoch += 1
+        """A start that could not upload its log has left the streams of that log open: only their owner's epoch opens
+        them again."""
+        known = node.metadata.image.streams.get(stream.stream_id)
+        if known is not None and known.state is StreamState.OPENED:
+            stream.epoch = known.epoch
+        else:
+            stream.epoch += 1
         try:
             handle = await self._patiently(lambda: node.engine.open_stream(stream.stream_id, stream.epoch))
         except StreamNotExist:

@@ -7,7 +7,7 @@ A broker that is closed writes snapshots, so the next start reads no batches aga
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from siltstone.broker.partitions.damage import DamageReport
@@ -17,7 +17,7 @@ from siltstone.broker.partitions.partition import (
     PartitionListener,
     PartitionStreams,
 )
-from siltstone.broker.partitions.producer_state import ProducerState
+from siltstone.broker.partitions.producer_state import ProducerEntry, ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import DamagedSnapshot, PartitionSnapshot, decode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
@@ -44,6 +44,13 @@ OPENINGS_SIDE_BY_SIDE = 64
 """Partitions that are recovered at the same time: what a thousand of them read at once would not fit in memory."""
 
 log = logging.getLogger(__name__)
+
+
+def _still_known(snapshot: PartitionSnapshot, start_offset: int) -> Iterable[ProducerEntry]:
+    """The producers of the snapshot; none when batches behind it were trimmed before a newer one was written, as by
+    maintenance when a node dies. Their sequences would be taken for the newest ones, and their producers for out of
+    order. As in Kafka, any sequence is taken from a producer whose batches were deleted."""
+    return snapshot.body.producers if snapshot.next_offset >= start_offset else ()
 
 
 class PartitionOpening:
@@ -99,7 +106,8 @@ class PartitionOpening:
             known = BatchKnowledge(ProducerState(producers_max), TimeIndex(), segments, start, 0)
         else:
             body = snapshot.body
-            producers, times = ProducerState(producers_max, body.producers), TimeIndex(body.times)
+            producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
+            times = TimeIndex(body.times)
             known = BatchKnowledge(producers, times, segments, snapshot.next_offset, 0)
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)

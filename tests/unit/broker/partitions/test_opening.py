@@ -13,10 +13,12 @@ from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
 from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata import streams as stream_steps
-from siltstone.metadata.commands import OpenStream, RegisterNode
+from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.commands import OpenStream, RegisterNode, StartJob, TopicTrims, TrimStreams
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotClosed
 from siltstone.model.errors import Unavailable
+from siltstone.model.limits import HOUR_MS
 from siltstone.model.segments import ActiveSegment
 from siltstone.topic_configs.table import parse_topic_configs
 from support.broker.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
@@ -251,6 +253,33 @@ def test_item_24_what_producers_sent_is_known_after_a_crash_although_it_was_trim
         before = knowledge(partition)
         await world.crash()
         assert knowledge(await world.partition(topic)) == before
+
+    in_broker_world(scenario)
+
+
+def trim_by_maintenance(world: BrokerWorld, topic, offset: int) -> None:
+    """By another process; the broker does not hear of it."""
+    (partition,) = topic.metadata.partitions
+    other = MetadataClient(world.world.log, world.clock, world.world.rng)
+    job_id = other.execute(StartJob("retention", "another process", HOUR_MS))
+    trims = TopicTrims(topic.id, topic.metadata.configs, ((partition.data_stream_id, offset),))
+    assert other.execute(TrimStreams(job_id, (trims,))) == (partition.data_stream_id,)
+
+
+@pytest.mark.parametrize("trim_to", [7, 12, 15])
+def test_item_24_a_producer_goes_on_when_maintenance_trimmed_what_no_snapshot_holds(trim_to):
+    """The node died before it could write a snapshot: the sequences of the older one are not the producers' last."""
+
+    async def scenario(world):
+        topic = await world.topic()
+        await fill(world, topic, 1)
+        await world.restart()
+        await fill(world, topic, 2, first=1)
+        await world.parts.engine.flush()
+        trim_by_maintenance(world, topic, trim_to)
+        await world.crash()
+        for batch in (sequenced(1, 6, 2), sequenced(2, 3, 1), sequenced(1, 8, 1)):
+            assert row_of(await world.client().ask(produce_request(topic, batch))).error_code == 0
 
     in_broker_world(scenario)
 
