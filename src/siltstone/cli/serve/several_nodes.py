@@ -30,8 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeStarted(msgspec.Struct, frozen=True):
-    node_id: int
-    address: str
+    """Its address is noted already."""
 
 
 class NodeEnded(msgspec.Struct, frozen=True):
@@ -77,8 +76,9 @@ class NodeProcesses:
 
         def line(text: str) -> None:
             result(text)
-            if text.startswith(READY):
-                self._happenings.put(NodeStarted(node_id, text.removeprefix(READY).split(" ")[0]))
+            if text.startswith(READY):  # noted in the thread in which ``ended`` asks for it
+                self._addresses.setdefault(node_id, text.removeprefix(READY).split(" ")[0])
+                self._happenings.put(NodeStarted())
 
         return KeptProcess(
             f"node {node_id}",
@@ -115,8 +115,7 @@ class NodeProcesses:
 
     def _handle(self, happening: Happening) -> None:
         match happening:
-            case NodeStarted(node_id, address):
-                self._addresses.setdefault(node_id, address)
+            case NodeStarted():
                 self._start(len(self._waiting))
                 if len(self._addresses) == len(self._nodes) and not self._is_complete:
                     self._is_complete = True

@@ -94,6 +94,16 @@ def test_the_exit_status_is_the_worst_of_all(
     assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == of_all
 
 
+def test_one_that_dies_right_after_it_was_ready_has_started() -> None:
+    """Its end may be judged before anybody has looked at what it said."""
+    nodes = NodeProcesses({0: node(1), 1: node(2)}, PROMISED_MS)
+    process = nodes._nodes[1]
+    assert not process._on_ended(9)
+    assert process._on_line is not None
+    process._on_line("Siltstone is ready at host:2 (PLAINTEXT, store s)")
+    assert process._on_ended(9)
+
+
 def test_one_that_refuses_to_start_ends_all_with_its_status(caplog: pytest.LogCaptureFixture) -> None:
     nodes = NodeProcesses({0: node(1), 1: program("raise SystemExit(2)")}, PROMISED_MS)
     assert run_until(nodes, lambda: False) == 2
