@@ -16,7 +16,16 @@ from typing import IO, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.broker.broker_history import Actor, History, Log, consuming, producing, read_log
+from support.broker.broker_history import (
+    Actor,
+    History,
+    Log,
+    Place,
+    consuming,
+    faults_in,
+    producing,
+    read_log,
+)
 from support.broker.cluster_clients import until
 from support.broker.server_cluster import NODES, ServerCluster, all_cut
 
@@ -102,11 +111,24 @@ class Trial:
     def _all_is_seen(self) -> None:
         """By the group, however often it was balanced: no consumer is stuck."""
 
-        def is_seen() -> bool:
+        def unseen() -> list[Place]:
             with self.history.lock:
-                return self.history.acknowledged.keys() <= {place for place, _ in self.history.seen}
+                return sorted(self.history.acknowledged.keys() - {place for place, _ in self.history.seen})
 
-        until(is_seen, f"everything at the group: {self.cell.id}", GO_ON_SECONDS_MAX)
+        try:
+            until(lambda: not unseen(), f"everything at the group: {self.cell.id}", GO_ON_SECONDS_MAX)
+        except AssertionError as late:
+            late.add_note(self._words_of(unseen()))
+            raise
+
+    def _words_of(self, unseen: list[Place]) -> str:
+        log = read_log(self.cluster.bootstrap, self.topic, PARTITIONS, group=self.topic)
+        return "\n".join([
+            f"unseen: {len(unseen)}, from {unseen[:3]} to {unseen[-3:]}, leaders {self.cluster.leaders(self.topic)}",
+            f"in the log: {Counter(partition for partition, _ in log.records)}, committed: {log.committed}",
+            f"as clients were told: committed {self.history.committed}, failures {self.history.failures}",
+            *faults_in(self.history, log)[:10],
+        ])  # fmt: skip
 
     # -- what goes on ------------------------------------------------------------------------------------
 

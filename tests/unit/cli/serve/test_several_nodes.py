@@ -129,7 +129,12 @@ def test_one_that_was_ready_and_dies_is_started_again(
     stays = CAN_BE_STOPPED.format(status=0) + READY.format(port=2)
     dies_once = program(once + stays + "again or exit(9); " + UNTIL_STOPPED)
     nodes = NodeProcesses({0: node(1), 1: dies_once}, PROMISED_MS)
-    assert run_until(nodes, lambda: said(capsys, texts).count("Siltstone is ready at host:2 ") == 2) == 0
+
+    def all_are_ready() -> bool:
+        everything = said(capsys, texts)
+        return everything.count("Siltstone is ready at host:2 ") == 2 and "2 nodes are ready" in everything
+
+    assert run_until(nodes, all_are_ready) == 0
     assert "node 1 ended with exit status 9; it is started again in 1 ms" in [
         each.message for each in caplog.records
     ]
