@@ -3,9 +3,10 @@
 import click
 import msgspec
 
+from siltstone.broker.topics.names import INTERNAL_TOPICS
 from siltstone.cli.output import is_drawn, print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import cell, count_words, size_words
+from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.metadata.image import MetadataImage
 
@@ -56,8 +57,8 @@ def streams(choice: StoreChoice, as_json: bool) -> None:
     """List the streams of a store.
 
     Each line shows one stream: the node that may append to it (owner), the offsets from start up to, not including,
-    end, and how many objects hold them. Compaction gathers a stream into fewer objects. A terminal of less than 100
-    columns shows neither epoch nor owner.
+    end, and how many objects hold them. Compaction gathers a stream into fewer objects. A terminal shows no streams of
+    internal topics to which nothing was written, and with less than 100 columns neither epoch nor owner.
     """
     with choice.open() as store:
         image = store.metadata.image
@@ -73,9 +74,10 @@ def _print_table(rows: list[StreamRow]) -> None:
         results().print("This store has no streams yet.")
         return
     out = results()
+    kept = [row for row in rows if not (is_drawn() and _is_empty_and_internal(row))]
     wide = () if is_drawn() and out.width < NARROW_COLUMNS else (">epoch", ">owner")
     shown = table(">id", "state", *wide, ">start", ">end", ">objects", ">bytes", "tags")
-    for row in rows:
+    for row in kept:
         owner = (str(row.epoch), str(row.owner) if row.owner >= 0 else "-")
         shown.add_row(
             str(row.stream_id),
@@ -88,6 +90,13 @@ def _print_table(rows: list[StreamRow]) -> None:
             cell(_tag_words(row.tags)),
         )
     out.print(shown)
+    if left_out := len(rows) - len(kept):
+        out.print(f"and {counted(left_out, 'empty stream')} of internal topics (--json has all)")
+
+
+def _is_empty_and_internal(row: StreamRow) -> bool:
+    """``__consumer_offsets`` has a hundred streams, most of them empty, which would hide those of the topics."""
+    return row.end_offset == 0 and row.tags.get("topic") in INTERNAL_TOPICS
 
 
 def _tag_words(tags: dict[str, str]) -> str:

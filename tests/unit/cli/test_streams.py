@@ -2,6 +2,7 @@ from pathlib import Path
 
 from siltstone.cli import streams
 from siltstone.server.components import open_store
+from siltstone.server.embedded import Broker
 from siltstone.server.settings.store import StoreSettings, load_settings
 from support.engine.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
 from support.processes.cli import run
@@ -24,6 +25,22 @@ def test_the_table_has_a_line_for_each_stream(store: StoreSettings) -> None:
 def test_the_table_fits_80_columns(store: StoreSettings) -> None:
     outcome = run("streams", "--store", store.folder, COLUMNS="80")
     assert all(len(line) <= 80 for line in outcome.out.splitlines())
+
+
+def test_empty_streams_of_internal_topics_are_counted_at_a_terminal(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        for name in ("written", "empty"):
+            broker.create_topic(name)
+        for words in (
+            ("produce", "written"),
+            ("consume", "written", "-g", "readers", "--from-beginning", "-n", "1"),
+        ):
+            assert run(*words, "-b", broker.bootstrap_servers, stdin=b"1\n").status == 0
+    drawn = run("streams", "--store", tmp_path).out
+    in_pipe = run("streams", "--store", tmp_path, COLUMNS=None).out.splitlines()
+    assert "written-0 data" in drawn and "empty-0 data" in drawn and len(in_pipe) == 1 + 2 * (2 + 50)
+    assert drawn.count("__consumer_offsets-") == 2
+    assert drawn.splitlines()[-1] == "and 98 empty streams of internal topics (--json has all)"
 
 
 def test_json_is_one_document_with_the_same(store: StoreSettings) -> None:

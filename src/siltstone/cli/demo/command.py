@@ -5,6 +5,8 @@ record and ends with exit status 1.
 """
 
 import shlex
+import shutil
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import closing
@@ -152,7 +154,7 @@ def _refuse_runner(context: click.Context) -> None:
 
 
 def _what_next_of_cluster(story: Story) -> None:
-    story.step("Try next")
+    _try_next(story)
     story.note("three brokers of your own, in one command, and in another terminal:")
     for command in ("serve --nodes 3 --store ./siltstone-data", "nodes --store ./siltstone-data"):
         story.command(f"siltstone {command}")
@@ -325,8 +327,18 @@ def _check(stage: Stage) -> bool:
     return report.is_clean
 
 
-def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
+def _try_next(story: Story) -> None:
+    """After ``make demo`` the shell does not know the command ``siltstone`` yet: it is in ``.venv/bin``."""
     story.step("Try next")
+    activate = Path(sys.executable).parent / "activate"
+    if shutil.which("siltstone") is None and activate.exists():
+        shown = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+        story.note("once in each terminal, so that it finds siltstone:")
+        story.command(f". {shlex.quote(str(shown))}")
+
+
+def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
+    _try_next(story)
     place = folder if is_kept else Path("./siltstone-data")
     if not is_kept:
         story.note("the temporary store is deleted now; to keep one:")

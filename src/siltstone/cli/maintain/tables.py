@@ -1,7 +1,8 @@
 """Plans, explanations and reports of runs as tables and lines of text."""
 
-from collections.abc import Sequence
-from itertools import islice
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,6 +15,8 @@ from siltstone.maintenance.pipeline.running import RunReport
 
 ROWS_SHOWN_MAX = 60
 """Rows of one kind in a table; --json has all."""
+
+_PARTITION = re.compile(r"(.+)-(\d+)")
 
 ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
 
@@ -93,9 +96,22 @@ def _waiting_line(planned: KindOverview) -> str:
 def explanation_shown(planned: Overview) -> RenderableType:
     shown = table("kind", "what", "now", "because")
     for each in planned.kinds:
-        for name, now, reason in explanation_rows(each):
+        for name, now, reason in _shared_rows(explanation_rows(each)):
             shown.add_row(each.kind, name, now, reason)
     return shown
+
+
+def _shared_rows(rows: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Partitions of a topic that follow each other and have one reason share a row, ``topic-1 … topic-49``."""
+    numbered = [(row, _PARTITION.fullmatch(row[0])) for row in rows]
+
+    def together(at: tuple[int, tuple[tuple[str, str, str], re.Match[str] | None]]) -> object:
+        place, (row, found) = at
+        return (found[1], int(found[2]) - place, *row[1:]) if found else place
+
+    for _, same in groupby(enumerate(numbered), together):
+        (name, now, reason), *more = [row for _, (row, _) in same]
+        yield (f"{name} … {more[-1][0]}" if more else name), now, reason
 
 
 def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:

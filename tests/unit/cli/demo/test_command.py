@@ -59,6 +59,31 @@ def test_paths_are_shown_as_a_shell_takes_them(path: str) -> None:
     assert Path(word) == Path(path) and not word.startswith("-")
 
 
+@pytest.mark.parametrize(
+    ("folder", "told"), [(".", ". .venv/bin/activate"), ("elsewhere", ". {there}/.venv/bin/activate")]
+)
+def test_a_shell_that_does_not_find_siltstone_is_told_what_to_type(
+    folder: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    monkeypatch.setattr("sys.executable", str(programs / "python"))
+    written = StringIO()
+    story = Story(Console(file=written, width=80))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    command._what_next_of_cluster(story)
+    assert "activate" not in written.getvalue(), "this Python is in no virtual environment"
+    (programs / "activate").touch()
+    command._what_next_of_cluster(story)
+    assert f"$ {told.format(there=tmp_path)}" in written.getvalue()
+    (programs / "siltstone").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    command._what_next_of_cluster(story)
+    assert written.getvalue().count("activate") == 1
+
+
 @pytest.mark.parametrize("runner", ["spark", "in-process"])
 def test_where_the_compaction_runs_is_told_and_that_nothing_was_to_do(
     runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

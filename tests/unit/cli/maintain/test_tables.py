@@ -17,7 +17,14 @@ from siltstone.foundation.quantity_words import seconds_words
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.maintenance.blocks.columns import LeftOut
 from siltstone.maintenance.overview import KindOverview, Overview
-from siltstone.maintenance.pipeline.kind import Outcome, PlannedOutput, PlannedUnit, Scope, UnitReport
+from siltstone.maintenance.pipeline.kind import (
+    Outcome,
+    PlannedOutput,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+)
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings
@@ -151,6 +158,27 @@ def test_an_explanation_has_the_facts_of_a_unit_behind_its_reason() -> None:
     unit = PlannedUnit(name="objects", reason="many", detail={"tasks": "2", "index entries": "9 → 3"})
     shown = lines(explanation_shown(Overview((KindOverview("tidy", units=(unit,)),))))
     assert shown[-1] == "tidy objects will be done many (tasks 2, index entries 9 → 3)"
+
+
+def partitions(reasons: dict[str, str]) -> Overview:
+    unplanned = tuple(Unplanned(name, reason) for name, reason in reasons.items())
+    return Overview((KindOverview("tidy", unplanned=unplanned),))
+
+
+def test_partitions_with_one_reason_share_a_row_of_an_explanation() -> None:
+    planned = partitions({"a-0": "old", "a-1": "new", "a-2": "new", "a-3": "new", "a-5": "new", "b-6": "new"})
+    assert lines(explanation_shown(planned))[2:] == [
+        "tidy a-0 stays old",
+        "tidy a-1 … a-3 stays new",
+        "tidy a-5 stays new",
+        "tidy b-6 stays new",
+    ]
+    assert len(explanation_rows(planned.kinds[0])) == 6, "--json has all"
+
+
+def test_what_is_no_partition_keeps_its_row() -> None:
+    planned = partitions({"object 1": "old", "object 2": "old", "object 3": "old"})
+    assert len(lines(explanation_shown(planned))[2:]) == 3
 
 
 # -- what else a plan says ----------------------------------------------------------------------------------

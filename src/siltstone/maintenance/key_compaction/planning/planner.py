@@ -254,7 +254,11 @@ def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) 
     if scope.is_forced:
         clean_end = min(dirty_offset, prefix.end_offset)
         return _Extent(prefix, clean_end, clean_end, bound.limit)
-    return f"already compacted up to offset {count_words(dirty_offset)}; {bound.limit}"
+    compacted = f"already compacted up to offset {count_words(dirty_offset)}"
+    is_beyond = (
+        bound.offset < dirty_offset and scope.up_to is None
+    )  # the limit has come down since, and stops nothing
+    return compacted if is_beyond else f"{compacted}; {bound.limit}"
 
 
 def _why(

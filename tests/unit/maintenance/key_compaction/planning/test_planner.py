@@ -156,6 +156,14 @@ def test_clean_as_far_as_it_may_be(world) -> None:
     assert world.why_not() == "already compacted up to offset 100; the active segment begins at offset 100"
 
 
+def test_of_what_was_compacted_beyond_the_limit_on_request_no_limit_is_named(world) -> None:
+    stream = world.topic()
+    world.objects(stream, 100)
+    world.cleaned(stream, 100)
+    assert world.stream(stream).active_offset == 0
+    assert world.why_not() == "already compacted up to offset 100"
+
+
 # -- by force ------------------------------------------------------------------------------------------------
 
 
