@@ -37,6 +37,9 @@ SECONDS_MAX = 60
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 RULE = re.compile(r"^[ ─]*──[ ─]*$", re.MULTILINE)
 
+BESIDE_A_BAR = re.compile(r"━ .*\d:\d\d:\d\d\w")
+"""A line that was printed behind a progress bar that was not erased."""
+
 
 class Outcome(msgspec.Struct):
     status: int
@@ -222,6 +225,7 @@ def check(outcome: Outcome, case: Case, columns: int) -> None:
     if columns:
         drawn = [line for line in plain.replace("\r\n", "\n").splitlines() if RULE.match(line)]
         assert all(len(line) <= columns for line in drawn), everything
+        assert not BESIDE_A_BAR.search(plain), everything
     elif not case.is_story:
         assert "\x1b" not in everything and "\r" not in everything, everything
         assert not RULE.search(plain), everything

@@ -2,7 +2,8 @@
 shown where stderr is no terminal. A bucket that does not answer is said above it, because the bar then stands still."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -59,6 +60,19 @@ class Progress:
     def say(self, text: str) -> None:
         """Prints a line above the bar; the line stays."""
         self._bars.console.print(text, style="dim", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def erased(self) -> Iterator[None]:
+        """Erases the bar while results are printed to stdout, so that they do not stand behind it on its line. The next
+        step begins a bar of its own."""
+        self._bars.stop()
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+        try:
+            yield
+        finally:
+            self._bars.start()
 
     def tell(self, told: Told) -> None:
         if self._task is None:

@@ -109,7 +109,7 @@ def carry_out(
         with closing(LateRunner(open_runner)) as late:
             driver = Driver(store.context, late.start, scope, budget, on_told=shown.tell)
             with cancelled_by_signals(driver.cancel) as install_handlers:
-                reports = _reports(driver, store, kinds, as_json=as_json)
+                reports = _reports(driver, store, kinds, shown, as_json=as_json)
     if as_json:
         print_json([_as_document(report) for report in reports])
     elif words := unusable_words(each for report in reports for each in report.unusable):
@@ -129,13 +129,16 @@ def _check_up_to(up_to: int | None, kinds: tuple[str, ...], topics: tuple[str, .
         )
 
 
-def _reports(driver: Driver, store: Store, kinds: tuple[str, ...], *, as_json: bool) -> list[RunReport]:
+def _reports(
+    driver: Driver, store: Store, kinds: tuple[str, ...], shown: Progress, *, as_json: bool
+) -> list[RunReport]:
     reports = []
     for report in driver.run(chosen_kinds(store.kind_settings, kinds)):
         reports.append(report)
         if not as_json:
-            for line in report_lines(report):
-                results().print(line, markup=False, soft_wrap=True)
+            with shown.erased():
+                for line in report_lines(report):
+                    results().print(line, markup=False, soft_wrap=True)
     return reports
 
 

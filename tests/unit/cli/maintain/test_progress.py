@@ -24,6 +24,9 @@ def store_of(clock: ManualClock, look: Callable[[], None] = lambda: None) -> Any
     return SimpleNamespace(context=SimpleNamespace(clock=clock), buckets=SimpleNamespace(look=look))
 
 
+ERASED_LINE = "\x1b[1A\x1b[2K"
+
+
 class Terminal(StringIO):
     def isatty(self) -> bool:
         return True
@@ -50,6 +53,20 @@ def test_a_bar_is_shown_at_a_terminal_alone_and_lines_everywhere(
     assert ("tidy, rewrite" in text) is ("3/4" in text) is written.isatty()
     assert not text.endswith("3/4"), "the bar is gone"
     assert not progress._bars.live.is_started
+
+
+def test_results_do_not_stand_behind_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Terminal()
+    console = Console(file=written, width=100, force_terminal=True)
+    monkeypatch.setattr("siltstone.cli.maintain.progress.remarks", lambda: console)
+    with Progress(store_of(ManualClock())) as progress:
+        progress.tell(Told("tidy", "rewrite", 1, 4, 0, 0))
+        with progress.erased():
+            written.write("tidy: 1 of 4 done\n")
+        progress.tell(Told("sweep", "delete", 1, 2, 0, 0))
+        assert [task.description for task in progress._bars.tasks] == ["sweep, delete"]
+    before, after = written.getvalue().split("tidy: 1 of 4 done")
+    assert before.endswith(ERASED_LINE) and "sweep, delete" in after and "tidy" not in after
 
 
 def test_a_bucket_that_does_not_answer_is_said_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
