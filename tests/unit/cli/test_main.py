@@ -34,6 +34,7 @@ def test_every_command_has_a_help_that_fits_80_columns(command: tuple[str, ...])
     assert outcome.status == 0
     assert f"Usage: siltstone {' '.join(command)}" in outcome.out
     assert all(len(line) <= 80 for line in outcome.out.splitlines())
+    assert ".md" not in outcome.out, "what is installed has no documents"
     options = outcome.out.partition("Options:")[2]
     assert "--help" in options
 

@@ -18,8 +18,8 @@ from siltstone.cli.maintain.unpin import unpin
 def maintain(context: click.Context) -> None:
     """Maintain a store: retention, garbage collection, compaction.
 
-    Start with siltstone maintain plan, which shows what would be done and changes nothing. docs/maintenance.md explains
-    each kind of maintenance.
+    Start with siltstone maintain plan, which shows what would be done and changes nothing; siltstone maintain explain
+    shows why.
 
     \b
     Words:

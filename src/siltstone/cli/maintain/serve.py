@@ -46,10 +46,10 @@ def serve(
 ) -> None:
     """Run each kind of maintenance on its schedule, until stopped.
 
-    The settings maintenance.interval.… (docs/reference.md) are the schedule. Several services can run on one store, and
-    beside brokers: the lease of a job prevents two of them from doing the same work. Deletion runs in its own thread
-    and is never blocked by compaction. Spark is started when a unit first needs it, and kept. A unit that fails is set
-    aside and retried later. If the metadata database cannot be reached, the service waits and retries.
+    The settings maintenance.interval.… are the schedule. Several services can run on one store, and beside brokers: the
+    lease of a job prevents two of them from doing the same work. Deletion runs in its own thread and is never blocked
+    by compaction. Spark is started when a unit first needs it, and kept. A unit that fails is set aside and retried
+    later. If the metadata database cannot be reached, the service waits and retries.
 
     Ctrl-C or SIGTERM: the service cancels running tasks, prints a report and exits within seconds; committed units stay
     committed. Press again to exit at once.

@@ -11,7 +11,7 @@ from siltstone.cli.metadata.copy import copy
 def metadata(context: click.Context) -> None:
     """Move the metadata of a store to another database.
 
-    docs/postgresql.md explains when to do so.
+    With the metadata in PostgreSQL, processes on several machines share the store.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
