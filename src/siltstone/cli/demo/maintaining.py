@@ -65,9 +65,13 @@ def drop_old(stage: Stage) -> bool:
     to_keep = sum(flight.departure_ms >= since_ms for flight in late)
     is_kept = len(late) - begins >= to_keep
     tell = story.done if is_kept and trimmed == begins else story.wrong
-    tell(f"{LATE_TOPIC} begins at offset {begins:,} now: {len(late) - begins:,} of {len(late):,} records stay, "
-         f"among them all {to_keep:,} since {KEPT_SINCE:%B}")  # fmt: skip
-    story.note("retention deletes whole segments, so some older records stay")
+    if begins:
+        tell(f"{LATE_TOPIC} begins at offset {begins:,} now: {len(late) - begins:,} of {len(late):,} records stay, "
+             f"among them all {to_keep:,} since {KEPT_SINCE:%B}")  # fmt: skip
+        story.note("retention deletes whole segments, so some older records stay")
+    else:
+        tell(f"all {len(late):,} records of {LATE_TOPIC} stay: retention deletes whole segments, "
+             "and none is old enough")  # fmt: skip
     return is_right and is_kept and trimmed == begins
 
 
