@@ -10,22 +10,21 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import pyspark
 
+from siltstone.spark import ivy, kafka_connector
+from siltstone.spark.ivy import Module
 from siltstone.spark.java import JavaNotFound, find_java
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".build" / "java"
 CHECKSUMS = Path(__file__).parent / "checksums.txt"
-PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
-FETCH_TIMEOUT_SECONDS = 600
+PYSPARK_JARS = ivy.pyspark_jars()
 KAFKA_VERSION = "4.3.1"
 
 
@@ -35,12 +34,6 @@ class JavaArtifactsUnavailable(Exception):
 
 class JavaArtifactsDiffer(Exception):
     """What was fetched is not what ``checksums.txt`` notes."""
-
-
-class Module(msgspec.Struct, frozen=True):
-    organisation: str
-    name: str
-    version: str
 
 
 class ArtifactSet(msgspec.Struct, frozen=True):
@@ -78,16 +71,11 @@ KAFKA_3_CLIENTS = ArtifactSet(
 
 SPARK_KAFKA_CONNECTOR = ArtifactSet(
     "spark-kafka-connector",
-    "4.2.0",
-    (
-        Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-        Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),
-        _kafka("kafka-clients", "3.9.2"),
-        Module("org.apache.commons", "commons-pool2", "2.13.1"),
-    ),
+    kafka_connector.VERSION,
+    tuple(kafka_connector.MODULES),
     with_dependencies=False,  # pyspark holds the rest
 )
-"""The newest of each module that Maven Central served when this was pinned; they run on pyspark 4.3."""
+"""Those that ``siltstone.spark.session(kafka=True)`` fetches."""
 
 ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR)
 
@@ -131,9 +119,7 @@ def _is_complete(wanted: ArtifactSet) -> bool:
 def _fetch(wanted: ArtifactSet) -> None:
     filling = Path(tempfile.mkdtemp(dir=JARS, prefix="filling-"))
     try:
-        recipe = filling / "ivy.xml"
-        recipe.write_text(_recipe(wanted))
-        _run_ivy(recipe, filling)
+        _run_ivy(_recipe(wanted), filling)
         _check(filling)
         shutil.rmtree(wanted.folder, ignore_errors=True)
         filling.rename(wanted.folder)
@@ -142,46 +128,16 @@ def _fetch(wanted: ArtifactSet) -> None:
 
 
 def _recipe(wanted: ArtifactSet) -> str:
-    transitive = str(wanted.with_dependencies).lower()
-    lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{wanted.name}"/>']
-    lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
-    lines += [
-        f'<dependency org="{module.organisation}" name="{module.name}" rev="{module.version}"'
-        f' conf="default->default" transitive="{transitive}"/>'
-        for module in wanted.modules
-    ]
-    lines += [f'<exclude module="{pattern}" matcher="regexp"/>' for pattern in wanted.excluded]
-    return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
+    return ivy.recipe(
+        wanted.name, wanted.modules, with_dependencies=wanted.with_dependencies, excluded=wanted.excluded
+    )
 
 
-def _run_ivy(recipe: Path, target: Path) -> None:
-    (ivy,) = PYSPARK_JARS.glob("ivy-*.jar")
-    command = [
-        str(java_program()),
-        "-XX:TieredStopAtLevel=1",
-        "-jar",
-        str(ivy),
-        "-cache",
-        str(JARS / "cache"),
-    ]
-    command += ["-ivy", str(recipe), "-confs", "default", "-types", "jar", "bundle"]
-    command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]
+def _run_ivy(recipe: str, target: Path) -> None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as timeout:
-        raise JavaArtifactsUnavailable(f"{target.name}: the repository does not answer") from timeout
-    if done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in done.stdout:
-        raise JavaArtifactsUnavailable(
-            f"Maven Central did not serve them: {_reason(done.stdout + done.stderr)}"
-        )
-
-
-def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines()]
-    telling = [line for line in lines if "not found" in line or "error" in line.lower()]
-    return (telling or [line for line in lines if line] or ["Ivy said nothing"])[0]
+        ivy.retrieve(recipe, target, cache=JARS / "cache", java=java_program())
+    except ivy.JarsUnavailable as reason:
+        raise JavaArtifactsUnavailable(str(reason)) from reason
 
 
 def _check(folder: Path) -> None:
@@ -203,9 +159,7 @@ def _note_all() -> None:
     digests: dict[str, str] = {}
     for each in ALL:
         with tempfile.TemporaryDirectory() as folder:
-            recipe = Path(folder) / "ivy.xml"
-            recipe.write_text(_recipe(each))
-            _run_ivy(recipe, Path(folder))
+            _run_ivy(_recipe(each), Path(folder))
             digests |= {jar.name: _digest(jar) for jar in Path(folder).glob("*.jar")}
     CHECKSUMS.write_text("".join(f"{digests[name]} {name}\n" for name in sorted(digests)))
 

@@ -29,10 +29,11 @@ class Ivy:
         self.runs = 0
         self._lock = threading.Lock()
 
-    def __call__(self, recipe: Path, target: Path) -> None:
+    def __call__(self, recipe: str, target: Path) -> None:
         with self._lock:
             self.runs += 1
-        assert 'name="one" rev="1"' in recipe.read_text()
+        assert 'name="one" rev="1"' in recipe
+        (target / "ivy.xml").write_text(recipe)
         (target / "one-1.jar").write_bytes(self.content)
 
 

@@ -69,7 +69,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "tests/integration/test_postgres_store.py serves a store from one",
         "docs/postgresql.md: the database of the example does not exist; "
         "tests/integration/test_metadata_copy.py runs the command",
-        "docs/quick-start.md: a list, compared with the jars that tests/spark uses",
+        "docs/quick-start.md: a list, compared with the jars that siltstone.spark.session fetches",
         "docs/s3.md: the test's own SeaweedFS is started with ports and keys of its own",
         "docs/tables.md: the registry of the example does not exist; "
         "tests/unit/maintenance/tables/test_rounds_schemas.py starts one",
@@ -77,8 +77,6 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "tests/unit/server/settings reads the same settings",
         "docs/s3.md: the test's own MinIO has another port, and its bucket is made by an S3 client",
         "docs/s3.md: there is no AWS where the tests run",
-        "docs/quick-start.md: it downloads the connector; tests/spark/test_kafka_connector.py does the same with the "
-        "four jars below",
     }
 
 

@@ -1,6 +1,5 @@
 """docs/quick-start.md works: its commands and programs are run as they stand, but for the port."""
 
-import ast
 import re
 import socket
 import subprocess
@@ -12,7 +11,8 @@ import pyspark
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR
+from siltstone.spark.java import find_java
+from siltstone.spark.kafka_connector import MODULES
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
@@ -113,16 +113,30 @@ def test_a_topic_is_a_data_frame_where_no_java_is(
     record_tried("programs of the quick start on Spark", 1)
 
 
-def test_the_program_for_spark_is_one() -> None:
-    """Run for real in tests/spark."""
-    assert ast.parse(SPARK) and ADDRESS in SPARK
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_sparks_own_connector_is_fetched_where_no_java_is(
+    bare: BareEnvironment, folder: Path, address: str, record_tried: Callable[[str, int], None]
+) -> None:
+    """tests/spark does much more with these jars, by day. The machine's Java lends the certificates that it trusts."""
+    sent = bare.run(
+        "printf 'a:hello\\n' | siltstone produce greetings --create -K :", folder, SILTSTONE_BOOTSTRAP=address
+    )
+    assert sent.returncode == 0, sent.stderr
+    (folder / "connector.py").write_text(SPARK.replace(ADDRESS, address))
+    trusted = find_java().home / "lib" / "security" / "cacerts"
+    options = {"JAVA_TOOL_OPTIONS": f"-Djavax.net.ssl.trustStore={trusted}"} if trusted.exists() else {}
+    done = bare.run("python connector.py", folder, seconds_max=500, **options)
+    assert done.returncode == 0, done.stderr
+    assert "hello" in done.stdout, done.stdout
+    record_tried("programs of the quick start on Spark", 1)
 
 
-def test_the_jars_that_are_named_are_those_of_the_tests() -> None:
-    """tests/spark starts its sessions with them, on the pyspark that the page speaks of."""
+def test_the_jars_that_are_named_are_those_that_are_fetched() -> None:
     (jars,) = blocks(PAGE, "text")
-    modules = SPARK_KAFKA_CONNECTOR.modules
-    assert jars.split() == [f"{each.organisation}:{each.name}:{each.version}" for each in modules]
+    assert jars.split() == [f"{each.organisation}:{each.name}:{each.version}" for each in MODULES]
     assert f"pyspark {pyspark.__version__}" in PAGE.read_text()
 
 

@@ -18,7 +18,8 @@ from siltstone.maintenance.scanning.words import scan_request
 from siltstone.metadata.commands import PinScan
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
-from siltstone.spark.starting import active_context, start_session
+from siltstone.spark.kafka_connector import kafka_connector_jars
+from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,18 +29,33 @@ _SUBMITTED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLE
 """Set where Spark was started before the program: by spark-submit, by a notebook server, or by Spark Connect."""
 
 
-def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
+def session(
+    master: str | None = None, settings: Mapping[str, str] | None = None, *, kafka: bool = False
+) -> "SparkSession":
     """A SparkSession that reads ``format("siltstone")``: the one that this process has, or a new one on a master such
-    as ``local[*]``, the default, or ``spark://host:7077``. ``settings`` are Spark's.
+    as ``local[*]``, the default, or ``spark://host:7077``. ``settings`` are Spark's. ``kafka``: with Spark's own Kafka
+    connector, too, ``format("kafka")``, whose jars are fetched from Maven Central once and kept.
 
     A program that spark-submit started gets the session of its cluster. Raises SparkMissing, JavaNotFound,
-    SparkNotStarted, and SparkAlreadyRunning if a Spark runs already and a master or settings are given."""
+    SparkNotStarted, JarsUnavailable, and SparkAlreadyRunning if a Spark runs already and a master, settings or the
+    connector are asked for."""
+    if kafka:
+        settings = _with_jars(settings or {})
     chooses = master is not None or bool(settings)
     if not chooses and (active_context() is not None or any(name in os.environ for name in _SUBMITTED)):
         from pyspark.sql import SparkSession  # noqa: PLC0415  takes a second, and is an extra
 
         return SparkSession.builder.getOrCreate()
     return start_session(master or LOCAL, settings=settings)
+
+
+def _with_jars(settings: Mapping[str, str]) -> dict[str, str]:
+    if active_context() is not None:
+        raise SparkAlreadyRunning(
+            "this process runs a Spark already, which cannot get the Kafka connector any more"
+        )
+    jars = [*filter(None, settings.get("spark.jars", "").split(",")), *map(str, kafka_connector_jars())]
+    return {**settings, "spark.jars": ",".join(jars)}
 
 
 def read(

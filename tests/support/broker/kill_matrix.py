@@ -128,6 +128,7 @@ class Trial:
             f"in the log: {Counter(partition for partition, _ in log.records)}, committed: {log.committed}",
             f"as clients were told: committed {self.history.committed}, failures {self.history.failures}",
             *faults_in(self.history, log)[:10],
+            *(node.process.log[-2_000:] for node in self.cluster.nodes),
         ])  # fmt: skip
 
     # -- what goes on ------------------------------------------------------------------------------------
