@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from siltstone.spark import ivy, kafka_connector
-from siltstone.spark.ivy import Module
+from siltstone.spark.ivy import Jar
 from siltstone.spark.java import JavaNotFound, find_java
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ class ArtifactSet(msgspec.Struct, frozen=True):
 
     name: str
     version: str
-    modules: tuple[Module, ...]
+    modules: tuple[Jar, ...]
     with_dependencies: bool = True
     excluded: tuple[str, ...] = ()
 
@@ -50,14 +50,14 @@ class ArtifactSet(msgspec.Struct, frozen=True):
         return JARS / f"{self.name}-{self.version}"
 
 
-def _kafka(name: str, version: str = KAFKA_VERSION) -> Module:
-    return Module("org.apache.kafka", name, version)
+def _kafka(name: str, version: str = KAFKA_VERSION) -> Jar:
+    return Jar("org.apache.kafka", name, version)
 
 
 APACHE_KAFKA = ArtifactSet(
     "apache-kafka",
     KAFKA_VERSION,
-    (_kafka("kafka_2.13"), _kafka("kafka-tools"), Module("org.slf4j", "slf4j-simple", "1.7.36")),
+    (_kafka("kafka_2.13"), _kafka("kafka-tools"), Jar("org.slf4j", "slf4j-simple", "1.7.36")),
     excluded=("connect-.*",),  # forty jars of web server, for one tool of Connect's
 )
 """Broker, tools and clients."""
@@ -65,14 +65,14 @@ APACHE_KAFKA = ArtifactSet(
 KAFKA_3_CLIENTS = ArtifactSet(
     "kafka-clients",
     "3.9.2",
-    (_kafka("kafka-clients", "3.9.2"), Module("org.slf4j", "slf4j-simple", "1.7.36")),
+    (_kafka("kafka-clients", "3.9.2"), Jar("org.slf4j", "slf4j-simple", "1.7.36")),
 )
 """The last clients of Kafka 3: what most programs out there still use."""
 
 SPARK_KAFKA_CONNECTOR = ArtifactSet(
     "spark-kafka-connector",
     kafka_connector.VERSION,
-    tuple(kafka_connector.MODULES),
+    tuple(kafka_connector.JARS),
     with_dependencies=False,  # pyspark holds the rest
 )
 """Those that ``siltstone.spark.session(kafka=True)`` fetches."""

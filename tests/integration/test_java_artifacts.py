@@ -11,14 +11,14 @@ from oracles import java_artifacts
 from oracles.java_artifacts import (
     APACHE_KAFKA,
     ArtifactSet,
+    Jar,
     JavaArtifactsDiffer,
     JavaArtifactsUnavailable,
-    Module,
     fetch_jars,
 )
 from oracles.java_tools import CLASSES
 
-ONE_JAR = ArtifactSet("one", "1", (Module("org", "one", "1"),))
+ONE_JAR = ArtifactSet("one", "1", (Jar("org", "one", "1"),))
 
 
 class Ivy:
@@ -65,7 +65,7 @@ def test_a_jar_that_differs_from_what_is_noted_is_refused_and_not_kept(ivy: Ivy)
 
 def test_another_list_of_modules_is_fetched_anew(ivy: Ivy) -> None:
     fetch_jars(ONE_JAR)
-    fetch_jars(ArtifactSet("one", "1", (*ONE_JAR.modules, Module("org", "two", "1"))))
+    fetch_jars(ArtifactSet("one", "1", (*ONE_JAR.modules, Jar("org", "two", "1"))))
     assert ivy.runs == 2
 
 

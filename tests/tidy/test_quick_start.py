@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from siltstone.spark.java import find_java
-from siltstone.spark.kafka_connector import MODULES
+from siltstone.spark.kafka_connector import JARS
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "quick-start.md"
 ADDRESS = "127.0.0.1:9092"
 SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS = blocks(PAGE, "sh")
 CLIENT, BROKER, TEST, FRAME, SPARK = blocks(PAGE, "python")
-RUN = [SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS, CLIENT, BROKER, TEST, FRAME]
+RUN = [SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS, CLIENT, BROKER, TEST, FRAME, SPARK]
 
 
 def free_port() -> int:
@@ -136,7 +136,7 @@ def test_sparks_own_connector_is_fetched_where_no_java_is(
 
 def test_the_jars_that_are_named_are_those_that_are_fetched() -> None:
     (jars,) = blocks(PAGE, "text")
-    assert jars.split() == [f"{each.organisation}:{each.name}:{each.version}" for each in MODULES]
+    assert jars.split() == [f"{each.organisation}:{each.name}:{each.version}" for each in JARS]
     assert f"pyspark {pyspark.__version__}" in PAGE.read_text()
 
 

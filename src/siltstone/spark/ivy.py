@@ -17,7 +17,7 @@ class JarsUnavailable(InvalidRequest):
     """They cannot be fetched: the repository does not answer, or does not have them."""
 
 
-class Module(msgspec.Struct, frozen=True):
+class Jar(msgspec.Struct, frozen=True):
     organisation: str
     name: str
     version: str
@@ -32,16 +32,16 @@ def pyspark_jars() -> Path:
 
 
 def recipe(
-    name: str, modules: Iterable[Module], *, with_dependencies: bool = True, excluded: Sequence[str] = ()
+    name: str, jars: Iterable[Jar], *, with_dependencies: bool = True, excluded: Sequence[str] = ()
 ) -> str:
-    """The ``ivy.xml`` that names them. ``excluded``: regular expressions of module names."""
+    """The ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
     transitive = str(with_dependencies).lower()
     lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{name}"/>']
     lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
     lines += [
-        f'<dependency org="{module.organisation}" name="{module.name}" rev="{module.version}"'
+        f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.version}"'
         f' conf="default->default" transitive="{transitive}"/>'
-        for module in modules
+        for jar in jars
     ]
     lines += [f'<exclude module="{pattern}" matcher="regexp"/>' for pattern in excluded]
     return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])

@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from siltstone.spark.ivy import JarsUnavailable, Module, recipe, retrieve
+from siltstone.spark.ivy import Jar, JarsUnavailable, recipe, retrieve
 from siltstone.spark.java import find_java
 
-MODULES: dict[Module, str] = {
-    Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"):
+JARS: dict[Jar, str] = {
+    Jar("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"):
         "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
-    Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"):
+    Jar("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"):
         "ab6e27a8a47ce63348dd0ecbd5543dc6212b4783180305cde5749e79684ea97b",
-    Module("org.apache.kafka", "kafka-clients", "3.9.2"):
+    Jar("org.apache.kafka", "kafka-clients", "3.9.2"):
         "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
-    Module("org.apache.commons", "commons-pool2", "2.13.1"):
+    Jar("org.apache.commons", "commons-pool2", "2.13.1"):
         "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
 }  # fmt: skip
-"""Module → SHA-256 of its jar. The newest of each that Maven Central served when this was written; pyspark has the rest
+"""Jar → SHA-256. The newest of each that Maven Central served when this was written; pyspark has the rest
 of what they need."""
 
 VERSION = "4.2.0"
@@ -47,14 +47,14 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _expected() -> dict[str, str]:
-    return {f"{module.name}-{module.version}.jar": digest for module, digest in MODULES.items()}
+    return {f"{jar.name}-{jar.version}.jar": digest for jar, digest in JARS.items()}
 
 
 def _fetch(folder: Path, java: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     filling = Path(tempfile.mkdtemp(dir=folder.parent, prefix="filling-"))
     try:
-        wanted = recipe("kafka-connector", MODULES, with_dependencies=False)
+        wanted = recipe("kafka-connector", JARS, with_dependencies=False)
         retrieve(wanted, filling, cache=filling / "ivy", java=java)
         if not _is_complete(filling):
             raise JarsUnavailable(

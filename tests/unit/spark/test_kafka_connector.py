@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.spark import frames, kafka_connector
-from siltstone.spark.ivy import JarsUnavailable, Module
+from siltstone.spark.ivy import Jar, JarsUnavailable
 from siltstone.spark.kafka_connector import kafka_connector_jars
 from siltstone.spark.starting import SparkAlreadyRunning
 
@@ -48,7 +48,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     digest = hashlib.sha256(CONTENT.encode()).hexdigest()
-    monkeypatch.setattr(kafka_connector, "MODULES", {Module("org", "one", "1"): digest})
+    monkeypatch.setattr(kafka_connector, "JARS", {Jar("org", "one", "1"): digest})
     return Machine(tmp_path)
 
 
