@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from siltstone.broker.apis.fetch import FetchApi
+from siltstone.broker.apis.named_topics import know_named_topics
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
@@ -126,6 +127,7 @@ class KafkaBroker:
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
+        await know_named_topics(self.parts, context.api_key, request)
         response = await api.handle(self.parts, context, request)
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)

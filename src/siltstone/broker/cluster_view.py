@@ -8,6 +8,7 @@ A node that knows of no other node always serves, because no other could lead in
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -22,8 +23,8 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import Clock
 
-REFRESH_INTERVAL_MS = 20
-"""Before refusals the metadata log is read at most fifty times a second, however many clients ask the wrong node."""
+READS_PER_SECOND_MAX = 50
+"""Before refusals the metadata log is read at most so often, however many clients ask the wrong node."""
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True):
@@ -82,8 +83,9 @@ class ClusterView:
         self._image: MetadataImage | None = None
         self._has_others = False
         self._is_fenced = False
-        self._refreshing: asyncio.Task[None] | None = None
-        self._refreshed_ms = float("-inf")
+        self._next_read: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._reads_ms: deque[float] = deque(maxlen=READS_PER_SECOND_MAX)
         self.nodes_version = 0
         """Changes whenever a node is registered, fenced or forgotten."""
 
@@ -133,22 +135,22 @@ class ClusterView:
             )
 
     async def refreshed(self) -> MetadataImage:
-        """Reads the metadata log once, together with others that ask at the same time, and not again within
-        REFRESH_INTERVAL_MS. Returns the image, an older one if the log cannot be read now."""
-        if self._refreshing is None:
-            if self._clock.monotonic_ms() - self._refreshed_ms < REFRESH_INTERVAL_MS:
-                return self.image
-            self._refreshing = asyncio.ensure_future(self._refresh())
-        await asyncio.shield(self._refreshing)
+        """Reads the metadata log to what is its end at the time of the call, or later. Who asks while the log is being
+        read shares the next read with others. Returns the image, an older one if the log cannot be read now."""
+        if self._next_read is None:
+            self._next_read = asyncio.ensure_future(self._read_in_turn(self._reading))
+        await asyncio.shield(self._next_read)
         return self.image
 
-    async def _refresh(self) -> None:
-        try:
-            with suppress(Unavailable):
-                await self._metadata.refresh()
-        finally:
-            self._refreshed_ms = self._clock.monotonic_ms()
-            self._refreshing = None
+    async def _read_in_turn(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        if len(self._reads_ms) == READS_PER_SECOND_MAX:
+            await self._clock.sleep_ms(max(0.0, self._reads_ms[0] + 1_000 - self._clock.monotonic_ms()))
+        self._reading, self._next_read = self._next_read, None
+        self._reads_ms.append(self._clock.monotonic_ms())
+        with suppress(Unavailable):
+            await self._metadata.refresh()
 
     # -- brokers -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,67 @@
+"""The topics that a request names. Another broker may have created one a moment ago: who created it and the programs
+that start then ask different brokers. So a broker reads the metadata log before it says that there is no such topic. A
+group whose leader is told so by mistake has no partitions until its clients look again, minutes later.
+
+Produce and Fetch are not here: their clients ask Metadata first, and ask again when they are told so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from siltstone.broker.apis.config_resources import ResourceType
+from siltstone.broker.parts import BrokerParts
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.notation import NO_UUID
+
+
+async def know_named_topics(parts: BrokerParts, api_key: int, request: Any) -> None:
+    """Returns when this broker knows the topics of the request that other brokers have created, if it can."""
+    named = _NAMED.get(api_key)
+    if named is None or not parts.cluster.has_others:
+        return
+    for one in named(request):
+        known = parts.topics.by_name(one) if isinstance(one, str) else parts.topics.by_id(one)
+        if known is None:
+            await parts.cluster.refreshed()
+            return
+
+
+def _of_names(request: Any) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
+
+
+def _of_names_or_ids(request: Any) -> Iterator[str | bytes]:
+    for topic in request.topics or ():
+        if topic.topic_id != NO_UUID:
+            yield topic.topic_id
+        elif topic.name is not None:
+            yield topic.name
+
+
+def _of_deletion(request: Any) -> Iterator[str | bytes]:
+    yield from request.topic_names
+    yield from _of_names_or_ids(request)
+
+
+def _of_configs(request: Any) -> Iterator[str]:
+    for resource in request.resources:
+        if resource.resource_type == ResourceType.TOPIC:
+            yield resource.resource_name
+
+
+_NAMED: Mapping[int, Callable[[Any], Iterator[str | bytes]]] = {
+    ApiKey.LIST_OFFSETS: _of_names,
+    ApiKey.METADATA: _of_names_or_ids,
+    ApiKey.OFFSET_COMMIT: _of_names_or_ids,
+    ApiKey.DELETE_TOPICS: _of_deletion,
+    ApiKey.DELETE_RECORDS: _of_names,
+    ApiKey.DESCRIBE_CONFIGS: _of_configs,
+    ApiKey.ALTER_CONFIGS: _of_configs,
+    ApiKey.CREATE_PARTITIONS: _of_names,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _of_configs,
+    ApiKey.OFFSET_DELETE: _of_names,
+    ApiKey.DESCRIBE_PRODUCERS: _of_names,
+    ApiKey.ELECT_LEADERS: lambda request: (each.topic for each in request.topic_partitions or ()),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _of_names,
+    ApiKey.DESCRIBE_LOG_DIRS: lambda request: (each.topic for each in request.topics or ()),
+}
