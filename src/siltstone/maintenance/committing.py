@@ -7,6 +7,7 @@ unknown   the commit is retried; after an unknown outcome the uploaded objects a
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeAlias
@@ -20,7 +21,6 @@ from siltstone.metadata.refusals import CompactedObjectsNotFound, Refusal
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX
 from siltstone.model.objects import object_key
-from siltstone.object_store.port import ObjectStore
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,15 @@ AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
 
 
 def prepare(context: MaintenanceContext, command: PrepareObjects) -> int:
-    """Prepares ids for new objects, and marks them in their bucket (rule 11). Returns the first. Raises the Refusal,
-    and what the metadata and the bucket raise."""
+    """Prepares ids for new objects, and marks them in their buckets (rule 11). Returns the first. Raises the
+    Refusal, and what the metadata and the buckets raise."""
     first_id = context.metadata.execute(command)
-    guard = context.guard(command.bucket_id)
-    if guard is not None:
-        guard.cover(first_id, command.count, context.metadata.image.version)
+    end_of = {command.bucket_id: command.count} if not command.bucket_ids else {}
+    end_of |= {bucket_id: number + 1 for number, bucket_id in enumerate(command.bucket_ids)}
+    for bucket_id, count in end_of.items():
+        guard = context.guard(bucket_id)
+        if guard is not None:
+            guard.cover(first_id, count, context.metadata.image.version)
     return first_id
 
 
@@ -47,9 +50,9 @@ class CompactionOutcomeUnknown(Unavailable):
     objects that were not committed."""
 
 
-def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) -> None:
-    """Commits the outputs of a compaction, and retries while the outcome is unknown. ``store`` holds the outputs.
-    Raises the Refusal, or CompactionOutcomeUnknown."""
+def commit(context: MaintenanceContext, command: AnyCommit) -> None:
+    """Commits the outputs of a compaction, and retries while the outcome is unknown. Raises the Refusal, or
+    CompactionOutcomeUnknown."""
     uncertain = False
     for attempt in range(ATTEMPTS_MAX):
         try:
@@ -58,7 +61,7 @@ def commit(context: MaintenanceContext, command: AnyCommit, store: ObjectStore) 
             context.metadata.execute(command)
         except Refusal:
             if not uncertain:
-                _delete_outputs(command, store)
+                _delete_outputs(context, command)
             raise
         except Unavailable as trouble:
             log.warning("the outcome of the compaction's commit is not known yet: %s", trouble)
@@ -110,12 +113,17 @@ def _new_objects(command: AnyCommit) -> list[NewObject]:
     return list(command.stream_objects)
 
 
-def _delete_outputs(command: AnyCommit, store: ObjectStore) -> None:
-    """Deletes the outputs, so that their space is free before their time limit. What cannot be deleted now is deleted
-    by the sweep."""
-    keys = [object_key(new.object_id) for new in _new_objects(command)]
-    try:
-        for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):
-            store.delete(keys[first : first + DELETE_BATCH_KEYS_MAX])
-    except SiltstoneError as trouble:
-        log.warning("refused outputs are left to the sweep: %s", trouble)
+def _delete_outputs(context: MaintenanceContext, command: AnyCommit) -> None:
+    """Deletes the outputs, each from the bucket that it was prepared for, so that their space is free before their time
+    limit. What cannot be deleted now is deleted by the sweep."""
+    by_bucket: defaultdict[int, list[str]] = defaultdict(list)
+    objects = context.metadata.image.objects
+    for new in _new_objects(command):
+        if new.object_id in objects:
+            by_bucket[objects[new.object_id].bucket_id].append(object_key(new.object_id))
+    for bucket_id, keys in by_bucket.items():
+        try:
+            for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):
+                context.buckets.store(bucket_id).delete(keys[first : first + DELETE_BATCH_KEYS_MAX])
+        except SiltstoneError as trouble:
+            log.warning("refused outputs in bucket %d are left to the sweep: %s", bucket_id, trouble)

@@ -72,12 +72,12 @@ def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:
 
 
 def refuse_bucket_of_another_store(context: MaintenanceContext, bucket_id: int) -> None:
-    """Raises BucketOfAnotherStore, DamagedIdentity, UnknownBucket, and what the bucket raises."""
+    """Raises BucketOfAnotherStore, BucketExchanged, DamagedIdentity, UnknownBucket, and what the bucket raises."""
     store_id = store_id_of(context.metadata.image)
     if store_id is None:
         return
     store = context.buckets.store(bucket_id)
-    if not refuse_if_marked_by_another(store, store_id):
+    if not refuse_if_marked_by_another(store, store_id, bucket_id):
         refuse_unmarked(store, claimed_url(context.metadata.image, bucket_id))
 
 

@@ -206,7 +206,8 @@ class DeleteStream(Command[None], frozen=True):
 
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
-    is given."""
+    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. Refused with
+    BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -214,6 +215,7 @@ class PrepareObjects(Command[int], frozen=True):
     node_id: int | None = None
     node_epoch: int | None = None
     job_id: int | None = None
+    bucket_ids: tuple[int, ...] = ()
 
 
 class NewObject(msgspec.Struct, frozen=True):
@@ -234,7 +236,7 @@ class CommitUpload(Command[None], frozen=True):
 
     Ranges of deleted streams and ranges wholly below a start offset are dead on arrival: the object is committed
     without them, and destroyed by the same append when no range is left. ``data_time_ms`` 0 means the time of the
-    decision.
+    decision. ``released``: prepared ids that were not needed; those that are PREPARED still are destroyed.
     """
 
     node_id: int
@@ -242,6 +244,7 @@ class CommitUpload(Command[None], frozen=True):
     stream_set_object: NewObject | None
     stream_objects: tuple[NewObject, ...] = ()
     data_time_ms: int = 0
+    released: tuple[int, ...] = ()
 
 
 class CommitCompaction(Command[None], frozen=True):

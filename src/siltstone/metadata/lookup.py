@@ -71,6 +71,15 @@ def expired_objects(
     return sorted({each for each in object_ids if each in prepared and prepared[each] <= now_ms})[:count_max]
 
 
+def bytes_by_bucket(image: ImageView) -> dict[int, int]:
+    """The bytes of all committed objects, by bucket id."""
+    held: dict[int, int] = {}
+    for metadata in image.objects.values():
+        if metadata.state is ObjectState.COMMITTED:
+            held[metadata.bucket_id] = held.get(metadata.bucket_id, 0) + metadata.size_bytes
+    return held
+
+
 def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:
     return destroyed_ms + grace_period_ms <= now_ms
 

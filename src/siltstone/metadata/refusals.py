@@ -240,6 +240,28 @@ class NodeLogLost(Refusal, InvalidRequest):
         self.log_epoch = log_epoch
 
 
+class BucketNotWritable(Refusal, Stale):
+    """New objects may not be put into this bucket, or no longer: the caller reads the image and chooses again."""
+
+    code = "BUCKET_NOT_WRITABLE"
+
+
+class BucketNotListed(Refusal, InvalidRequest):
+    code = "BUCKET_NOT_LISTED"
+
+
+class LastWritableBucket(Refusal, InvalidRequest):
+    code = "LAST_WRITABLE_BUCKET"
+
+
+class TooManyBuckets(Refusal, InvalidRequest):
+    code = "TOO_MANY_BUCKETS"
+
+
+class StrategyNotAvailable(Refusal, InvalidRequest):
+    code = "STRATEGY_NOT_AVAILABLE"
+
+
 class SinkBatchBehind(Refusal, InvalidRequest):
     """A later batch of the sink was begun already."""
 

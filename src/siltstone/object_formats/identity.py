@@ -9,11 +9,13 @@ the checksum of the JSON object without that field:
      "crc32c":"0a1b2c3d"}    read, not written
     {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}    read, not written
     {"kind":"store","format":1,"store_id":"<32 hex>","crc32c":"0a1b2c3d"}
+    {"kind":"store","format":2,"store_id":"<32 hex>","bucket_id":1,"crc32c":"0a1b2c3d"}
 
 A log's identity is the file ``identity.json`` in the log's folder. Its ``node_epoch`` is the epoch with which the node
 last began to append there; its ``metadata_version`` is the version of the metadata at that moment, or at the node's
 last clean close, and its ``append_id`` is that of the metadata's entry at that version, 32 zeros when it has none. A
-store's identity is the object ``siltstone-store.json`` in each of its buckets.
+store's identity is the object ``siltstone-store.json`` in each of its buckets. Format 2 also has the bucket's id;
+format 1 is that of bucket 0, which older programs read, and of every bucket that was marked before format 2 existed.
 """
 
 import re
@@ -27,7 +29,8 @@ IDENTITY_BYTES_MAX = 4_096
 """A longer file is not an identity. Readers need not read more than this."""
 
 LOG_FORMAT = 3
-STORE_FORMAT = 1
+STORE_FORMAT = 2
+_STORE_FORMAT_WITHOUT_BUCKET = 1
 _NO_APPEND_ID = "00" * 16
 _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
@@ -45,7 +48,10 @@ class LogIdentity(msgspec.Struct, frozen=True):
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
+    """``bucket_id`` None: the marker does not say which bucket it is in."""
+
     store_id: str
+    bucket_id: int | None = None
 
 
 class _LogLine(msgspec.Struct, tag="log", tag_field="kind"):
@@ -57,9 +63,10 @@ class _LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     append_id: str = _NO_APPEND_ID
 
 
-class _StoreLine(msgspec.Struct, tag="store", tag_field="kind"):
+class _StoreLine(msgspec.Struct, tag="store", tag_field="kind", omit_defaults=True):
     format: int
     store_id: str
+    bucket_id: int | None = None
 
 
 def encode_log_identity(identity: LogIdentity) -> bytes:
@@ -84,7 +91,9 @@ def decode_log_identity(data: bytes) -> LogIdentity:
 
 
 def encode_store_identity(identity: StoreIdentity) -> bytes:
-    return _sealed(_StoreLine(STORE_FORMAT, identity.store_id))
+    if identity.bucket_id is None:
+        return _sealed(_StoreLine(_STORE_FORMAT_WITHOUT_BUCKET, identity.store_id))
+    return _sealed(_StoreLine(STORE_FORMAT, identity.store_id, identity.bucket_id))
 
 
 def decode_store_identity(data: bytes) -> StoreIdentity:
@@ -92,7 +101,7 @@ def decode_store_identity(data: bytes) -> StoreIdentity:
     line = _unsealed(data)
     if not isinstance(line, _StoreLine):
         raise DamagedIdentity("it is the identity of a write-ahead log, not of a bucket")
-    return StoreIdentity(line.store_id)
+    return StoreIdentity(line.store_id, line.bucket_id)
 
 
 def _sealed(line: _LogLine | _StoreLine) -> bytes:

@@ -1,10 +1,13 @@
 """The buckets of one installation by id, and reading an object's index from its bucket.
 
-An object's bucket id is part of its metadata, and every read and deletion uses that id. ``read_index`` takes one ranged
-read of the object's tail, and a second one only when the index begins before that tail.
+An object's bucket id is part of its metadata, and every read and deletion uses that id. Buckets that are listed in the
+metadata and not in the settings are opened when they are first asked for, so a bucket that is added while a process
+runs is found by it. ``read_index`` takes one ranged read of the object's tail, and a second one only when the index
+begins before that tail.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Self
 
 from siltstone.foundation.histogram import HistogramCounts
@@ -16,6 +19,7 @@ from siltstone.object_formats.footer import DamagedFooter
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.faults import BucketFaults
+from siltstone.object_store.health import Breaker, probe
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
@@ -23,7 +27,7 @@ from siltstone.object_store.statistics import StoreStatistics
 
 
 class UnknownBucket(InvalidRequest):
-    """The metadata names a bucket that is missing from the settings."""
+    """The metadata names a bucket that is missing from its own list and from the settings."""
 
     def __init__(self, bucket_id: int) -> None:
         super().__init__(
@@ -33,11 +37,22 @@ class UnknownBucket(InvalidRequest):
 
 
 class Buckets:
-    """An immutable mapping from bucket ids to stores, which all threads share."""
+    """A mapping from bucket ids to stores, which all threads share. It grows by the buckets that ``follow`` names."""
 
-    def __init__(self, stores: Mapping[int, ObjectStore]) -> None:
+    def __init__(
+        self,
+        stores: Mapping[int, ObjectStore],
+        settings: RetrySettings | None = None,
+        faults: BucketFaults | None = None,
+    ) -> None:
+        """``settings`` and ``faults`` are for buckets that are opened later."""
         assert stores, "at least one bucket"
-        self._stores = dict(stores)
+        self._growing = Lock()
+        self._stores = dict(stores)  # never changed, but replaced: other threads go through it
+        self._breakers: dict[int, Breaker] = {}
+        self._settings = settings
+        self._faults = faults
+        self._listed: Callable[[], Mapping[int, str]] = dict
 
     @classmethod
     def open(
@@ -47,25 +62,53 @@ class Buckets:
         faults: BucketFaults | None = None,
     ) -> Self:
         """Opens the stores of the URLs. Raises what ``open_store`` raises."""
-        return cls(
-            {bucket_id: open_store(url, settings=settings, faults=faults) for bucket_id, url in urls.items()}
-        )
+        opened = {
+            bucket_id: open_store(url, settings=settings, faults=faults) for bucket_id, url in urls.items()
+        }
+        return cls(opened, settings, faults)
+
+    def follow(self, listed: Callable[[], Mapping[int, str]]) -> None:
+        """From now on the buckets that ``listed`` returns, URLs by id, are known, too. A bucket that is open already
+        stays open at its own URL."""
+        self._listed = listed
 
     def store(self, bucket_id: int) -> ObjectStore:
-        """The store of a bucket. Raises UnknownBucket."""
+        """The store of a bucket. It does no I/O, so it may be called on an event loop. Raises UnknownBucket."""
         store = self._stores.get(bucket_id)
-        if store is None:
+        if store is not None:
+            return store
+        url = self._listed().get(bucket_id)
+        if url is None:
             raise UnknownBucket(bucket_id)
-        return store
+        with self._growing:
+            if bucket_id not in self._stores:
+                store = open_store(url, settings=self._settings, faults=self._faults, is_opened_later=True)
+                self._stores = {**self._stores, bucket_id: store}
+            return self._stores[bucket_id]
+
+    def breaker(self, bucket_id: int) -> Breaker:
+        """Whether the bucket takes writes, as this process has seen it. Raises UnknownBucket."""
+        store = self.store(bucket_id)
+        if isinstance(store, RetryingStore):
+            return store.breaker
+        with self._growing:
+            return self._breakers.setdefault(bucket_id, Breaker())
+
+    def probe(self, bucket_id: int, token: str) -> None:
+        """Puts, reads and deletes a small object, with one attempt each (``health.probe``). Raises UnknownBucket, and
+        what the bucket raises."""
+        store = self.store(bucket_id)
+        probe(store.without_retries() if isinstance(store, RetryingStore) else store, token)
 
     @property
     def urls(self) -> dict[int, str]:
-        """The URLs by which another process opens the same buckets."""
-        return {bucket_id: store.url for bucket_id, store in self._stores.items()}
+        """The URLs by which another process opens the same buckets, by id."""
+        opened = {bucket_id: store.url for bucket_id, store in self._stores.items()}
+        return dict(sorted({**self._listed(), **opened}.items()))
 
     @property
     def default_bucket_id(self) -> int:
-        """The bucket in which new objects are put."""
+        """The bucket in which new objects are put as long as the metadata lists no buckets."""
         return DEFAULT_BUCKET_ID if DEFAULT_BUCKET_ID in self._stores else min(self._stores)
 
     def statistics(self) -> StoreStatistics:

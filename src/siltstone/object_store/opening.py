@@ -17,6 +17,7 @@ from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.faults import BucketFaults, FaultBucket
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.opened_later import StoreOpenedLater
 from siltstone.object_store.port import InvalidStoreUrl, ObjectStore, StoreDenied
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.object_store.s3.location import S3Location
@@ -31,14 +32,19 @@ def open_store(
     rng: Random | None = None,
     settings: RetrySettings | None = None,
     faults: BucketFaults | None = None,
+    is_opened_later: bool = False,
 ) -> RetryingStore:
     """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so
-    a bucket that does not exist is reported by the first request. Raises InvalidStoreUrl, StoreDenied, and
-    StoreTransient for a folder."""
+    a bucket that does not exist is reported by the first request. With ``is_opened_later`` nothing is done before that
+    request at all, which raises what else is raised here: InvalidStoreUrl, StoreDenied, and StoreTransient for a
+    folder."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()
-    adapter = _open_adapter(url, clock, rng, settings)
+    if is_opened_later:
+        adapter: ObjectStore = StoreOpenedLater(url, lambda: _open_adapter(url, clock, rng, settings))
+    else:
+        adapter = _open_adapter(url, clock, rng, settings)
     store = adapter if faults is None else FaultBucket(adapter, faults, clock)
     return RetryingStore(store, clock, rng, settings)
 

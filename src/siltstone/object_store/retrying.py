@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import BoundedSemaphore
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
 from siltstone.object_store.bucket_watch import BucketWatch
+from siltstone.object_store.health import WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
@@ -24,6 +27,7 @@ from siltstone.object_store.port import (
     ObjectNotFound,
     ObjectStore,
     ObjectSummary,
+    StoreDenied,
     StoreTransient,
     UploadedPart,
 )
@@ -48,10 +52,17 @@ class RetryingStore:
         self._counter = RequestCounter()
         self._is_closed = False
         self.watch = BucketWatch(store.url, clock)
+        self.breaker = Breaker()
 
     @property
     def url(self) -> str:
         return self._store.url
+
+    def without_retries(self) -> "RetryingStore":
+        """The same bucket, each request tried once. They are counted here, and this breaker does not hear of them."""
+        once = RetryingStore(self._store, self._clock, self._rng, replace(self._settings, attempts_max=1))
+        once._counter = self._counter
+        return once
 
     def statistics(self) -> StoreStatistics:
         return self._counter.statistics()
@@ -197,7 +208,20 @@ class RetryingStore:
     def _request(self, kind: str, attempts: Attempts, call: Callable[[], T]) -> T:
         with self._slots:
             self._counter.count_request(kind, is_retry=attempts.failures > 0)
-            return self._timed(kind, call)
+            return self._judged(kind, call) if kind in WRITES else self._timed(kind, call)
+
+    def _judged(self, kind: str, call: Callable[[], T]) -> T:
+        """Makes the request, and tells the breaker its outcome."""
+        try:
+            result = self._timed(kind, call)
+        except StoreTransient as failure:
+            self.breaker.failed(self._clock.monotonic_ms(), str(failure))
+            raise
+        except StoreDenied as failure:
+            self.breaker.trip(self._clock.monotonic_ms(), str(failure))
+            raise
+        self.breaker.succeeded()
+        return result
 
     def _timed(self, kind: str, call: Callable[[], T]) -> T:
         begun_ms = self._clock.monotonic_ms()

@@ -1,28 +1,36 @@
 """Before a node writes to its buckets, it marks each as belonging to its store (``object_store.bucket_identity``), and
-checks that the bucket has not been written to with newer metadata (``object_store.metadata_mark``).
+checks that the bucket has not been written to with newer metadata (``object_store.metadata_mark``). It lists them in
+the metadata (``metadata.buckets``), and does the same for each bucket that is added while it runs.
 
 A bucket without a marker is a new one, unless the metadata says that a node has claimed it: then the settings name the
 wrong bucket, or the bucket was emptied. Stores from before markers existed are recognised by their objects.
 """
 
 import logging
+from collections.abc import Mapping
 from itertools import islice
 
 from siltstone.maintenance.context import newest_state
+from siltstone.metadata.buckets import DefineBuckets, bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import claimed_url, put_claimed_url, store_id_of
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_store.bucket_identity import (
+    BucketExchanged,
     BucketOfAnotherStore,
     mark,
+    refuse_if_marked_as_first,
     refuse_if_marked_by_another,
     refuse_unmarked,
 )
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.log_limit import LogLimit
 
 KEYS_LOOKED_AT = 1_000
 """How many keys are listed to find an object of a store: one request. Object keys begin with two hexadecimal digits, so
@@ -30,6 +38,11 @@ keys of other programs rarely precede them."""
 
 OBJECTS_LOOKED_AT = 10
 """How many committed objects are looked up to recognise a bucket from before markers existed."""
+
+ADDED_INTERVAL_MS = 200
+"""A bucket that is added is used within a second; a look costs a look-up in the image."""
+
+REFUSED_INTERVAL_MS = 5_000
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +55,7 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
     store_id = store_id_of(image)
     assert store_id is not None
     guards: dict[int, BucketGuard] = {}
+    _refuse_exchanged(buckets.urls, image)
     for bucket_id in buckets.urls:
         store = buckets.store(bucket_id)
         guards[bucket_id] = BucketGuard(store, store_id, lambda: newest_state(metadata))
@@ -55,17 +69,83 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
             continue
         if claimed_url(image, bucket_id) != store.url:
             metadata.execute(put_claimed_url(bucket_id, store.url))
+    metadata.execute(DefineBuckets(buckets.urls, buckets.default_bucket_id))
     return guards
 
 
+def claim_bucket(buckets: Buckets, metadata: MetadataClient, bucket_id: int) -> BucketGuard:
+    """Marks one bucket with the store's id, as ``claim_buckets`` does, and returns its guard. Raises the same, also
+    what an unreachable bucket raises."""
+    image = metadata.refresh()
+    store_id = store_id_of(image)
+    assert store_id is not None
+    _refuse_exchanged(buckets.urls, image)
+    store = buckets.store(bucket_id)
+    guard = BucketGuard(store, store_id, lambda: newest_state(metadata))
+    _claim(store, store_id, bucket_id, image)
+    guard.admit()
+    if claimed_url(image, bucket_id) != store.url:
+        metadata.execute(put_claimed_url(bucket_id, store.url))
+    return guard
+
+
+async def claim_added_buckets(
+    buckets: Buckets,
+    metadata: MetadataClient,
+    guards: dict[int, BucketGuard],
+    calls: BlockingCalls,
+    clock: Clock,
+) -> None:
+    """Adds the guards of the writable buckets that are added while the node runs, until it is cancelled. A bucket that
+    is refused is reported, and tried again."""
+    limit = LogLimit(clock)
+    while True:
+        added = [each.id for each in bucket_list_of(metadata.image).writable if each.id not in guards]
+        for bucket_id in added:
+            try:
+                guards[bucket_id] = await calls.run(claim_bucket, buckets, metadata, bucket_id)
+            except SiltstoneError as trouble:
+                if limit.is_due():
+                    log.error(
+                        "this node does not write to bucket %d, and tries again: %s", bucket_id, trouble
+                    )
+            else:
+                log.info("bucket %d was added: %s", bucket_id, buckets.store(bucket_id).url)
+        is_refused = any(bucket_id not in guards for bucket_id in added)
+        await clock.sleep_ms(REFUSED_INTERVAL_MS if is_refused else ADDED_INTERVAL_MS)
+
+
+def _refuse_exchanged(urls: Mapping[int, str], image: MetadataImage) -> None:
+    """Raises BucketExchanged when two buckets have one URL, or a bucket is where another one was claimed. Markers from
+    before format 2 do not name their bucket."""
+    by_url: dict[str, int] = {}
+    for bucket_id, url in urls.items():
+        if url in by_url:
+            raise BucketExchanged(
+                f"buckets {by_url[url]} and {bucket_id} are both at {url}; give each a place of its own. Nothing was "
+                "written"
+            )
+        by_url[url] = bucket_id
+    for bucket_id, url in urls.items():
+        claimed = claimed_url(image, bucket_id)
+        now = by_url.get(claimed or "")
+        if claimed not in (None, url) and now is not None:
+            raise BucketExchanged(
+                f"{claimed} is bucket {bucket_id} of this store, and the settings have it as bucket {now}: the URLs "
+                "were swapped. Nothing was written"
+            )
+
+
 def _claim(store: ObjectStore, store_id: str, bucket_id: int, image: MetadataImage) -> None:
-    if refuse_if_marked_by_another(store, store_id):
+    if refuse_if_marked_by_another(store, store_id, bucket_id):
+        if claimed_url(image, bucket_id) is None and not any(_committed(bucket_id, image)):
+            refuse_if_marked_as_first(store, bucket_id)
         return
     if not image.next_object_id:
         _refuse_objects(store)
     if not _holds_objects_of(store, bucket_id, image):
         refuse_unmarked(store, _url_before(bucket_id, image))
-    mark(store, store_id)
+    mark(store, store_id, bucket_id)
 
 
 def _url_before(bucket_id: int, image: MetadataImage) -> str | None:

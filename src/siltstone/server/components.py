@@ -21,6 +21,7 @@ from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import Runner
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.opening import open_board
@@ -38,7 +39,7 @@ from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
-from siltstone.server.bucket_identity import claim_buckets
+from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import StoreSettings
@@ -59,7 +60,10 @@ LEASE_THREADS = 1
 BUCKET_LOG_THREADS = 4
 """For the log of a dead node, which is listed, sealed and read; the threads begin with the first failover."""
 
-UPLOAD_THREADS = 4
+UPLOAD_THREADS = 12
+"""Four blocks are uploaded side by side. When a bucket hangs, the puts that were given up keep a thread each until the
+request ends, and the blocks go to another bucket in other threads. Threads begin when they are needed."""
+
 READ_THREADS = 8
 """Requests to a bucket wait for the network most of the time."""
 
@@ -137,6 +141,7 @@ def open_store(
         metadata = open_metadata(settings, clock, rng, create=create)
         opened.callback(metadata.close)
         buckets = open_buckets(settings, create=create)
+        buckets.follow(lambda: bucket_list_of(metadata.image).urls)
         opened.pop_all()
     return Store(
         settings, MaintenanceContext(metadata, buckets, clock, rng, settings.maintenance.gc.quota_bytes)
@@ -233,6 +238,7 @@ async def open_node(
             "whether its server can be reached",
         ):
             client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
+        buckets.follow(lambda: bucket_list_of(client.image).urls)
         try:
             async with _said_while_starting(
                 clock, f"for the buckets {places}; check endpoint, credentials and network"
@@ -244,6 +250,9 @@ async def open_node(
         metadata = MetadataService(client, metadata_calls, clock)
         opened.push_async_callback(metadata.close)
         await metadata.start()
+        claiming = TaskGroup("buckets", lambda _: None)
+        opened.push_async_callback(claiming.cancel)
+        claiming.start("claim", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )

@@ -17,6 +17,7 @@ from siltstone.maintenance.scanning.renewal import PinRenewal
 from siltstone.maintenance.scanning.result import Scan
 from siltstone.maintenance.scanning.scan import plan_scan
 from siltstone.maintenance.scanning.words import scan_request
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.store_id import claimed_url
 from siltstone.model.objects import DEFAULT_BUCKET_ID
@@ -89,6 +90,7 @@ def open_source(
         closing(open_metadata(settings, clock, rng, create=False)) as client,
         closing(open_buckets(_at_its_buckets(settings, client.image), create=False)) as opened,
     ):
+        opened.follow(lambda: bucket_list_of(client.image).urls)
         yield MaintenanceContext(client, opened, clock, rng)
 
 

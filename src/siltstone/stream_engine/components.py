@@ -30,12 +30,8 @@ class EngineComponents(msgspec.Struct, frozen=True):
     upload_calls: BlockingCalls
     clock: Clock
     guards: Mapping[int, BucketGuard] = msgspec.field(default_factory=dict)
-    """The guards of the buckets. A bucket without one takes writes unmarked, as in tests of the engine alone."""
-
-    @property
-    def guard(self) -> BucketGuard | None:
-        """The guard of the bucket in which new objects are put."""
-        return self.guards.get(self.buckets.default_bucket_id)
+    """The guards of the buckets that this node has checked, which grow by those that are added while it runs. Without
+    any guard every bucket takes writes unmarked, as in tests of the engine alone."""
 
 
 class EngineState(Enum):

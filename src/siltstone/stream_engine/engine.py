@@ -60,6 +60,7 @@ class StreamEngine:
         self._metadata = components.metadata
         self._wal = components.wal
         self._clock = components.clock
+        self._upload_calls = components.upload_calls
         self.node_id = settings.node_id
         self.node_epoch = node_epoch
         self._state = EngineState.RUNNING
@@ -78,7 +79,7 @@ class StreamEngine:
         self._reads = StreamReads(self._cache, components.reader)
         self._pipeline = UploadPipeline(
             components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
-            node_id=self.node_id, node_epoch=node_epoch, guard=components.guard,
+            node_id=self.node_id, node_epoch=node_epoch, guards=components.guards,
             on_committed=self._block_committed, on_failure=self._fail,
         )  # fmt: skip
         self._sealing = Sealing(self._cache, settings.upload, components.clock, self._pipeline.submit)
@@ -87,7 +88,7 @@ class StreamEngine:
             on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
         self._marks = VersionMarks(
-            components.guard, components.metadata, components.upload_calls, components.clock
+            components.guards, components.metadata, components.upload_calls, components.clock
         )
         self._tasks = TaskGroup("engine", self._fail)
         self._image = components.metadata.image
@@ -102,6 +103,8 @@ class StreamEngine:
             self._sealing.seal()
         self._tasks.start("seal-by-age", self._sealing.by_age())
         self._tasks.start("mark-versions", self._marks.from_time_to_time())
+        probing = self._pipeline.upload_buckets.probe_from_time_to_time
+        self._tasks.start("probe-buckets", probing(self._upload_calls, self.node_id, self._tasks))
         self._metadata.add_failure_listener(self._metadata_failed)
 
     def _follow(self, image: MetadataImage) -> None:

@@ -278,7 +278,7 @@ async def _is_uploaded(
 
     pipeline = UploadPipeline(
         components.metadata, components.buckets, components.upload_calls, components.clock, settings.upload,
-        node_id=registration.node_id, node_epoch=registration.node_epoch, guard=components.guard,
+        node_id=registration.node_id, node_epoch=registration.node_epoch, guards=components.guards,
         on_committed=committed, on_failure=failures.append,
     )  # fmt: skip
     block.seal()

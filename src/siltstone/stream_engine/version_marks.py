@@ -1,11 +1,14 @@
-"""Marks the version of the metadata in the bucket: when the engine starts, from time to time, and at a clean stop.
+"""Marks the version of the metadata in the buckets: when the engine starts, from time to time, and at a clean stop.
 
 By these marks an older copy of the metadata is refused (rule 11, ``object_store.metadata_mark``). Nothing is lost when
 a mark fails: the next one replaces it, and until then an older copy is recognised by object ids alone.
 """
 
+import asyncio
 import logging
+from collections.abc import Mapping
 
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.metadata_mark import BucketGuard
@@ -19,16 +22,20 @@ MARK_INTERVAL_MS = 60_000
 
 
 class VersionMarks:
-    """The marks of one node in the bucket of its new objects; without a guard it does nothing."""
+    """The marks of one node in the buckets that it has checked; without guards it does nothing."""
 
     def __init__(
-        self, guard: BucketGuard | None, metadata: MetadataService, calls: BlockingCalls, clock: Clock
+        self,
+        guards: Mapping[int, BucketGuard],
+        metadata: MetadataService,
+        calls: BlockingCalls,
+        clock: Clock,
     ) -> None:
-        self._guard = guard
+        self._guards = guards
         self._metadata = metadata
         self._calls = calls
         self._clock = clock
-        self._version_marked = -1
+        self._versions_marked: dict[int, int] = {}
 
     async def from_time_to_time(self) -> None:
         """Marks at once, and then whenever the metadata has changed, until it is cancelled."""
@@ -37,13 +44,23 @@ class VersionMarks:
             await self._clock.sleep_ms(MARK_INTERVAL_MS)
 
     async def mark(self) -> None:
-        """Marks the version that the metadata has now, unless it is marked already."""
+        """Marks the version that the metadata has now in each bucket, unless it is marked there already. The buckets
+        are asked side by side, so one that hangs delays no other."""
         image = self._metadata.image
-        if self._guard is None or image.version == self._version_marked:
-            return
+        await asyncio.gather(
+            *(
+                self._mark(bucket_id, guard, image)
+                for bucket_id, guard in self._guards.items()
+                if image.version != self._versions_marked.get(bucket_id)
+            )
+        )
+
+    async def _mark(self, bucket_id: int, guard: BucketGuard, image: MetadataImage) -> None:
         try:
-            await self._calls.run(self._guard.note, image.version, image.next_object_id)
+            await self._calls.run(guard.note, image.version, image.next_object_id)
         except SiltstoneError as trouble:
-            log.warning("the version of the metadata could not be marked in the bucket: %s", trouble)
+            log.warning(
+                "the version of the metadata could not be marked in bucket %d: %s", bucket_id, trouble
+            )
         else:
-            self._version_marked = image.version
+            self._versions_marked[bucket_id] = image.version

@@ -22,7 +22,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_formats.wal_object import wal_object_name
-from siltstone.object_store.bucket_identity import MARKER_KEY, marked_store_id
+from siltstone.object_store.bucket_identity import MARKER_KEY, marked_identity
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.metadata_mark import MetadataMark, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
@@ -130,15 +130,22 @@ def _judge_objects(
 
 def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> Iterator[Finding]:
     try:
-        marked = marked_store_id(store)
+        marked = marked_identity(store)
     except DamagedIdentity as damage:
         yield _of_marker(bucket_id, f"bucket {bucket_id}: {damage}")
         return
-    if marked != store_id_of(image):
+    marked_id = None if marked is None else marked.store_id
+    if marked_id != store_id_of(image):
         yield _of_marker(
             bucket_id,
-            f"bucket {bucket_id} belongs to store {marked}, this is store {store_id_of(image)}: "
+            f"bucket {bucket_id} belongs to store {marked_id}, this is store {store_id_of(image)}: "
             "the settings name the wrong bucket, or the metadata is another store's",
+        )
+    elif marked is not None and marked.bucket_id not in (None, bucket_id):
+        yield _of_marker(
+            bucket_id,
+            f"{store.url} is bucket {marked.bucket_id} of this store, and is used as bucket {bucket_id}: two URLs were "
+            "swapped, or lead to one place",
         )
 
 

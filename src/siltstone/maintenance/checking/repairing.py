@@ -17,7 +17,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_id_of_key
-from siltstone.object_store.bucket_identity import marked_store_id
+from siltstone.object_store.bucket_identity import marked_identity
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.tasks import OnProgress
 
@@ -69,7 +69,7 @@ def repair(
 def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) -> str:
     check_may_write(context, each.bucket_id)
     store = context.buckets.store(each.bucket_id)
-    if store_id_of(image) is not None and marked_store_id(store) is None:
+    if store_id_of(image) is not None and marked_identity(store) is None:
         return NOT_OURS
     if each.action is Action.ABORT_UPLOAD:
         return _abort(store, image, each)

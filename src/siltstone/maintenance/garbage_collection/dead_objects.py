@@ -106,12 +106,7 @@ def _destroyed(
             break
         ids = tuple(metadata.object_id for metadata in left)
         try:
-            # The command has no outputs, so ``commit`` deletes nothing in the bucket that it is given.
-            commit(
-                context,
-                CommitCompaction(job_id, ids),
-                context.buckets.store(context.buckets.default_bucket_id),
-            )
+            commit(context, CommitCompaction(job_id, ids))
         except Stale as refused:
             refusal = refused
             continue

@@ -31,6 +31,7 @@ from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionInput,
     KeyCompactionResult,
 )
+from siltstone.maintenance.output_buckets import OutputBuckets
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import KeyCompactionSettings
 from siltstone.maintenance.tasks.runner import RunFailed, Task
@@ -101,7 +102,7 @@ class CarryingOut:
         self._settings = settings
         self._task = task
         self._allowances = allowances
-        self._bucket_id = attempt.context.buckets.default_bucket_id
+        self._outputs = OutputBuckets(attempt.context)
 
     def carry_out(self, waves: Iterable[Sequence[StreamPlan]]) -> Iterator[UnitReport]:
         """Yields a report for each stream as soon as it is committed or has failed. Streams that have to be tried again
@@ -138,7 +139,8 @@ class CarryingOut:
     def _inputs(self, current: _Round) -> Iterator[bytes]:
         """The task inputs, each made only when its task begins, so that its allowance begins with its task."""
         self._watch.check()
-        check_may_write(self._context, self._bucket_id)
+        for bucket_id in sorted({self._outputs.of_stream(plan.stream_id) for plan in current.plans}):
+            check_may_write(self._context, bucket_id)
         for plan in current.plans:
             if not self._watch.may_begin():
                 return
@@ -159,7 +161,8 @@ class CarryingOut:
         time_limit_ms = allowance.allowance_ms + COMMIT_MARGIN_MS
         began_ms = self._context.clock.monotonic_ms()
         now_ms = self._context.clock.now_ms()
-        command = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
+        bucket_id = self._outputs.of_stream(whole.stream_id)
+        command = PrepareObjects(count, time_limit_ms, bucket_id, job_id=self._attempt.job_id)
         first_object_id = prepare(self._context, command)
         binding = Binding(
             start_offset=start_offset,
@@ -168,7 +171,7 @@ class CarryingOut:
             pass_ms_max=allowance.pass_ms_max,
             first_object_id=first_object_id,
             object_count_max=count,
-            output_bucket_id=self._bucket_id,
+            output_bucket_id=bucket_id,
             bucket_urls=self._context.buckets.urls,
             hash_key=self._context.rng.getrandbits(128).to_bytes(16, "big"),
         )
@@ -198,7 +201,7 @@ class CarryingOut:
         given = bound.given
         assert given.dirty_offset <= result.cleaned_offset <= given.bound, f"{result} of {given.name}"
         try:
-            commit(self._context, self._command(bound, result), self._context.buckets.store(self._bucket_id))
+            commit(self._context, self._command(bound, result))
         except JobNotRunning:
             raise
         except CompactionTooLate:

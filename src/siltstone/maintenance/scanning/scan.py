@@ -25,7 +25,7 @@ from siltstone.maintenance.scanning.request import Bound, BoundKind, Bounds, Sca
 from siltstone.maintenance.scanning.rows import unit_rows
 from siltstone.maintenance.scanning.tail import TailEnds, tail_ends
 from siltstone.maintenance.scanning.times import committed_offset_at
-from siltstone.maintenance.scanning.unit import ScanUnit, TailPiece
+from siltstone.maintenance.scanning.unit import ScanPiece, ScanUnit, TailPiece
 from siltstone.maintenance.scanning.values import settled
 from siltstone.metadata.commands import SHARED_PIN, PinScan
 from siltstone.metadata.entities import StreamState
@@ -197,12 +197,13 @@ def _offset_at(
     return ends.end_of(partition) if found is None else found
 
 
-def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[Sequence[object]]) -> str:
-    """The store's id. Objects of another store would have the same names, so each bucket is asked whose it is."""
+def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[Sequence[ScanPiece]]) -> str:
+    """The store's id. Objects of another store would have the same names, so each bucket of the plan is asked whose it
+    is; the others may be out of reach."""
     store_id = store_id_of(image) or ""
-    if store_id and units:
-        for bucket_id in source.buckets.urls:
-            refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id)
+    if store_id:
+        for bucket_id in sorted({piece.bucket_id for pieces in units for piece in pieces}):
+            refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id, bucket_id)
     return store_id
 
 

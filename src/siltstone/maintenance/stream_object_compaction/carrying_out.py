@@ -16,7 +16,7 @@ from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.blocks.columns import LeftOut, Source
 from siltstone.maintenance.blocks.indexes import read_indexes
 from siltstone.maintenance.committing import commit, prepare
-from siltstone.maintenance.context import check_may_write
+from siltstone.maintenance.output_buckets import why_not_writable
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
@@ -182,7 +182,7 @@ class Wave:
         image = self._context.metadata.refresh()
         members = [member for group in groups if _stands(image, group) for member in group.members]
         sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
-        troubles = self._troubles_of_buckets({member.bucket_id for member in members})
+        troubles = why_not_writable(self._context, {member.bucket_id for member in members})
         read: dict[int, Source | LeftOut] = {source.metadata.object_id: source for source in sources}
         read |= {each.object_id: each for each in left_out}
         for group in groups:
@@ -204,15 +204,6 @@ class Wave:
             return _Planned(group, plan_merge(sources, image.streams, self._settings))
         except CorruptData as damage:
             return self._failed(group, str(damage))
-
-    def _troubles_of_buckets(self, bucket_ids: set[int]) -> dict[int, str]:
-        troubles: dict[int, str] = {}
-        for bucket_id in bucket_ids:
-            try:
-                check_may_write(self._context, bucket_id)
-            except SiltstoneError as trouble:
-                troubles[bucket_id] = str(trouble)
-        return troubles
 
     def _prepare(self, planned: Sequence[_Planned]) -> list[Merging]:
         """Prepares an object for each group in the bucket of its sources, because a store copies within one bucket."""
@@ -260,7 +251,7 @@ class Wave:
         if merging.failure:
             return self._failed(merging.group, merging.failure)
         try:
-            commit(self._context, merging.command(self._attempt.job_id), merging.store)
+            commit(self._context, merging.command(self._attempt.job_id))
         except JobNotRunning:
             raise
         except CompactedObjectsNotFound:

@@ -14,6 +14,7 @@ import msgspec
 
 from siltstone.maintenance.committing import check_sources, commit, prepare
 from siltstone.maintenance.context import check_may_write
+from siltstone.maintenance.output_buckets import OutputBuckets
 from siltstone.maintenance.pipeline.kind import Attempt, object_name
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
@@ -23,7 +24,7 @@ from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.objects import object_key
+from siltstone.model.objects import DEFAULT_BUCKET_ID, object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore
 
 
@@ -80,14 +81,19 @@ class CompactionRound:
         self._attempt = attempt
         self._context = attempt.context
         self._plan = plan
-        self._bucket_id = attempt.context.buckets.default_bucket_id
+        self._outputs = OutputBuckets(attempt.context)
+        self._set_bucket_id = DEFAULT_BUCKET_ID
+        self._bucket_ids: list[int] = []
 
     def carry_out(self) -> RoundOutcome:
         """Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit, CompactionOutcomeUnknown, and what
         the metadata raises. Whatever is raised, the old objects stay served."""
         context, plan = self._context, self._plan
-        check_may_write(context, self._bucket_id)
-        store = context.buckets.store(self._bucket_id)
+        self._set_bucket_id = self._outputs.of_set()
+        self._bucket_ids = [self._outputs.of_stream(stream_id) for stream_id in plan.stream_of_pieces]
+        for bucket_id in sorted({self._set_bucket_id, *self._bucket_ids}):
+            check_may_write(context, bucket_id)
+        store = context.buckets.store(self._set_bucket_id)
         # The plan is older than the job: another driver may have been at work in between.
         check_sources(context.metadata.refresh(), plan.compacted_ids)
         first_object_id = self._prepare()
@@ -96,7 +102,7 @@ class CompactionRound:
         command = CommitCompaction(self._attempt.job_id, plan.compacted_ids, sets, stream_objects)
         written = sum(result.part.size_bytes for result in results if result.part is not None)
         assert sets is None or written == sets.size_bytes, f"{written} bytes written of {sets.size_bytes}"
-        commit(context, command, store)
+        commit(context, command)
         bytes_after = sum(each.size_bytes for each in (*stream_objects, *((sets,) if sets else ())))
         return RoundOutcome(results, first_object_id, bytes_after)
 
@@ -105,7 +111,10 @@ class CompactionRound:
         if not count:
             return 0
         time_limit_ms = self._plan.settings.time_limit_ms
-        command = PrepareObjects(count, time_limit_ms, self._bucket_id, job_id=self._attempt.job_id)
+        sets = (self._set_bucket_id,) * self._plan.has_stream_set_object
+        command = PrepareObjects(
+            count, time_limit_ms, job_id=self._attempt.job_id, bucket_ids=(*sets, *self._bucket_ids)
+        )
         return prepare(self._context, command)
 
     def _rewrite(self, store: ObjectStore, first_object_id: int) -> list[IterationResult]:
@@ -137,12 +146,17 @@ class CompactionRound:
 
     def _input(self, at: int, first_object_id: int, upload: MultipartUpload | None) -> IterationInput:
         iteration = self._plan.iteration(at)
-        bucket_ids = {self._bucket_id, *(source.bucket_id for source in iteration.sources)}
+        first = self._plan.has_stream_set_object
+        of_objects = tuple(self._bucket_ids[piece.number - first] for piece in iteration.stream_objects)
+        sources = (source.bucket_id for source in iteration.sources)
         urls = self._context.buckets.urls
         return IterationInput(
             iteration=iteration,
-            bucket_urls={bucket_id: urls[bucket_id] for bucket_id in bucket_ids},
-            output_bucket_id=self._bucket_id,
+            bucket_urls={
+                bucket_id: urls[bucket_id] for bucket_id in {self._set_bucket_id, *of_objects, *sources}
+            },
+            set_bucket_id=self._set_bucket_id,
+            bucket_ids=of_objects,
             first_object_id=first_object_id,
             upload=upload,
         )

@@ -127,6 +127,11 @@ class CompactionPlan:
         return self.has_stream_set_object + len(self.pieces)
 
     @property
+    def stream_of_pieces(self) -> list[int]:
+        """The stream of each stream object, by number."""
+        return [int(stream_id) for stream_id in self.table["stream_id"][self.pieces.first]]
+
+    @property
     def live_bytes(self) -> int:
         """The bytes that are read. The same bytes are written, and indexes and footers in addition."""
         return int(self.table["size_bytes"].sum())

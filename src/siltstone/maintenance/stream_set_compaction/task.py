@@ -34,7 +34,7 @@ from siltstone.maintenance.tasks.source_bytes import (
 )
 from siltstone.model.buffers import total_bytes
 from siltstone.model.objects import object_key
-from siltstone.object_store.port import UploadedPart
+from siltstone.object_store.port import ObjectStore, UploadedPart
 
 T = TypeVar("T")
 
@@ -69,14 +69,13 @@ class _Work:
         self._given = given
         self._iteration = given.iteration
         self._blocks: Table = np.frombuffer(given.iteration.blocks, dtype=ENTRY)
-        self._output = store_at(given.bucket_urls[given.output_bucket_id])
 
     def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
         wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
         sources = SourceBytes(self._iteration.reads, wanted, self._fetch, readers)
         objects = [
-            writers.submit(self._write_stream_object, piece, sources)
-            for piece in self._iteration.stream_objects
+            writers.submit(self._write_stream_object, piece, bucket_id, sources)
+            for piece, bucket_id in zip(self._iteration.stream_objects, self._given.bucket_ids, strict=True)
         ]
         part = self._iteration.part
         sent = [] if part is None else [writers.submit(self._write_part, part, sources)]
@@ -95,24 +94,28 @@ class _Work:
 
     def _fetch(self, read: Read) -> bytes:
         source = self._iteration.sources[read.source]
-        store = store_at(self._given.bucket_urls[source.bucket_id])
-        return read_source(store, source.object_id, read.start, read.end)
+        return read_source(self._store_of(source.bucket_id), source.object_id, read.start, read.end)
 
-    def _write_stream_object(self, piece: StreamObjectPiece, sources: SourceBytes) -> WrittenObject:
+    def _store_of(self, bucket_id: int) -> ObjectStore:
+        return store_at(self._given.bucket_urls[bucket_id])
+
+    def _write_stream_object(
+        self, piece: StreamObjectPiece, bucket_id: int, sources: SourceBytes
+    ) -> WrittenObject:
         blocks = self._blocks[piece.first_block : piece.end_block]
         buffers = self._checked(blocks, sources)
         end = trailer(blocks, self._iteration.merged_block_bytes_max)
         size_bytes = total_bytes(buffers) + len(end)
         assert size_bytes == piece.size_bytes, f"{piece} has {size_bytes} bytes"
         object_id = self._given.first_object_id + piece.number
-        self._output.put(object_key(object_id), [*buffers, end])
+        self._store_of(bucket_id).put(object_key(object_id), [*buffers, end])
         return WrittenObject(object_id, size_bytes)
 
     def _write_part(self, piece: PartPiece, sources: SourceBytes) -> UploadedPart:
         assert self._given.upload is not None, "a part of no upload"
         buffers = self._checked(self._blocks[piece.first_block : piece.end_block], sources)
         end = [piece.trailer] if piece.trailer else []
-        return self._output.upload_part(
+        return self._store_of(self._given.set_bucket_id).upload_part(
             self._given.upload, piece.part_number, piece.position, [*buffers, *end]
         )
 

@@ -1,7 +1,11 @@
 """Decisions about the life cycle of objects: prepare, expire, forget (T27). Their commits are in other files."""
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObjects
+from siltstone.metadata.decisions.buckets import check_buckets_writable
 from siltstone.metadata.decisions.fences import Decision, check_node, running_job
 from siltstone.metadata.decisions.new_objects import destruction
 from siltstone.metadata.image import ImageView
@@ -16,11 +20,26 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
             f"{command.count} objects cannot be prepared for {command.time_limit_ms} ms; prepare at least one object "
             "for at least one millisecond"
         )
+    if command.bucket_ids and len(command.bucket_ids) != command.count:
+        raise CommandMalformed(
+            f"{command.count} objects are prepared for {len(command.bucket_ids)} buckets; give one for each object"
+        )
     _check_requester(view, command)
+    bucket_ids = command.bucket_ids or (command.bucket_id,)
+    check_buckets_writable(view, bucket_ids)
     first_id = view.next_object_id
     deadline_ms = now_ms + command.time_limit_ms
-    record = ObjectsPrepared(first_id, command.count, command.bucket_id, deadline_ms)
-    return Decision((record,), first_id)
+    if len(set(bucket_ids)) == 1:
+        return Decision((ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms),), first_id)
+    return Decision(tuple(_prepared(first_id, bucket_ids, deadline_ms)), first_id)
+
+
+def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> Iterator[ObjectsPrepared]:
+    """One record for each run of objects in the same bucket."""
+    for bucket_id, run in groupby(bucket_ids):
+        count = len([*run])
+        yield ObjectsPrepared(first_id, count, bucket_id, deadline_ms)
+        first_id += count
 
 
 def _check_requester(view: ImageView, command: PrepareObjects) -> None:

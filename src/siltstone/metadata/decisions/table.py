@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.metadata.buckets import AddBucket, DefineBuckets, SetBucketState, SetWriteStrategy
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
@@ -50,6 +51,12 @@ from siltstone.metadata.commands import (
     TrimStreams,
     UnpinScan,
     UnregisterNode,
+)
+from siltstone.metadata.decisions.buckets import (
+    decide_add_bucket,
+    decide_define_buckets,
+    decide_set_bucket_state,
+    decide_set_write_strategy,
 )
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
 from siltstone.metadata.decisions.fences import Decision
@@ -160,6 +167,10 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     UnpinScan: decide_unpin_scan,
     BeginSinkBatch: decide_begin_sink_batch,
     CommitSinkBatch: decide_commit_sink_batch,
+    DefineBuckets: decide_define_buckets,
+    AddBucket: decide_add_bucket,
+    SetBucketState: decide_set_bucket_state,
+    SetWriteStrategy: decide_set_write_strategy,
 }
 
 

@@ -10,6 +10,7 @@ from siltstone.metadata.decisions.new_objects import (
     check_form,
     check_waiting,
     commitment,
+    destruction,
     was_done,
 )
 from siltstone.metadata.entities import NO_NODE, StreamMetadata, StreamState
@@ -26,6 +27,8 @@ def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) ->
     if not objects.members:
         raise CommandMalformed("the commit of an upload names no object")
     check_form(objects)
+    if not set(command.released).isdisjoint(objects.ids):
+        raise CommandMalformed("the commit of an upload releases an object that it commits")
     if was_done(view, objects.ids):
         return Decision((), None)
     check_node(view, command.node_id, command.node_epoch)
@@ -33,7 +36,8 @@ def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) ->
     ends = _ends_after(view, command.node_id, objects)
     committed = commitment(view, objects, command.data_time_ms or now_ms, now_ms)
     advanced = (StreamsAdvanced(tuple(sorted(ends.items()))),) if ends else ()
-    return Decision((*committed, *advanced), None)
+    unneeded = sorted({each for each in command.released if each in view.prepared})
+    return Decision((*committed, *advanced, *destruction(view, unneeded, now_ms)), None)
 
 
 def _ends_after(view: ImageView, node_id: int, objects: NewObjects) -> dict[int, int]:

@@ -2,15 +2,19 @@
 
 Blocks are prepared and committed strictly in seal order, one at a time; their objects are uploaded concurrently.
 Commits in seal order keep every stream's committed offsets contiguous (rule 3). A bucket or a metadata log that refuses
-or does not answer is asked again (``outage``), and objects whose time limit has passed are prepared anew. Any other
+or does not answer is asked again (``outage``), and objects whose time limit has passed are prepared anew.
+
+An object id belongs to one bucket. When a put fails and another bucket takes writes, the object is prepared once more,
+for that bucket, and put there; the commit of the new id releases the old one, so that what the failed put may still
+leave behind is deleted by the sweep. Any other
 refusal of a prepare or commit ends the pipeline: the node is fenced, or the metadata differs from what it assumes, and
 it must not continue. Blocks before the one that failed are still committed; those after it are cancelled.
-Next: ``upload_plan``, ``outage``.
+Next: ``upload_plan``, ``upload_buckets``, ``outage``.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -19,21 +23,30 @@ import msgspec
 from siltstone.foundation.histogram import Histogram, HistogramCounts
 from siltstone.foundation.quantity_words import counted, seconds_words, size_words
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
-from siltstone.metadata.refusals import ObjectNotExist
+from siltstone.metadata.refusals import BucketNotWritable, ObjectNotExist
 from siltstone.metadata.service import MetadataService
+from siltstone.model.errors import Unavailable
 from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import object_key
 from siltstone.object_formats.object_layout import EncodedObject
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.health import WITHOUT_SUCCESS_MS
 from siltstone.object_store.metadata_mark import BucketGuard
-from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
-from siltstone.runtime.tasks import TaskGroup
+from siltstone.runtime.tasks import TaskGroup, ends_in_time
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.outage import METADATA_LOG, Outage, OutageWatch, PreparedTooLongAgo
-from siltstone.stream_engine.upload.upload_plan import UploadPlan, encode_object, new_object, plan_upload
+from siltstone.stream_engine.upload.upload_buckets import ObjectToPut, UploadBuckets
+from siltstone.stream_engine.upload.upload_plan import (
+    UploadPlan,
+    encode_object,
+    new_object,
+    plan_upload,
+    stream_bytes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +81,17 @@ class Prepared(msgspec.Struct, frozen=True):
     """Objects that were prepared for one block; after ``until_ms``, by the monotonic clock, they may be given up."""
 
     first_id: int
+    bucket_ids: tuple[int, ...]
     until_ms: float
     time_limit_ms: int
+
+
+class Uploaded(msgspec.Struct, frozen=True):
+    """The objects of one block, uploaded as ``prepared``. ``released``: ids under which a put failed."""
+
+    prepared: Prepared
+    new_objects: tuple[NewObject, ...]
+    released: tuple[int, ...]
 
 
 class UploadStatistics(msgspec.Struct, frozen=True):
@@ -108,7 +130,7 @@ class UploadPipeline:
         *,
         node_id: int,
         node_epoch: int,
-        guard: BucketGuard | None = None,
+        guards: Mapping[int, BucketGuard] | None = None,
         on_committed: Callable[[CacheBlock], Awaitable[None]],
         on_failure: Callable[[BaseException], None],
         on_outage_change: Callable[[], None] = lambda: None,
@@ -120,7 +142,8 @@ class UploadPipeline:
         self._settings = settings
         self._node_id = node_id
         self._node_epoch = node_epoch
-        self._guard = guard
+        self._guards: Mapping[int, BucketGuard] = {} if guards is None else guards
+        self.upload_buckets = UploadBuckets(metadata, buckets, self._guards, clock)
         self._on_committed = on_committed
         self._tasks = TaskGroup("upload", on_failure)
         self._watch = OutageWatch(clock, node_id, on_outage_change)
@@ -181,107 +204,150 @@ class UploadPipeline:
     async def _upload_block(self, block: CacheBlock, ticket: int) -> None:
         begun_ms = self._clock.monotonic_ms()
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
+        objects = _objects_of(block, plan)
         async with self._slots:
             async with self._prepare_turns.turn(ticket):
-                prepared = await self._prepare(plan, self._settings.time_limit_ms)
-            prepared, new_objects = await self._upload(block, plan, prepared)
+                prepared = await self._prepare(objects, self._settings.time_limit_ms)
+            uploaded = await self._upload(block, objects, prepared)
             async with self._commit_turns.turn(ticket):
                 self.is_committing = True
-                await self._commit(block, plan, prepared, new_objects)
+                uploaded = await self._commit(block, objects, uploaded)
                 self._blocks_committed += 1
                 self._objects_committed += plan.objects
-                _log_committed(block, new_objects, self._clock.monotonic_ms() - begun_ms)
+                _log_committed(block, uploaded.new_objects, self._clock.monotonic_ms() - begun_ms)
                 await self._on_committed(block)
 
-    async def _prepare(self, plan: UploadPlan, time_limit_ms: int) -> Prepared:
+    async def _prepare(self, objects: Sequence[ObjectToPut], time_limit_ms: int) -> Prepared:
         async def attempt() -> Prepared:
-            until_ms = self._clock.monotonic_ms() + time_limit_ms
-            command = PrepareObjects(
-                count=plan.objects,
-                time_limit_ms=time_limit_ms,
-                bucket_id=self._buckets.default_bucket_id,
-                node_id=self._node_id,
-                node_epoch=self._node_epoch,
-            )
-            return Prepared(await self._metadata.execute(command), until_ms, time_limit_ms)
+            while True:
+                until_ms = self._clock.monotonic_ms() + time_limit_ms
+                bucket_ids = self.upload_buckets.choose(objects)
+                command = PrepareObjects(
+                    count=len(objects),
+                    time_limit_ms=time_limit_ms,
+                    node_id=self._node_id,
+                    node_epoch=self._node_epoch,
+                    bucket_ids=bucket_ids,
+                )
+                try:
+                    first_id = await self._metadata.execute(command)
+                except BucketNotWritable:
+                    await self._metadata.refresh()
+                else:
+                    return Prepared(first_id, bucket_ids, until_ms, time_limit_ms)
 
+        if not self.upload_buckets.is_counted:
+            await self._calls.run(self.upload_buckets.count_bytes)
         return await self._watch.persist(attempt, METADATA_LOG)
 
-    async def _prepare_anew(self, plan: UploadPlan, before: Prepared) -> Prepared:
+    async def _prepare_anew(self, objects: Sequence[ObjectToPut], before: Prepared) -> Prepared:
         log.warning(
             "objects %d to %d of node %d were not committed in time: new ones are prepared, and uploaded once more",
-            before.first_id, before.first_id + plan.objects - 1, self._node_id,
+            before.first_id, before.first_id + len(objects) - 1, self._node_id,
         )  # fmt: skip
         time_limit_ms = max(before.time_limit_ms, min(2 * before.time_limit_ms, PREPARED_MS_MAX))
-        return await self._prepare(plan, time_limit_ms)
-
-    async def _cover(self, prepared: Prepared, count: int) -> None:
-        """Marks the ids in the bucket before they are used (rule 11); most are marked already."""
-        guard = self._guard
-        if guard is not None:
-            version, url = (
-                self._metadata.image.version,
-                self._buckets.store(self._buckets.default_bucket_id).url,
-            )
-            await self._watch.persist(
-                lambda: self._calls.run(guard.cover, prepared.first_id, count, version),
-                url,
-                prepared.until_ms,
-            )
+        return await self._prepare(objects, time_limit_ms)
 
     async def _upload(
-        self, block: CacheBlock, plan: UploadPlan, prepared: Prepared
-    ) -> tuple[Prepared, list[NewObject]]:
-        """Uploads the objects of the block. → Their metadata, and the prepared objects that they became."""
-        groups = [plan.set_streams] if plan.set_streams else []
-        groups += [(stream_id,) for stream_id in plan.object_streams]
+        self, block: CacheBlock, objects: Sequence[ObjectToPut], prepared: Prepared
+    ) -> Uploaded:
         while True:
             try:
-                await self._cover(prepared, plan.objects)
-                return prepared, [
-                    await self._put_object(block, group, object_id, prepared.until_ms)
-                    for object_id, group in enumerate(groups, start=prepared.first_id)
-                ]
+                new_objects: list[NewObject] = []
+                released: list[int] = []
+                for number, wanted in enumerate(objects):
+                    encoded = await self._calls.run(
+                        encode_object, block.streams, wanted.streams, self._settings.block_size_bytes
+                    )
+                    put = await self._put_object(encoded, wanted, prepared, number, released)
+                    new_objects.append(new_object(encoded, put))
+                return Uploaded(prepared, tuple(new_objects), tuple(released))
             except PreparedTooLongAgo:
-                prepared = await self._prepare_anew(plan, prepared)
+                prepared = await self._prepare_anew(objects, prepared)
 
     async def _put_object(
-        self, block: CacheBlock, streams: tuple[int, ...], object_id: int, until_ms: float
-    ) -> NewObject:
-        block_size_bytes = self._settings.block_size_bytes
-        encoded = await self._calls.run(encode_object, block.streams, streams, block_size_bytes)
-        store = self._buckets.store(self._buckets.default_bucket_id)
+        self,
+        encoded: EncodedObject,
+        wanted: ObjectToPut,
+        prepared: Prepared,
+        number: int,
+        released: list[int],
+    ) -> int:
+        """Puts the object, in another bucket if its own takes no writes. Returns the id under which it was put, and
+        appends those under which a put failed to ``released``."""
+        object_id, bucket_id = prepared.first_id + number, prepared.bucket_ids[number]
+
+        async def attempt() -> None:
+            nonlocal object_id, bucket_id
+            while True:
+                try:
+                    return await self._put_in_time(encoded, object_id, bucket_id)
+                except (Unavailable, StoreDenied) as trouble:
+                    if self.upload_buckets.instead_of(bucket_id, wanted, trouble) is None:
+                        raise
+                released.append(object_id)
+                anew = await self._prepare([wanted], prepared.time_limit_ms)
+                object_id, bucket_id = anew.first_id, anew.bucket_ids[0]
+
         begun_ms = self._clock.monotonic_ms()
-        await self._watch.persist(lambda: self._put(store, encoded, object_id), store.url, until_ms)
+        await self._watch.persist(attempt, self._buckets.store(bucket_id).url, prepared.until_ms)
         self._seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._bytes_uploaded += encoded.size_bytes
         log.debug("object %d was uploaded: %s", object_id, size_words(encoded.size_bytes))
-        return new_object(encoded, object_id)
+        return object_id
 
-    async def _put(self, store: ObjectStore, encoded: EncodedObject, object_id: int) -> None:
+    async def _put_in_time(self, encoded: EncodedObject, object_id: int, bucket_id: int) -> None:
+        """Puts the object; gives up after WITHOUT_SUCCESS_MS if another bucket could take it. Raises StoreTransient,
+        and what the bucket raises."""
+        put = self._put(encoded, object_id, bucket_id)
+        if not self.upload_buckets.has_another(bucket_id):
+            await put
+        elif not await ends_in_time(put, self._clock, WITHOUT_SUCCESS_MS):
+            raise StoreTransient(
+                f"object {object_id} was not put in {seconds_words(WITHOUT_SUCCESS_MS / 1000)}"
+            )
+
+    async def _put(self, encoded: EncodedObject, object_id: int, bucket_id: int) -> None:
+        """Marks the id in the bucket before it is used (rule 11), which most ids are already, and puts the object."""
+        guard = self._guards.get(bucket_id)
+        if guard is not None:
+            await self._calls.run(guard.cover, object_id, 1, self._metadata.image.version)
+        store = self._buckets.store(bucket_id)
         await self._calls.run(store.put, object_key(object_id), encoded.buffers)
 
     async def _commit(
-        self, block: CacheBlock, plan: UploadPlan, prepared: Prepared, new_objects: list[NewObject]
-    ) -> None:
+        self, block: CacheBlock, objects: Sequence[ObjectToPut], uploaded: Uploaded
+    ) -> Uploaded:
         """Commits the objects. If they were given up in the meantime, which a maintainer does by its own clock, the
         block is uploaded once more. A commit that was done is never refused so (``decide_commit_upload``)."""
         while True:
-            if self._clock.monotonic_ms() < prepared.until_ms:
+            if self._clock.monotonic_ms() < uploaded.prepared.until_ms:
                 with suppress(ObjectNotExist):
-                    await self._watch.persist(partial(self._commit_once, plan, new_objects), METADATA_LOG)
-                    return
-            anew = await self._prepare_anew(plan, prepared)
-            prepared, new_objects = await self._upload(block, plan, anew)
+                    await self._watch.persist(partial(self._commit_once, objects, uploaded), METADATA_LOG)
+                    return uploaded
+            anew = await self._prepare_anew(objects, uploaded.prepared)
+            uploaded = await self._upload(block, objects, anew)
 
-    async def _commit_once(self, plan: UploadPlan, new_objects: list[NewObject]) -> None:
-        has_set = bool(plan.set_streams)
+    async def _commit_once(self, objects: Sequence[ObjectToPut], uploaded: Uploaded) -> None:
+        has_set = objects[0].is_set
         await self._metadata.execute(
             CommitUpload(
                 node_id=self._node_id,
                 node_epoch=self._node_epoch,
-                stream_set_object=new_objects[0] if has_set else None,
-                stream_objects=tuple(new_objects[has_set:]),
+                stream_set_object=uploaded.new_objects[0] if has_set else None,
+                stream_objects=uploaded.new_objects[has_set:],
                 data_time_ms=self._clock.now_ms(),
+                released=uploaded.released,
             )
         )
+
+
+def _objects_of(block: CacheBlock, plan: UploadPlan) -> list[ObjectToPut]:
+    """The stream set object first, if there is one."""
+
+    def of(streams: tuple[int, ...], *, is_set: bool) -> ObjectToPut:
+        size_bytes = sum(stream_bytes(block.streams[stream_id]) for stream_id in streams)
+        return ObjectToPut(streams, is_set, size_bytes)
+
+    sets = [of(plan.set_streams, is_set=True)] if plan.set_streams else []
+    return [*sets, *(of((stream_id,), is_set=False) for stream_id in plan.object_streams)]

@@ -1,0 +1,98 @@
+"""The buckets of the objects that maintenance makes, chosen by the strategy that the store has for new objects.
+
+A unit that is planned keeps its buckets: its tasks have their URLs. So every writable bucket is probed before the
+choice, if there is more than one, and one that takes no writes is left out. Whatever happens to a bucket afterwards
+fails the unit, and the next plan chooses anew.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from siltstone.maintenance.context import MaintenanceContext, check_may_write
+from siltstone.metadata.buckets import bucket_list_of
+from siltstone.metadata.lookup import bytes_by_bucket
+from siltstone.model.buckets import BucketList
+from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.bucket_choice import (
+    Candidate,
+    bucket_of_set,
+    bytes_given_at_start,
+    home_of_stream,
+)
+from siltstone.object_store.bucket_identity import BucketMissing
+from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.runtime.randomness import random_token
+
+log = logging.getLogger(__name__)
+
+
+class OutputBuckets:
+    """The choices for one unit, or for all units of one run of a kind."""
+
+    def __init__(self, context: MaintenanceContext) -> None:
+        self._context = context
+        self._listed: BucketList = bucket_list_of(context.metadata.image)
+        self._candidates: list[Candidate] | None = None
+        self._home_of: dict[int, int] = {}
+
+    def of_set(self) -> int:
+        """The bucket of a stream set object; the caller checks that it may write there. Raises MetadataOlderThanBucket,
+        BucketMissing, and the trouble of a bucket when there are several and none takes writes."""
+        candidates = self._checked()
+        chosen = bucket_of_set(self._listed.strategy, candidates)
+        return candidates[0].bucket_id if chosen is None else chosen
+
+    def of_stream(self, stream_id: int) -> int:
+        """The bucket of a stream object. Raises as ``of_set``."""
+        if stream_id not in self._home_of:
+            candidates = self._checked()
+            chosen = home_of_stream(self._listed.strategy, candidates, stream_id)
+            self._home_of[stream_id] = candidates[0].bucket_id if chosen is None else chosen
+        return self._home_of[stream_id]
+
+    def _checked(self) -> list[Candidate]:
+        if self._candidates is None:
+            writable = self._listed.writable
+            if len(writable) < 2:
+                only = writable[0].id if writable else self._context.buckets.default_bucket_id
+                self._candidates = [Candidate(only)]
+            else:
+                self._candidates = self._probed()
+        return self._candidates
+
+    def _probed(self) -> list[Candidate]:
+        """Of several buckets those that take writes. Raises the trouble of the last one if none does."""
+        given = bytes_given_at_start(self._listed.buckets, bytes_by_bucket(self._context.metadata.image))
+        usable: list[Candidate] = []
+        last_trouble: SiltstoneError | None = None
+        for each in self._listed.writable:
+            try:
+                check_may_write(self._context, each.id)
+                self._context.buckets.probe(each.id, f"maintenance-{random_token(self._context.rng)}")
+            except (MetadataOlderThanBucket, BucketMissing):
+                raise
+            except SiltstoneError as trouble:
+                log.warning("maintenance puts no new objects into bucket %d for now: %s", each.id, trouble)
+                last_trouble = trouble
+            else:
+                usable.append(Candidate(each.id, each.weight, given[each.id]))
+        if not usable:
+            assert last_trouble is not None, "a writable bucket is usable or has a trouble"
+            raise last_trouble
+        return usable
+
+
+def why_not_writable(context: MaintenanceContext, bucket_ids: Iterable[int]) -> dict[int, str]:
+    """By bucket id, why nothing may be written there: its state, or what ``check_may_write`` raises."""
+    listed = bucket_list_of(context.metadata.image)
+    troubles: dict[int, str] = {}
+    for bucket_id in bucket_ids:
+        found = listed.bucket(bucket_id)
+        if found is not None and not found.is_writable:
+            troubles[bucket_id] = f"bucket {bucket_id} is {found.state.value}: no new objects are put there"
+            continue
+        try:
+            check_may_write(context, bucket_id)
+        except SiltstoneError as trouble:
+            troubles[bucket_id] = str(trouble)
+    return troubles

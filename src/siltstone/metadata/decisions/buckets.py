@@ -1,0 +1,122 @@
+"""Decisions about the list of a store's buckets (define, add, state, strategy), and whether a bucket may be prepared
+for."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from siltstone.metadata.buckets import (
+    BUCKETS_KEY,
+    BUCKETS_MAX,
+    WEIGHT_MAX,
+    AddBucket,
+    DefineBuckets,
+    SetBucketState,
+    SetWriteStrategy,
+    bucket_list_of,
+    encode_bucket_list,
+)
+from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.records import KeySet, Record
+from siltstone.metadata.refusals import (
+    BucketNotListed,
+    BucketNotWritable,
+    CommandMalformed,
+    LastWritableBucket,
+    StrategyNotAvailable,
+    TooManyBuckets,
+)
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyName
+
+
+def decide_define_buckets(view: ImageView, command: DefineBuckets, now_ms: int) -> Decision[BucketList]:
+    listed = bucket_list_of(view)
+    writable_id = None if listed.buckets else command.default_id
+    new = [
+        BucketDefinition(
+            bucket_id, url, 1, BucketState.WRITABLE if bucket_id == writable_id else BucketState.READ_ONLY
+        )
+        for bucket_id, url in command.urls.items()
+        if listed.bucket(bucket_id) is None
+    ]
+    return Decision(_changed(listed, after := _with(listed, new)), after)
+
+
+def decide_add_bucket(view: ImageView, command: AddBucket, now_ms: int) -> Decision[BucketDefinition]:
+    _check_weight(command.weight)
+    listed = bucket_list_of(view)
+    if not listed.buckets:
+        raise BucketNotListed(
+            "the store does not list its first bucket yet: start a node of this version once (siltstone serve)"
+        )
+    found = next((each for each in listed.buckets if each.url == command.url), None)
+    if found is None:
+        bucket_id = max(each.id for each in listed.buckets) + 1
+        added = BucketDefinition(bucket_id, command.url, command.weight, BucketState.READ_ONLY)
+    else:
+        added = replace(found, weight=command.weight)
+    return Decision(_changed(listed, _with(listed, [added])), added)
+
+
+def decide_set_bucket_state(view: ImageView, command: SetBucketState, now_ms: int) -> Decision[None]:
+    listed = bucket_list_of(view)
+    found = listed.bucket(command.bucket_id)
+    if found is None:
+        raise _not_listed(listed, command.bucket_id)
+    after = _with(listed, [replace(found, state=command.state)])
+    if not after.writable:
+        raise LastWritableBucket(
+            f"no other bucket than {found.id} is writable, so new objects would have no place; add another one first"
+        )
+    return Decision(_changed(listed, after), None)
+
+
+def decide_set_write_strategy(view: ImageView, command: SetWriteStrategy, now_ms: int) -> Decision[None]:
+    listed = bucket_list_of(view)
+    strategy = command.strategy
+    if strategy.name is StrategyName.REPLICATION:
+        raise StrategyNotAvailable(
+            "replication is not available yet: an object has one bucket; choose another strategy"
+        )
+    if len(set(strategy.order)) < len(strategy.order):
+        raise CommandMalformed(f"the order {list(strategy.order)} names a bucket twice")
+    for bucket_id in strategy.order:
+        if listed.bucket(bucket_id) is None:
+            raise _not_listed(listed, bucket_id)
+    return Decision(_changed(listed, replace(listed, strategy=strategy)), None)
+
+
+def check_buckets_writable(view: ImageView, bucket_ids: Iterable[int]) -> None:
+    """Raises BucketNotWritable unless new objects may be put into all of the buckets. In a store from before the list
+    every bucket is writable."""
+    listed = bucket_list_of(view)
+    if not listed.buckets:
+        return
+    for bucket_id in sorted(set(bucket_ids)):
+        found = listed.bucket(bucket_id)
+        if found is None or not found.is_writable:
+            what = "is not listed" if found is None else f"is {found.state.value}"
+            raise BucketNotWritable(f"bucket {bucket_id} {what}: no new objects are put there; choose again")
+
+
+def _with(listed: BucketList, changed: Iterable[BucketDefinition]) -> BucketList:
+    """The list with these buckets added, or in the place of those with their ids. Raises TooManyBuckets."""
+    by_id = {each.id: each for each in (*listed.buckets, *changed)}
+    if len(by_id) > BUCKETS_MAX:
+        raise TooManyBuckets(f"a store has at most {BUCKETS_MAX} buckets, and this would be one more")
+    return replace(listed, buckets=tuple(by_id[bucket_id] for bucket_id in sorted(by_id)))
+
+
+def _changed(before: BucketList, after: BucketList) -> tuple[Record, ...]:
+    return () if before == after else (KeySet(BUCKETS_KEY, encode_bucket_list(after)),)
+
+
+def _check_weight(weight: int) -> None:
+    if not 1 <= weight <= WEIGHT_MAX:
+        raise CommandMalformed(f"a bucket of weight {weight} is impossible; give 1 to {WEIGHT_MAX:,}")
+
+
+def _not_listed(listed: BucketList, bucket_id: int) -> BucketNotListed:
+    known = ", ".join(str(each.id) for each in listed.buckets) or "none"
+    return BucketNotListed(f"there is no bucket {bucket_id}; the store has {known}")

@@ -1,0 +1,70 @@
+"""The buckets of a store, and the strategy by which new objects are spread over them.
+
+A bucket has a number, its id, which is never given to another bucket. The metadata of each object names its bucket, so
+a strategy only decides where new objects go: whatever it was before, every object is read from where it is.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class BucketState(StrEnum):
+    """READ_ONLY → WRITABLE. Objects are read and deleted in both states; only a WRITABLE bucket gets new ones."""
+
+    READ_ONLY = "read-only"
+    WRITABLE = "writable"
+
+
+class BucketDefinition(msgspec.Struct, frozen=True):
+    """``weight``: the share of a bucket under dynamic sharding, relative to the other weights."""
+
+    id: int
+    url: str
+    weight: int
+    state: BucketState
+
+    @property
+    def is_writable(self) -> bool:
+        return self.state is BucketState.WRITABLE
+
+
+class StrategyName(StrEnum):
+    FAILOVER = "failover"
+    ROUND_ROBIN = "round-robin"
+    DYNAMIC_SHARDING = "dynamic-sharding"
+    REPLICATION = "replication"
+
+
+class WriteStrategy(msgspec.Struct, frozen=True):
+    """``order``: the ids of the buckets that come first under failover and replication; the others follow by id.
+    ``copies``: in how many buckets replication puts each object."""
+
+    name: StrategyName = StrategyName.FAILOVER
+    order: tuple[int, ...] = ()
+    copies: int = 1
+
+    def in_order(self, bucket_ids: Iterable[int]) -> list[int]:
+        """The ids as failover prefers them."""
+        places = {bucket_id: place for place, bucket_id in enumerate(self.order)}
+        return sorted(bucket_ids, key=lambda each: (places.get(each, len(places)), each))
+
+
+class BucketList(msgspec.Struct, frozen=True):
+    """The buckets of a store, by id, and its strategy. A store from before buckets were listed has an empty list; its
+    buckets are those of the settings."""
+
+    buckets: tuple[BucketDefinition, ...] = ()
+    strategy: WriteStrategy = WriteStrategy()
+
+    def bucket(self, bucket_id: int) -> BucketDefinition | None:
+        return next((each for each in self.buckets if each.id == bucket_id), None)
+
+    @property
+    def writable(self) -> tuple[BucketDefinition, ...]:
+        return tuple(each for each in self.buckets if each.is_writable)
+
+    @property
+    def urls(self) -> dict[int, str]:
+        return {each.id: each.url for each in self.buckets}
