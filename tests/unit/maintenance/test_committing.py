@@ -44,7 +44,7 @@ def new_key(command: CommitCompaction) -> str:
 
 def test_a_whole_command_is_committed(world: CompactionWorld) -> None:
     command = command_of(world)
-    commit(world.context, command, world.store)
+    commit(world.context, command)
     assert world.ids(ObjectKind.STREAM_OBJECT) == {command.stream_objects[0].object_id}
 
 
@@ -59,7 +59,7 @@ def test_rule_4_lost_or_invented_offsets_are_refused(
     command = command_of(world, end)
     version = world.metadata.image.version
     with pytest.raises(CoverageNotMatched):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     assert world.metadata.refresh().version == version
     assert world.ids(ObjectKind.STREAM_SET_OBJECT) == set(command.compacted)
     assert new_key(command) not in world.bucket_keys()
@@ -74,14 +74,14 @@ def test_sources_that_are_gone_are_refused(
     command = command_of(world)
     stale = msgspec.structs.replace(command, compacted=(*command.compacted, 999))
     with pytest.raises(CompactedObjectsNotFound):
-        commit(world.context, stale, world.store)
+        commit(world.context, stale)
 
 
 def test_a_cleanup_that_fails_does_not_hide_the_refusal(world: CompactionWorld) -> None:
     command = command_of(world, end=9)
     world.store.delete = _denied  # type: ignore[method-assign]
     with pytest.raises(CoverageNotMatched):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     assert new_key(command) in world.bucket_keys()
 
 
@@ -101,7 +101,7 @@ def test_an_unknown_outcome_is_asked_again_with_growing_patience(
 
     monkeypatch.setattr(world.metadata, "execute", silent)
     with pytest.raises(CompactionOutcomeUnknown):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     waits = [after - before for before, after in pairwise(asked)]
     assert len(asked) == ATTEMPTS_MAX
     assert 100 <= waits[0] <= 200
@@ -130,7 +130,7 @@ def assert_replaced(world: CompactionWorld, command: CommitCompaction) -> None:
 def test_t08_a_commit_without_an_answer_is_asked_again(world: CompactionWorld, faults: list[Fault]) -> None:
     command = command_of(world)
     world.log.faults.extend(faults)
-    commit(world.context, command, world.store)
+    commit(world.context, command)
     assert_replaced(world, command)
 
 
@@ -140,7 +140,7 @@ def test_t08_a_refusal_after_an_unknown_outcome_deletes_nothing(world: Compactio
     command = command_of(world, time_limit_ms=1_000)
     world.log.faults.extend(NO_ANSWER_AND_DONE_LATER)
     with pytest.raises(ObjectNotExist):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     assert world.ids(ObjectKind.STREAM_SET_OBJECT) == set(command.compacted)
     something_else_is_appended(world)
     assert_replaced(world, command)
@@ -150,7 +150,7 @@ def test_t08_an_outcome_that_stays_unknown_deletes_nothing(world: CompactionWorl
     command = command_of(world)
     world.log.faults.extend([*NO_ANSWER * (ATTEMPTS_MAX - 1), *NO_ANSWER_AND_DONE_LATER])
     with pytest.raises(CompactionOutcomeUnknown):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     something_else_is_appended(world)
     assert_replaced(world, command)
 
@@ -159,7 +159,7 @@ def test_a_refusal_without_an_unknown_outcome_deletes_the_outputs(world: Compact
     command = command_of(world, time_limit_ms=1_000)
     world.clock.advance_ms(1_001)
     with pytest.raises(ObjectNotExist):
-        commit(world.context, command, world.store)
+        commit(world.context, command)
     assert new_key(command) not in world.bucket_keys()
 
 
@@ -170,7 +170,7 @@ def test_a_refusal_deletes_the_new_stream_set_object_too(world: CompactionWorld)
     rest = NewObject(set_id, 100, (ObjectRange(0, set_id, 5, 9, 100, 9),))
     lossy = msgspec.structs.replace(command, stream_set_object=rest)
     with pytest.raises(CoverageNotMatched):
-        commit(world.context, lossy, world.store)
+        commit(world.context, lossy)
     assert world.bucket_keys().isdisjoint({new_key(command), object_key(set_id)})
 
 
@@ -194,6 +194,6 @@ def test_without_an_id_of_the_store_nothing_is_marked(world: CompactionWorld) ->
 def test_replaced_objects_are_marked_in_every_bucket(world: CompactionWorld) -> None:
     world.metadata.execute(put_store_id(seeded_randomness(1)))
     command = command_of(world)
-    commit(world.context, command, world.store)
+    commit(world.context, command)
     image = world.metadata.image
     assert MetadataMark(image.version, image.next_object_id) in marks_in(world.store)

@@ -27,7 +27,7 @@ class World:
         client = MetadataClient(MemoryLog(), self.clock, seeded_randomness(1))
         self.metadata = MetadataService(client, InlineCalls(), self.clock)
         guard = BucketGuard(self.bucket, "ab" * 16, lambda: MetadataMark(0, 0))
-        self.marks = VersionMarks(guard, self.metadata, InlineCalls(), self.clock)
+        self.marks = VersionMarks({0: guard}, self.metadata, InlineCalls(), self.clock)
 
     async def change(self, value: bytes) -> None:
         await self.metadata.execute(PutKey("key", value, overwrite=True))
@@ -89,7 +89,7 @@ def test_a_mark_that_fails_is_reported_and_made_the_next_time(caplog: pytest.Log
         world.bucket.fail_next(Fault.DENIED)
         with caplog.at_level(logging.WARNING):
             await world.marks.mark()
-        assert "could not be marked in the bucket" in caplog.text
+        assert "could not be marked in bucket 0" in caplog.text
         assert world.versions() == []
         await world.marks.mark()
         assert world.versions() == [1]
@@ -99,7 +99,7 @@ def test_a_mark_that_fails_is_reported_and_made_the_next_time(caplog: pytest.Log
 
 def test_without_a_guard_nothing_is_marked() -> None:
     async def scenario(world: World) -> None:
-        await VersionMarks(None, world.metadata, InlineCalls(), world.clock).mark()
+        await VersionMarks({}, world.metadata, InlineCalls(), world.clock).mark()
         assert world.bucket.history == []
 
     in_world(scenario)

@@ -87,6 +87,13 @@ class Pipeline:
     def events(self) -> list[str]:
         return self.gate.events
 
+    @property
+    def image(self):
+        return self.client.image
+
+    async def refresh(self):
+        return self.client.refresh()
+
     def _open_stream(self) -> int:
         stream_id = self.client.execute(CreateStream(NODE, self.epoch))
         self.client.execute(OpenStream(NODE, self.epoch, stream_id, 0))
