@@ -1,0 +1,216 @@
+"""B04, B05, B06, B08 and B09 as the upload pipeline sees them, in virtual time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from siltstone.metadata.buckets import DefineBuckets, SetBucketState
+from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.commands import CreateStream, OpenStream, RegisterNode
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.store.memory import MemoryLog
+from siltstone.model.buckets import BucketState
+from siltstone.model.objects import ObjectState, object_key
+from siltstone.object_formats.batch_frame import encode_frame_header
+from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.health import WITHOUT_SUCCESS_MS
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.settings import UploadSettings
+from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
+from siltstone.stream_engine.upload.pipeline import UploadPipeline
+from siltstone.stream_engine.upload.upload_buckets import RETURN_AFTER_MS
+from support.engine.batches import batch
+from support.engine.engine_world import settled
+
+NODE = 0
+
+
+class Bucket(MemoryStore):
+    """A bucket whose puts raise ``trouble``, if there is any; ``is_silent`` has them wait."""
+
+    trouble: Exception | None = None
+    is_silent = False
+    puts = 0
+
+    def put(self, key: str, buffers: Any) -> None:
+        self.puts += 1
+        if self.trouble is not None:
+            raise self.trouble
+        super().put(key, buffers)
+
+
+class World:
+    """A node with buckets 0 and 1, both writable, under failover."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.client = MetadataClient(MemoryLog(), self.clock, Random(1))
+        self.stores = [Bucket(self.clock, str(number)) for number in range(2)]
+        self.client.execute(DefineBuckets({0: "memory:0", 1: "memory:1"}, 0))
+        self.client.execute(SetBucketState(1, BucketState.WRITABLE))
+        self.epoch = self.client.execute(RegisterNode(NODE, "a", "here")).node_epoch
+        self.stream = self.client.execute(CreateStream(NODE, self.epoch))
+        self.client.execute(OpenStream(NODE, self.epoch, self.stream, 0))
+        self.failures: list[BaseException] = []
+        self.offset = 0
+        self.buckets = Buckets(dict(enumerate(self.stores)))
+        self.pipeline = UploadPipeline(
+            self, self.buckets, self, self.clock, UploadSettings(),  # type: ignore[arg-type]
+            node_id=NODE, node_epoch=self.epoch, on_committed=self._committed, on_failure=self.failures.append,
+        )  # fmt: skip
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.client.image
+
+    async def refresh(self) -> MetadataImage:
+        return self.client.refresh()
+
+    async def execute(self, command: Any) -> Any:
+        return self.client.execute(command)
+
+    async def run(self, call: Callable[..., Any], *args: Any) -> Any:
+        await asyncio.sleep(0)
+        store = getattr(call, "__self__", None)
+        answer = call(*args)
+        if isinstance(store, Bucket) and store.is_silent:
+            await asyncio.get_running_loop().create_future()
+        return answer
+
+    async def _committed(self, block: CacheBlock) -> None:
+        block.commit()
+
+    def submit(self) -> None:
+        block = CacheBlock()
+        one = batch(self.stream, self.offset, 1, 100)
+        block.put(CachedBatch(one, encode_frame_header(one)), 100 * (self.offset + 1))
+        block.seal()
+        self.offset += 1
+        self.pipeline.submit(block)
+
+    @property
+    def end(self) -> int:
+        return self.image.streams[self.stream].end_offset
+
+    def buckets_of(self, state: ObjectState) -> list[int]:
+        found = sorted(self.image.objects.items())
+        return [each.bucket_id for _, each in found if each.state is state]
+
+    async def passing(self, until: Callable[[], bool]) -> float:
+        """Lets time pass until the condition holds, at most an hour. Returns how long it took."""
+        begun_ms = self.clock.monotonic_ms()
+        while not until():
+            assert self.clock.monotonic_ms() - begun_ms < 3_600_000, "an hour has passed"
+            self.clock.advance_ms(100)
+            await settled()
+        return self.clock.monotonic_ms() - begun_ms
+
+
+def in_world(scenario: Callable[[World], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await asyncio.wait_for(scenario(World()), 60)
+
+    asyncio.run(main())
+
+
+def test_b04_a_put_that_fails_is_repeated_in_another_bucket_and_its_id_released() -> None:
+    async def scenario(world: World) -> None:
+        world.stores[0].trouble = StoreTransient("it went away")
+        world.submit()
+        assert await world.passing(lambda: world.end == 1) <= 20_000
+        assert world.buckets_of(ObjectState.COMMITTED) == [1]
+        assert world.buckets_of(ObjectState.DESTROYED) == [0]
+        assert not world.failures
+
+    in_world(scenario)
+
+
+def test_b05_a_put_that_was_given_up_and_landed_is_destroyed_and_the_other_is_read() -> None:
+    async def scenario(world: World) -> None:
+        world.stores[0].is_silent = True
+        world.submit()
+        assert WITHOUT_SUCCESS_MS <= await world.passing(lambda: world.end == 1) <= 20_000
+        (landed,), (kept,) = ([each.key for each in store.list()] for store in world.stores)
+        by_key = {object_key(object_id): each for object_id, each in world.image.objects.items()}
+        assert by_key[landed].state is ObjectState.DESTROYED and by_key[landed].bucket_id == 0
+        assert by_key[kept].state is ObjectState.COMMITTED and by_key[kept].bucket_id == 1
+
+    in_world(scenario)
+
+
+def test_b06_writes_return_to_the_first_bucket_a_minute_after_it_takes_writes_again() -> None:
+    async def scenario(world: World) -> None:
+        tasks = TaskGroup("test", world.failures.append)
+        tasks.start(
+            "probe", world.pipeline.upload_buckets.probe_from_time_to_time(world, NODE, tasks)  # type: ignore[arg-type]
+        )  # fmt: skip
+        world.stores[0].trouble = StoreTransient("out")
+        world.submit()
+        await world.passing(lambda: world.end == 1)
+        out_until_ms = world.clock.monotonic_ms() + 5 * 60_000
+        await world.passing(lambda: world.clock.monotonic_ms() >= out_until_ms)
+        world.stores[0].trouble = None
+
+        breaker = world.buckets.breaker(0)
+        await world.passing(lambda: not breaker.is_open)
+        world.submit()
+        await world.passing(lambda: world.end == 2)
+        assert world.buckets_of(ObjectState.COMMITTED) == [1, 1], (
+            "a bucket that comes and goes moves no writes"
+        )
+        closed_ms = world.clock.monotonic_ms()
+        await world.passing(lambda: world.clock.monotonic_ms() >= closed_ms + RETURN_AFTER_MS)
+        world.submit()
+        await world.passing(lambda: world.end == 3)
+        assert world.buckets_of(ObjectState.COMMITTED) == [1, 1, 0]
+        await tasks.cancel()
+        assert not world.failures
+
+    in_world(scenario)
+
+
+def test_b08_a_bucket_that_denies_writes_gets_one_error_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        world.stores[0].trouble = StoreDenied("read only")
+        with caplog.at_level(logging.ERROR):
+            for end in (1, 2, 3):
+                world.submit()
+                await world.passing(lambda end=end: world.end == end)  # type: ignore[misc]
+        assert world.buckets_of(ObjectState.COMMITTED) == [1, 1, 1]
+        assert world.stores[0].puts == 1, "the bucket is not tried with each object"
+        (line,) = [each.message for each in caplog.records]
+        assert "takes no writes" in line and "read only" in line
+
+    in_world(scenario)
+
+
+def test_b09_with_all_buckets_out_uploads_wait_and_go_on_by_themselves() -> None:
+    async def scenario(world: World) -> None:
+        for store in world.stores:
+            store.trouble = StoreTransient("out")
+        world.submit()
+        begun_ms = world.clock.monotonic_ms()
+        await world.passing(lambda: world.clock.monotonic_ms() >= begun_ms + 60_000)
+        assert world.end == 0 and world.pipeline.statistics().outage is not None
+        world.stores[1].trouble = None
+        await world.passing(lambda: world.end == 1)
+        assert not world.failures
+
+    in_world(scenario)
+
+
+def test_a_bucket_that_stops_being_writable_gets_no_more_objects() -> None:
+    async def scenario(world: World) -> None:
+        world.client.execute(SetBucketState(0, BucketState.READ_ONLY))
+        world.submit()
+        await world.passing(lambda: world.end == 1)
+        assert world.buckets_of(ObjectState.COMMITTED) == [1] and world.stores[0].puts == 0
+
+    in_world(scenario)
