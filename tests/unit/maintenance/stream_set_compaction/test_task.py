@@ -31,7 +31,9 @@ def planned(world: CompactionWorld) -> tuple[CompactionPlan, IterationInput]:
     world.upload(*scaled(F1, 4))
     plan = planned_round(world.context, SETTINGS)
     upload = world.store.start_multipart(object_key(FIRST_ID))
-    given = IterationInput(plan.iteration(0), {0: world.store.url}, 0, FIRST_ID, upload)
+    iteration = plan.iteration(0)
+    homes = (0,) * len(iteration.stream_objects)
+    given = IterationInput(iteration, {0: world.store.url}, 0, homes, FIRST_ID, upload)
     return plan, given
 
 
