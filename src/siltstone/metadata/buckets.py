@@ -37,7 +37,7 @@ class DamagedBucketList(CorruptData):
     """The list of buckets cannot be decoded, or was written by a newer version of this program."""
 
 
-class DefineBuckets(Command[BucketList], frozen=True):
+class RegisterBuckets(Command[BucketList], frozen=True):
     """→ BucketList, after the command. Lists the buckets of a node's settings that are not listed yet: the one in which
     the node puts new objects (``default_id``) as WRITABLE if the list was empty, each other one as READ_ONLY, so that
     a store from before the list goes on as it was. Idempotent."""

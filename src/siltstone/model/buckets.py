@@ -30,7 +30,7 @@ class BucketDefinition(msgspec.Struct, frozen=True):
         return self.state is BucketState.WRITABLE
 
 
-class StrategyName(StrEnum):
+class StrategyType(StrEnum):
     FAILOVER = "failover"
     ROUND_ROBIN = "round-robin"
     DYNAMIC_SHARDING = "dynamic-sharding"
@@ -41,7 +41,7 @@ class WriteStrategy(msgspec.Struct, frozen=True):
     """``order``: the ids of the buckets that come first under failover and replication; the others follow by id.
     ``copies``: in how many buckets replication puts each object."""
 
-    name: StrategyName = StrategyName.FAILOVER
+    name: StrategyType = StrategyType.FAILOVER
     order: tuple[int, ...] = ()
     copies: int = 1
 

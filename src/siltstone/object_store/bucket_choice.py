@@ -22,7 +22,7 @@ from math import log
 
 import msgspec
 
-from siltstone.model.buckets import BucketDefinition, StrategyName, WriteStrategy
+from siltstone.model.buckets import BucketDefinition, StrategyType, WriteStrategy
 
 EVENED_OUT_BYTES_MAX = 2**30
 """A bucket that joins a large store is counted as if it had at most this much less than the fullest one. Else it would
@@ -81,7 +81,7 @@ def _usable(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _by_order(strategy: WriteStrategy) -> bool:
-    return strategy.name in (StrategyName.FAILOVER, StrategyName.REPLICATION)
+    return strategy.name in (StrategyType.FAILOVER, StrategyType.REPLICATION)
 
 
 def _first_in_order(strategy: WriteStrategy, usable: Sequence[Candidate]) -> int | None:
@@ -89,7 +89,7 @@ def _first_in_order(strategy: WriteStrategy, usable: Sequence[Candidate]) -> int
 
 
 def _weight(strategy: WriteStrategy, candidate: Candidate) -> int:
-    return candidate.weight if strategy.name is StrategyName.DYNAMIC_SHARDING else 1
+    return candidate.weight if strategy.name is StrategyType.DYNAMIC_SHARDING else 1
 
 
 def _score(strategy: WriteStrategy, candidate: Candidate, stream_id: int) -> float:

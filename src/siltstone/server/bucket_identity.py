@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from siltstone.maintenance.context import newest_state
-from siltstone.metadata.buckets import DefineBuckets, bucket_list_of
+from siltstone.metadata.buckets import RegisterBuckets, bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import claimed_url, put_claimed_url, store_id_of
@@ -69,7 +69,7 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
             continue
         if claimed_url(image, bucket_id) != store.url:
             metadata.execute(put_claimed_url(bucket_id, store.url))
-    metadata.execute(DefineBuckets(buckets.urls, buckets.default_bucket_id))
+    metadata.execute(RegisterBuckets(buckets.urls, buckets.default_bucket_id))
     return guards
 
 

@@ -239,20 +239,10 @@ async def open_node(
         ):
             client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
         buckets.follow(lambda: bucket_list_of(client.image).urls)
-        try:
-            async with _said_while_starting(
-                clock, f"for the buckets {places}; check endpoint, credentials and network"
-            ):
-                guards = await upload_calls.run(lambda: _claim(buckets, client, rng))
-        except BaseException:
-            await metadata_calls.run(client.close)
-            raise
+        guards = await _claim(buckets, client, rng, clock, places, upload_calls, metadata_calls)
         metadata = MetadataService(client, metadata_calls, clock)
         opened.push_async_callback(metadata.close)
         await metadata.start()
-        claiming = TaskGroup("buckets", lambda _: None)
-        opened.push_async_callback(claiming.cancel)
-        claiming.start("claim", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, read_calls, clock, settings.read, is_marked
         )
@@ -278,6 +268,7 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
+        engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
@@ -302,9 +293,29 @@ def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:
     return calls
 
 
-def _claim(buckets: Buckets, client: MetadataClient, rng: Random) -> dict[int, BucketGuard]:
-    client.execute(put_store_id(rng))
-    return claim_buckets(buckets, client)
+async def _claim(
+    buckets: Buckets,
+    client: MetadataClient,
+    rng: Random,
+    clock: Clock,
+    places: str,
+    calls: ThreadedCalls,
+    metadata_calls: ThreadedCalls,
+) -> dict[int, BucketGuard]:
+    """The guards of the buckets. Closes the client when they are refused."""
+
+    def claim() -> dict[int, BucketGuard]:
+        client.execute(put_store_id(rng))
+        return claim_buckets(buckets, client)
+
+    try:
+        async with _said_while_starting(
+            clock, f"for the buckets {places}; check endpoint, credentials and network"
+        ):
+            return await calls.run(claim)
+    except BaseException:
+        await metadata_calls.run(client.close)
+        raise
 
 
 def _place(

@@ -8,8 +8,9 @@ Next: ``append_queue`` (from the call to the answer), ``sealing``, ``upload.pipe
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from siltstone.metadata.commands import (
     CloseStream,
@@ -106,6 +107,10 @@ class StreamEngine:
         probing = self._pipeline.upload_buckets.probe_from_time_to_time
         self._tasks.start("probe-buckets", probing(self._upload_calls, self.node_id, self._tasks))
         self._metadata.add_failure_listener(self._metadata_failed)
+
+    def run_beside(self, name: str, body: Coroutine[Any, Any, None]) -> None:
+        """Runs a task of the node until the engine is closed. When it fails the engine has failed, as with its own."""
+        self._tasks.start(name, body)
 
     def _follow(self, image: MetadataImage) -> None:
         """Trims the open streams whose start offset maintenance has moved in the metadata."""

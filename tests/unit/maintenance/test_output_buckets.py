@@ -4,10 +4,10 @@ import pytest
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.output_buckets import OutputBuckets, why_not_writable
-from siltstone.metadata.buckets import DefineBuckets, SetBucketState, SetWriteStrategy
+from siltstone.metadata.buckets import RegisterBuckets, SetBucketState, SetWriteStrategy
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.model.buckets import BucketState, StrategyName, WriteStrategy
+from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
@@ -41,10 +41,10 @@ def context(stores: dict[int, Bucket]) -> MaintenanceContext:
 
 @pytest.fixture
 def several(context: MaintenanceContext) -> MaintenanceContext:
-    context.metadata.execute(DefineBuckets({number: f"memory:{number}" for number in range(3)}, 0))
+    context.metadata.execute(RegisterBuckets({number: f"memory:{number}" for number in range(3)}, 0))
     for number in (1, 2):
         context.metadata.execute(SetBucketState(number, BucketState.WRITABLE))
-    context.metadata.execute(SetWriteStrategy(WriteStrategy(StrategyName.ROUND_ROBIN)))
+    context.metadata.execute(SetWriteStrategy(WriteStrategy(StrategyType.ROUND_ROBIN)))
     return context
 
 

@@ -1,14 +1,14 @@
 import pytest
 
 from siltstone.metadata.buckets import DamagedBucketList, decode_bucket_list, encode_bucket_list
-from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyName, WriteStrategy
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType, WriteStrategy
 
 LISTED = BucketList(
     (
         BucketDefinition(0, "file:///data/bucket", 1, BucketState.WRITABLE),
         BucketDefinition(1, "s3://second", 2, BucketState.READ_ONLY),
     ),
-    WriteStrategy(StrategyName.ROUND_ROBIN, (1, 0)),
+    WriteStrategy(StrategyType.ROUND_ROBIN, (1, 0)),
 )
 GOLDEN = (
     b'{"format":1,"buckets":[{"id":0,"url":"file:///data/bucket","weight":1,"state":"writable"},'

@@ -5,7 +5,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from siltstone.model.buckets import BucketDefinition, BucketState, StrategyName, WriteStrategy
+from siltstone.model.buckets import BucketDefinition, BucketState, StrategyType, WriteStrategy
 from siltstone.object_store.bucket_choice import (
     EVENED_OUT_BYTES_MAX,
     Candidate,
@@ -17,8 +17,8 @@ from siltstone.object_store.bucket_choice import (
 
 THREE = [Candidate(0), Candidate(1), Candidate(2)]
 WEIGHTED = [Candidate(0, 1), Candidate(1, 2), Candidate(2, 1)]
-ROUND_ROBIN = WriteStrategy(StrategyName.ROUND_ROBIN)
-SHARDING = WriteStrategy(StrategyName.DYNAMIC_SHARDING)
+ROUND_ROBIN = WriteStrategy(StrategyType.ROUND_ROBIN)
+SHARDING = WriteStrategy(StrategyType.DYNAMIC_SHARDING)
 
 
 def sets_given(strategy: WriteStrategy, candidates: list[Candidate], sizes: list[int]) -> Counter[int]:
@@ -68,19 +68,19 @@ def test_a_bucket_that_is_avoided_or_added_moves_only_its_own_streams() -> None:
 
 
 def test_failover_takes_the_first_in_order_that_is_not_avoided() -> None:
-    strategy = WriteStrategy(StrategyName.FAILOVER, (2,))
+    strategy = WriteStrategy(StrategyType.FAILOVER, (2,))
     assert bucket_of_set(strategy, THREE) == home_of_stream(strategy, THREE, 7) == 2
     assert bucket_of_set(strategy, [*THREE[:2], Candidate(2, is_avoided=True)]) == 0
 
 
 def test_replication_names_as_many_buckets_as_copies() -> None:
-    strategy = WriteStrategy(StrategyName.REPLICATION, (2, 0), 2)
+    strategy = WriteStrategy(StrategyType.REPLICATION, (2, 0), 2)
     assert buckets_of_copies(strategy, THREE) == [2, 0]
 
 
 def test_nothing_is_chosen_when_all_are_avoided() -> None:
     all_avoided = [replace(each, is_avoided=True) for each in THREE]
-    for name in StrategyName:
+    for name in StrategyType:
         assert bucket_of_set(WriteStrategy(name), all_avoided) is None
         assert home_of_stream(WriteStrategy(name), all_avoided, 1) is None
 

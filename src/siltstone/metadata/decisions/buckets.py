@@ -10,7 +10,7 @@ from siltstone.metadata.buckets import (
     BUCKETS_MAX,
     WEIGHT_MAX,
     AddBucket,
-    DefineBuckets,
+    RegisterBuckets,
     SetBucketState,
     SetWriteStrategy,
     bucket_list_of,
@@ -27,10 +27,10 @@ from siltstone.metadata.refusals import (
     StrategyNotAvailable,
     TooManyBuckets,
 )
-from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyName
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType
 
 
-def decide_define_buckets(view: ImageView, command: DefineBuckets, now_ms: int) -> Decision[BucketList]:
+def decide_register_buckets(view: ImageView, command: RegisterBuckets, now_ms: int) -> Decision[BucketList]:
     listed = bucket_list_of(view)
     writable_id = None if listed.buckets else command.default_id
     new = [
@@ -75,7 +75,7 @@ def decide_set_bucket_state(view: ImageView, command: SetBucketState, now_ms: in
 def decide_set_write_strategy(view: ImageView, command: SetWriteStrategy, now_ms: int) -> Decision[None]:
     listed = bucket_list_of(view)
     strategy = command.strategy
-    if strategy.name is StrategyName.REPLICATION:
+    if strategy.name is StrategyType.REPLICATION:
         raise StrategyNotAvailable(
             "replication is not available yet: an object has one bucket; choose another strategy"
         )

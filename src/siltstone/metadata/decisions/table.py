@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.metadata.buckets import AddBucket, DefineBuckets, SetBucketState, SetWriteStrategy
+from siltstone.metadata.buckets import AddBucket, RegisterBuckets, SetBucketState, SetWriteStrategy
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
@@ -54,7 +54,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
-    decide_define_buckets,
+    decide_register_buckets,
     decide_set_bucket_state,
     decide_set_write_strategy,
 )
@@ -167,7 +167,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     UnpinScan: decide_unpin_scan,
     BeginSinkBatch: decide_begin_sink_batch,
     CommitSinkBatch: decide_commit_sink_batch,
-    DefineBuckets: decide_define_buckets,
+    RegisterBuckets: decide_register_buckets,
     AddBucket: decide_add_bucket,
     SetBucketState: decide_set_bucket_state,
     SetWriteStrategy: decide_set_write_strategy,

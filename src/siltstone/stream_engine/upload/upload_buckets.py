@@ -16,7 +16,7 @@ import msgspec
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.lookup import bytes_by_bucket
 from siltstone.metadata.service import MetadataService
-from siltstone.model.buckets import BucketList, StrategyName
+from siltstone.model.buckets import BucketList, StrategyType
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.object_store.bucket_choice import (
@@ -155,7 +155,7 @@ class UploadBuckets:
         writable = [each for each in listed.writable if not self._guards or each.id in self._guards]
         if any(each.id not in self._given for each in writable):
             self._given = bytes_given_at_start(listed.buckets, self._given)
-        is_failover = listed.strategy.name is StrategyName.FAILOVER
+        is_failover = listed.strategy.name is StrategyType.FAILOVER
         return [
             Candidate(each.id, each.weight, self._given[each.id], self._is_avoided(each.id, is_failover))
             for each in writable

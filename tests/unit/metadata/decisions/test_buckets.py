@@ -6,7 +6,7 @@ from siltstone.metadata.buckets import (
     BUCKETS_MAX,
     WEIGHT_MAX,
     AddBucket,
-    DefineBuckets,
+    RegisterBuckets,
     SetBucketState,
     SetWriteStrategy,
     bucket_list_of,
@@ -22,7 +22,7 @@ from siltstone.metadata.refusals import (
     TooManyBuckets,
 )
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.model.buckets import BucketList, BucketState, StrategyName, WriteStrategy
+from siltstone.model.buckets import BucketList, BucketState, StrategyType, WriteStrategy
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 
@@ -36,7 +36,7 @@ def client() -> MetadataClient:
 
 @pytest.fixture
 def listing(client: MetadataClient) -> MetadataClient:
-    client.execute(DefineBuckets({0: "memory:0", 1: "memory:1"}, 0))
+    client.execute(RegisterBuckets({0: "memory:0", 1: "memory:1"}, 0))
     return client
 
 
@@ -53,9 +53,9 @@ def test_b20_a_store_from_before_the_list_prepares_in_any_bucket(client: Metadat
 def test_the_settings_are_listed_once_and_only_the_default_is_writable(listing: MetadataClient) -> None:
     assert states(listing) == {0: WRITABLE, 1: READ_ONLY}
     version = listing.image.version
-    listing.execute(DefineBuckets({0: "memory:0", 1: "memory:elsewhere"}, 1))
+    listing.execute(RegisterBuckets({0: "memory:0", 1: "memory:elsewhere"}, 1))
     assert listing.image.version == version and bucket_list_of(listing.image).urls[1] == "memory:1"
-    listing.execute(DefineBuckets({4: "memory:4"}, 4))
+    listing.execute(RegisterBuckets({4: "memory:4"}, 4))
     assert states(listing) == {0: WRITABLE, 1: READ_ONLY, 4: READ_ONLY}
 
 
@@ -92,15 +92,15 @@ def test_the_last_writable_bucket_stays_writable(listing: MetadataClient) -> Non
 
 
 def test_a_strategy_names_buckets_that_are_listed_each_once(listing: MetadataClient) -> None:
-    strategy = WriteStrategy(StrategyName.FAILOVER, (1, 0))
+    strategy = WriteStrategy(StrategyType.FAILOVER, (1, 0))
     listing.execute(SetWriteStrategy(strategy))
     assert bucket_list_of(listing.image).strategy == strategy
     with pytest.raises(CommandMalformed):
-        listing.execute(SetWriteStrategy(WriteStrategy(StrategyName.FAILOVER, (1, 1))))
+        listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.FAILOVER, (1, 1))))
     with pytest.raises(BucketNotListed):
-        listing.execute(SetWriteStrategy(WriteStrategy(StrategyName.FAILOVER, (9,))))
+        listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.FAILOVER, (9,))))
     with pytest.raises(StrategyNotAvailable):
-        listing.execute(SetWriteStrategy(WriteStrategy(StrategyName.REPLICATION)))
+        listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.REPLICATION)))
 
 
 def test_objects_are_prepared_in_writable_buckets_only_each_in_its_own(listing: MetadataClient) -> None:

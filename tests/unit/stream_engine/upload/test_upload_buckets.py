@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.metadata.buckets import DefineBuckets, SetBucketState
+from siltstone.metadata.buckets import RegisterBuckets, SetBucketState
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import CreateStream, OpenStream, RegisterNode
 from siltstone.metadata.image import MetadataImage
@@ -53,7 +53,7 @@ class World:
         self.clock = ManualClock()
         self.client = MetadataClient(MemoryLog(), self.clock, Random(1))
         self.stores = [Bucket(self.clock, str(number)) for number in range(2)]
-        self.client.execute(DefineBuckets({0: "memory:0", 1: "memory:1"}, 0))
+        self.client.execute(RegisterBuckets({0: "memory:0", 1: "memory:1"}, 0))
         self.client.execute(SetBucketState(1, BucketState.WRITABLE))
         self.epoch = self.client.execute(RegisterNode(NODE, "a", "here")).node_epoch
         self.stream = self.client.execute(CreateStream(NODE, self.epoch))
