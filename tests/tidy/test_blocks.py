@@ -19,6 +19,7 @@ RUN_BY = {
     "docs/s3.md": "tests/integration/test_s3_page.py",
     "docs/operations.md": "tests/integration/test_operations_page.py",
     "docs/cluster.md": "tests/integration/test_cluster_page.py",
+    "docs/buckets.md": "tests/integration/test_several_buckets.py",
     "docs/maintenance.md": "tests/tidy/test_blocks.py",
     "docs/retention.md": "tests/tidy/test_blocks.py",
     "docs/tables.md": "tests/tidy/test_tables_page.py",

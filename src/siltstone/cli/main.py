@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "tables": "siltstone.cli.tables.command",
     "nodes": "siltstone.cli.nodes.command",
     "balance": "siltstone.cli.balance.command",
+    "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",

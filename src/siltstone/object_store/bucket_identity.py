@@ -82,9 +82,14 @@ def refuse_if_marked_as_first(store: ObjectStore, bucket_id: int) -> None:
 
 
 def _exchanged(store: ObjectStore, bucket_id: int, what_it_is: str) -> BucketExchanged:
+    place = (
+        f"{store.url} is not bucket {bucket_id} of this store"
+        if bucket_id >= 0
+        else f"{store.url} cannot be added"
+    )
     return BucketExchanged(
-        f"{store.url} is not bucket {bucket_id} of this store: it {what_it_is}. Look whether two URLs of buckets were "
-        "swapped, or lead to one place. Nothing was written"
+        f"{place}: it {what_it_is}. Look whether two URLs of buckets were swapped, or lead to one place. Nothing was "
+        "written"
     )
 
 

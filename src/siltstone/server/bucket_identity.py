@@ -44,6 +44,9 @@ ADDED_INTERVAL_MS = 200
 
 REFUSED_INTERVAL_MS = 5_000
 
+NO_BUCKET = -1
+"""The id of a place that is no bucket of the store yet."""
+
 log = logging.getLogger(__name__)
 
 
@@ -142,7 +145,7 @@ def _claim(store: ObjectStore, store_id: str, bucket_id: int, image: MetadataIma
             refuse_if_marked_as_first(store, bucket_id)
         return
     if not image.next_object_id:
-        _refuse_objects(store)
+        _refuse_objects(store, "but the metadata has none: restore the metadata, or give this store")
     if not _holds_objects_of(store, bucket_id, image):
         refuse_unmarked(store, _url_before(bucket_id, image))
     mark(store, store_id, bucket_id)
@@ -175,12 +178,19 @@ def _committed(bucket_id: int, image: MetadataImage) -> list[int]:
     ]
 
 
-def _refuse_objects(store: ObjectStore) -> None:
+def refuse_place(store: ObjectStore, store_id: str) -> None:
+    """For a place that is to become one more bucket of this store: raises BucketOfAnotherStore, BucketExchanged if it
+    is a bucket of this store already, and what the bucket raises."""
+    if refuse_if_marked_by_another(store, store_id, NO_BUCKET):
+        refuse_if_marked_as_first(store, NO_BUCKET)
+    _refuse_objects(store, "which new ones would overwrite: give this bucket")
+
+
+def _refuse_objects(store: ObjectStore, and_then: str) -> None:
     """Raises BucketOfAnotherStore if the bucket holds objects of a store. Object ids begin at 0 in every store, so new
     objects would overwrite them."""
     for summary in islice(store.list(), KEYS_LOOKED_AT):
         if object_id_of_key(summary.key) is not None:
             raise BucketOfAnotherStore(
-                f"{store.url} holds objects of a store, but the metadata has none: restore the metadata, or give this "
-                "store a bucket or a prefix of its own"
+                f"{store.url} holds objects of a store, {and_then} a bucket or a prefix of its own"
             )

@@ -253,6 +253,30 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes give-up 9 --store {store}", 2, "there is no node 9"),
         begun("nodes give-up 0 --store {store}"),
     ),
+    "buckets": row(
+        Case("buckets --store {empty}", shows="New objects are put into bucket 0"),
+        Case("buckets --store {store}", shows="New objects are put into bucket 0"),
+        Case("buckets --store {nowhere}", 2, NO_STORE),
+        begun("buckets --store {store}"),
+    ),
+    "buckets list": row(
+        Case("buckets list --store {empty}"),
+        Case("buckets list --store {store}"),
+        Case("buckets list --store {nowhere}", 2, NO_STORE),
+        begun("buckets list --store {store}"),
+    ),
+    "buckets add": row(
+        "it is told what to add",
+        Case("buckets add {store}/second --store {store}", shows="while it takes no writes, into 1"),
+        Case("buckets add ftp://there --store {store}", 2, "write file:///absolute/folder or s3://bucket/prefix"),
+        begun("buckets add {store}/second --store {store}"),
+    ),
+    "buckets strategy": row(
+        "it is told which one",
+        Case("buckets strategy round-robin --store {store}", shows="New objects are put into bucket 0"),
+        Case("buckets strategy failover --order 7 --store {store}", 1, "there is no bucket 7"),
+        begun("buckets strategy round-robin --store {store}"),
+    ),
     "balance": row(
         Case("balance --store {empty}", shows="fewer than two live brokers"),
         Case("balance --store {store}", shows="Nothing is moved"),

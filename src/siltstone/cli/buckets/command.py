@@ -1,0 +1,153 @@
+"""``siltstone buckets``: lists the buckets of a store, adds one, and says how new objects are spread over them.
+
+The commands work on the store's metadata, and brokers in use follow within a second. A bucket is listed first and
+becomes writable when it is marked as the store's and has taken a write, so nobody puts anything into a place that turns
+out to be another store's.
+"""
+
+from pathlib import Path
+
+import click
+
+from siltstone.cli.buckets.listing import bucket_rows, buckets_table, listed_or_opened, strategy_words
+from siltstone.cli.in_order import InOrder
+from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.store_options import StoreChoice, json_option, store_options
+from siltstone.cli.words import cell
+from siltstone.metadata.buckets import (
+    WEIGHT_MAX,
+    AddBucket,
+    SetBucketState,
+    SetWriteStrategy,
+    bucket_list_of,
+)
+from siltstone.metadata.store_id import store_id_of
+from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
+from siltstone.object_store.opening import open_store as open_bucket
+from siltstone.runtime.randomness import random_token
+from siltstone.server.bucket_identity import claim_bucket, refuse_place
+from siltstone.server.components import Store
+
+AVAILABLE = [each.value for each in StrategyType if each is not StrategyType.REPLICATION]
+
+
+@click.group(cls=InOrder, invoke_without_command=True)
+@json_option
+@store_options
+@click.pass_context
+def buckets(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
+    """List the buckets of a store, add one, and say how new objects are spread over them.
+
+    Each object stays in the bucket that it was put into, and is read from there, whatever the strategy is now.
+    """
+    if context.invoked_subcommand is None:
+        list_buckets(choice, as_json)
+
+
+@buckets.command("list")
+@json_option
+@store_options
+def list_(choice: StoreChoice, as_json: bool) -> None:
+    """List the buckets of a store, as siltstone buckets does."""
+    list_buckets(choice, as_json)
+
+
+def list_buckets(choice: StoreChoice, as_json: bool) -> None:
+    with choice.open() as store:
+        _show(store, as_json)
+
+
+@buckets.command()
+@click.argument("url", metavar="URL")
+@click.option(
+    "--weight",
+    type=click.IntRange(1, WEIGHT_MAX),
+    default=1,
+    help="Share of this bucket under dynamic-sharding, beside the weights of the others [1].",
+)
+@json_option
+@store_options
+def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
+    """Add a bucket: s3://bucket/prefix, file:///folder, or the path of a folder.
+
+    It is tried with a small object, marked as the store's, and then used by all brokers within a second. The URL is
+    stored in the metadata for every process that uses the store; where credentials or endpoints differ, the setting
+    buckets.N of a machine comes first. Adding a URL again changes its weight.
+    """
+    with choice.open() as store:
+        url = _as_url(url)
+        known = {each.url: each for each in bucket_list_of(store.metadata.image).buckets}
+        if url not in known:
+            _try_place(store, url)
+        added = store.metadata.execute(AddBucket(url, weight))
+        claim_bucket(store.buckets, store.metadata, added.id)
+        store.buckets.probe(added.id, _token(store))
+        store.metadata.execute(SetBucketState(added.id, BucketState.WRITABLE))
+        _show(store, as_json)
+        if url not in known and not as_json:
+            remarks().print(
+                cell(
+                    "Other processes find the bucket by themselves; those on other machines need credentials for it."
+                ),
+                style="dim",
+            )
+
+
+@buckets.command()
+@click.argument("name", metavar="NAME", type=click.Choice(AVAILABLE))
+@click.option("--order", metavar="ID,ID,…", help="failover: these buckets first, in this order [by id].")
+@json_option
+@store_options
+def strategy(choice: StoreChoice, name: str, order: str | None, as_json: bool) -> None:
+    """Choose how new objects are spread over the writable buckets.
+
+    \b
+    failover          the first bucket; the next one while it takes no writes
+    round-robin       the bucket that was given the fewest bytes so far
+    dynamic-sharding  the same, relative to the weights of the buckets
+
+    Stream objects of one partition go to one bucket under each of them. While a bucket takes no writes the others take
+    its share. Objects that are there already stay where they are.
+    """
+    with choice.open() as store:
+        chosen = WriteStrategy(StrategyType(name), _ids(order))
+        store.metadata.execute(SetWriteStrategy(chosen))
+        _show(store, as_json)
+
+
+def _show(store: Store, as_json: bool) -> None:
+    image = store.metadata.refresh()
+    listed = listed_or_opened(image, store.buckets.urls, store.buckets.default_bucket_id)
+    rows = bucket_rows(image, listed)
+    if as_json:
+        print_json({"strategy": listed.strategy, "buckets": rows})
+        return
+    results().print(buckets_table(rows))
+    results().print(cell(strategy_words(listed)), soft_wrap=True)
+
+
+def _as_url(place: str) -> str:
+    return place if ":" in place else Path(place).absolute().as_uri()
+
+
+def _try_place(store: Store, url: str) -> None:
+    """Before the bucket is listed: raises what ``refuse_place`` raises, and what the bucket raises."""
+    opened = open_bucket(url, settings=store.settings.retry)
+    try:
+        store_id = store_id_of(store.metadata.image)
+        refuse_place(opened, store_id or "")
+    finally:
+        opened.close()
+
+
+def _token(store: Store) -> str:
+    return f"added-{random_token(store.context.rng)}"
+
+
+def _ids(order: str | None) -> tuple[int, ...]:
+    if not order:
+        return ()
+    try:
+        return tuple(int(each) for each in order.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{order!r} is no list of bucket ids: write --order 1,0") from None

@@ -1,0 +1,98 @@
+"""The rows and the table of ``siltstone buckets``, and what the strategy does with them."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.output import table
+from siltstone.cli.words import cell, count_words, size_words
+from siltstone.metadata.buckets import bucket_list_of
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType
+from siltstone.model.objects import ObjectState
+
+
+class BucketRow(msgspec.Struct, frozen=True):
+    """``objects`` and ``size_bytes`` are those of the committed objects; ``to_delete`` are objects that are destroyed
+    and not deleted yet."""
+
+    id: int
+    url: str
+    state: str
+    weight: int
+    objects: int
+    size_bytes: int
+    to_delete: int
+
+
+def listed_or_opened(image: MetadataImage, opened: Mapping[int, str], default_id: int) -> BucketList:
+    """The list in the metadata; for a store from before the list, what it will be: the buckets of the settings."""
+    listed = bucket_list_of(image)
+    if listed.buckets:
+        return listed
+    states = {True: BucketState.WRITABLE, False: BucketState.READ_ONLY}
+    return BucketList(
+        tuple(BucketDefinition(each, url, 1, states[each == default_id]) for each, url in opened.items())
+    )
+
+
+def bucket_rows(image: MetadataImage, listed: BucketList) -> list[BucketRow]:
+    objects: dict[tuple[int, ObjectState], int] = defaultdict(int)
+    size_bytes: dict[int, int] = defaultdict(int)
+    for each in image.objects.values():
+        objects[each.bucket_id, each.state] += 1
+        if each.state is ObjectState.COMMITTED:
+            size_bytes[each.bucket_id] += each.size_bytes
+    return [
+        BucketRow(
+            each.id,
+            each.url,
+            each.state.value,
+            each.weight,
+            objects[each.id, ObjectState.COMMITTED],
+            size_bytes[each.id],
+            objects[each.id, ObjectState.DESTROYED],
+        )
+        for each in listed.buckets
+    ]
+
+
+def buckets_table(rows: list[BucketRow]) -> RenderableType:
+    shown = table(">id", "state", ">weight", ">objects", ">bytes", ">to delete", "url")
+    for row in rows:
+        shown.add_row(
+            str(row.id),
+            row.state,
+            count_words(row.weight),
+            count_words(row.objects),
+            size_words(row.size_bytes),
+            count_words(row.to_delete),
+            cell(row.url),
+        )
+    return shown
+
+
+def strategy_words(listed: BucketList) -> str:
+    """What happens to new objects."""
+    writable = [each.id for each in listed.writable]
+    if len(writable) < 2:
+        return (
+            f"New objects are put into bucket {writable[0]}." if writable else "No bucket takes new objects."
+        )
+    names = ", ".join(map(str, writable))
+    match listed.strategy.name:
+        case StrategyType.FAILOVER:
+            first, *others = listed.strategy.in_order(writable)
+            then = ", then ".join(map(str, others))
+            return (
+                f"failover: new objects are put into bucket {first}; while it takes no writes, into {then}."
+            )
+        case StrategyType.ROUND_ROBIN:
+            return f"round-robin: new objects are spread over the buckets {names}, by bytes."
+        case StrategyType.DYNAMIC_SHARDING:
+            return f"dynamic-sharding: new objects are spread over the buckets {names}, by bytes and weight."
+        case StrategyType.REPLICATION:
+            copies = listed.strategy.copies
+            return f"replication: new objects are put into {copies} of the buckets {names}."

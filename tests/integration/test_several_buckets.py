@@ -1,0 +1,191 @@
+"""A broker whose store gets a second bucket, and loses it for a while, under a real producer."""
+
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Message, Producer
+
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.objects import ObjectState
+from siltstone.server.components import open_store
+from siltstone.server.settings.store import load_settings
+from support.broker.broker_process import BrokerProcess, checked_store
+from support.broker.cluster_clients import made_topic, read_all
+from support.pages.bare_environment import BareEnvironment
+from support.pages.documents import ROOT, blocks
+from support.processes.cli import run
+from support.processes.tried import RecordTried
+
+SOON = {"engine.upload.cache_block_age_ms_max": "50ms", "retry.backoff_ms_max": "200ms"}
+SECONDS_MAX = 90
+RUN = blocks(ROOT / "docs" / "buckets.md", "sh")
+
+
+class Producing:
+    """In a ``with``: sends numbered records to both partitions of ``t`` until it ends, so that objects hold several
+    streams: an object of one stream goes to its home. ``acknowledged``: partition → numbers."""
+
+    def __init__(self, bootstrap: str) -> None:
+        made_topic(bootstrap, "t", 2)
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1}
+        )
+        self.acknowledged: dict[int, list[int]] = {0: [], 1: []}
+        self.refused: list[str] = []
+        self._ending = Event()
+        self._thread = Thread(target=self._run)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ending.is_set():
+            self._producer.produce("t", str(number).encode(), partition=number % 2, on_delivery=self._told)
+            self._producer.poll(0.002)
+            number += 1
+        assert self._producer.flush(SECONDS_MAX) == 0
+
+    def _told(self, error: object, message: Message) -> None:
+        if error is None:
+            self.acknowledged[message.partition()].append(int(message.value()))
+        else:
+            self.refused.append(str(error))
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def check_all_is_there(self, bootstrap: str) -> None:
+        assert not self.refused
+        for partition, numbers in self.acknowledged.items():
+            assert list(read_all(bootstrap, "t", partition, len(numbers)).values()) == numbers
+
+    def __enter__(self) -> "Producing":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+
+
+class Place:
+    """A store with one bucket, and the folder in which its second one is to be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.second = folder / "store", folder / "second"
+
+    def command(self, *words: object) -> str:
+        done = run(*words, "--store", self.store)
+        assert done.status == 0, done.err
+        return done.words
+
+    @contextmanager
+    def image(self) -> Iterator[MetadataImage]:
+        with open_store(load_settings(self.store, environment={})) as opened:
+            yield opened.metadata.image
+
+    def committed(self) -> Counter[int]:
+        """Bucket id → objects."""
+        with self.image() as image:
+            return Counter(
+                each.bucket_id for each in image.objects.values() if each.state is ObjectState.COMMITTED
+            )
+
+    @contextmanager
+    def second_away(self) -> Iterator[None]:
+        """As a disk that is not mounted any more, at whose place nothing can be written."""
+        moved = self.second.with_name("moved")
+        self.second.rename(moved)
+        self.second.write_text("not a folder")
+        try:
+            yield
+        finally:
+            self.second.unlink()
+            moved.rename(self.second)
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_b15_a_bucket_that_is_added_is_used_by_a_broker_that_writes(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            until(lambda: place.committed()[0], "an object in the first bucket")
+            place.command("buckets", "add", place.second)
+            assert not place.committed()[1], "failover: the first bucket takes writes"
+            assert "round-robin" in place.command("buckets", "strategy", "round-robin")
+            begun = time.monotonic()
+            until(lambda: place.committed()[1] > 1, "objects in the second bucket")
+            assert time.monotonic() - begun < SECONDS_MAX
+            until(lambda: place.committed()[0] > 3, "objects in the first bucket, too")
+        producing.check_all_is_there(bootstrap)
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+    checked_store(place.store)
+
+
+@pytest.mark.nightly
+def test_b04_while_a_bucket_is_away_its_share_goes_to_the_other_and_it_comes_back(
+    place: Place, record_tried: RecordTried
+) -> None:
+    """By day in virtual time: tests/unit/stream_engine/upload/test_upload_buckets.py. Here the bucket is out for half a
+    minute at least."""
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: place.committed()[1], "an object in the second bucket")
+            with place.second_away():
+                until(lambda: "bucket 1 (" in broker.log, "a line about the bucket")
+                before = producing.count, place.committed()[0]
+                until(lambda: place.committed()[0] > before[1] + 5, "objects in the first bucket")
+                until(lambda: producing.count > before[0] + 100, "acknowledgements")
+            until(lambda: "takes writes again" in broker.log, "the return of the bucket")
+            count = place.committed()[1]
+            until(lambda: place.committed()[1] > count, "an object in the second bucket again")
+        producing.check_all_is_there(bootstrap)
+        assert broker.stop() == 0
+        assert len(re.findall(r"bucket 1 \(.*\) takes no writes", broker.log)) == 1, broker.log
+        assert "Traceback" not in broker.log
+    checked_store(place.store)
+    record_tried("buckets that went away and came back", 1)
+
+
+def test_b18_a_broker_whose_buckets_were_swapped_does_not_start(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        place.command("buckets", "add", place.second)
+        assert broker.stop() == 0
+    first = place.store / "bucket"
+    first.rename(place.store / "third")
+    place.second.rename(first)
+    (place.store / "third").rename(place.second)
+    done = run("serve", "--store", place.store, "--listener", "127.0.0.1:0")
+    assert done.status == 2 and "Nothing was written" in done.err
+    shutil.rmtree(place.second)
+
+
+def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "my-store") as broker:
+        assert broker.stop() == 0
+    (commands,) = RUN
+    bare = BareEnvironment(tmp_path / "bare")
+    for line in commands.splitlines():
+        done = bare.run(line, tmp_path)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert "round-robin: new objects are spread over the buckets 0, 1" in done.stdout

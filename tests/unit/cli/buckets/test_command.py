@@ -1,0 +1,116 @@
+"""``siltstone buckets`` on a store with one bucket and no node that runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from siltstone.metadata.buckets import RegisterBuckets
+from siltstone.metadata.store_id import put_store_id
+from siltstone.object_store.bucket_identity import MARKER_KEY, mark
+from siltstone.object_store.opening import open_store as open_bucket
+from siltstone.server.components import open_store
+from siltstone.server.settings.store import load_settings
+from support.processes.cli import Outcome, assert_one_line, run
+
+Buckets = Callable[..., Outcome]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store that a node has started once."""
+    with open_store(load_settings(tmp_path / "store", environment={}), create=True) as store:
+        store.metadata.execute(put_store_id(Random(1)))
+        store.metadata.execute(RegisterBuckets(store.buckets.urls, 0))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def buckets(folder: Path) -> Buckets:
+    return lambda *words: run("buckets", *words, "--store", folder)
+
+
+def test_the_list_names_the_bucket_and_where_new_objects_go(buckets: Buckets, folder: Path) -> None:
+    assert f"writable 1 0 0 B 0 {(folder / 'bucket').as_uri()}" in buckets().words
+    assert buckets("list").words.endswith("New objects are put into bucket 0.")
+
+
+def test_a_bucket_is_tried_marked_and_writable(buckets: Buckets, tmp_path: Path) -> None:
+    second = tmp_path / "disk two" / "bucket"
+    done = buckets("add", second, "--weight", 3)
+    assert done.status == 0 and f"1 writable 3 0 0 B 0 {second.as_uri()}" in done.words
+    assert "failover: new objects are put into bucket 0; while it takes no writes, into 1." in done.words
+    assert "Other processes find the bucket by themselves" in done.err
+    assert [path.name for path in second.iterdir() if path.is_file()] == [MARKER_KEY], "no probe is left"
+
+
+def test_adding_it_again_changes_its_weight(buckets: Buckets, tmp_path: Path) -> None:
+    buckets("add", tmp_path / "second")
+    done = buckets("add", (tmp_path / "second").as_uri(), "--weight", "5", "--json")
+    assert [(each["id"], each["weight"]) for each in done.json["buckets"]] == [(0, 1), (1, 5)]
+
+
+@pytest.mark.parametrize("is_of_another", [True, False])
+def test_a_place_that_has_an_owner_is_refused_and_not_listed(
+    is_of_another: bool, buckets: Buckets, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "taken"
+    if is_of_another:
+        mark(open_bucket(place.as_uri()), "f" * 32)
+        words = "belongs to store ffff"
+    else:
+        place.symlink_to(folder / "bucket")  # the first bucket, by another name
+        with open_store(load_settings(folder, environment={})) as store:
+            mark(store.buckets.store(0), store.metadata.image.keys["store/id"].decode())
+        words = "cannot be added: it is bucket 0 already"
+    done = buckets("add", place)
+    assert_one_line(done, 2, words)
+    assert len(buckets("list", "--json").json["buckets"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("ftp://somewhere", "write file:///absolute/folder or s3://bucket/prefix"),
+        ("/proc/version/bucket", "/proc/version/bucket"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_not_listed(place: str, words: str, buckets: Buckets) -> None:
+    done = buckets("add", place)
+    assert done.status and words in done.err and "Traceback" not in done.err
+    assert len(buckets("list", "--json").json["buckets"]) == 1
+
+
+def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> None:
+    buckets("add", tmp_path / "second")
+    for words, said in [
+        (("round-robin",), "round-robin: new objects are spread over the buckets 0, 1, by bytes."),
+        (("dynamic-sharding",), "spread over the buckets 0, 1, by bytes and weight."),
+        (("failover", "--order", "1"), "into bucket 1; while it takes no writes, into 0."),
+    ]:
+        assert said in buckets("strategy", *words).words
+    assert buckets("list", "--json").json["strategy"] == {"name": "failover", "order": [1], "copies": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("failover", "--order", "7"), 1, "there is no bucket 7; the store has 0"),
+        (("failover", "--order", "a,b"), 2, "'a,b' is no list of bucket ids"),
+        (("failover", "--order", "0,0"), 1, "names a bucket twice"),
+        (("fastest",), 2, "'fastest' is not one of 'failover'"),
+        (("replication",), 2, "'replication' is not one of 'failover'"),
+    ],
+)
+def test_a_strategy_that_cannot_be(words: tuple[str, ...], status: int, said: str, buckets: Buckets) -> None:
+    assert_one_line(buckets("strategy", *words), status, said)
+
+
+def test_a_store_from_before_the_list(tmp_path: Path) -> None:
+    with open_store(load_settings(tmp_path / "old", environment={}), create=True):
+        pass
+    listed = run("buckets", "--store", tmp_path / "old")
+    assert listed.status == 0 and "New objects are put into bucket 0." in listed.words
+    refused = run("buckets", "add", tmp_path / "second", "--store", tmp_path / "old")
+    assert_one_line(refused, 1, "start a node of this version once (siltstone serve)")
