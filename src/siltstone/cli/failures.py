@@ -89,4 +89,9 @@ def _sentence(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    from siltstone.cli.words import shown  # noqa: PLC0415  loads rich, which few failures need
+
+    return shown(line)

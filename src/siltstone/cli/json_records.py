@@ -30,6 +30,9 @@ _KNOWN = frozenset({
 })  # fmt: skip
 _TIMESTAMP_MAX = 2**63 - 1
 
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What bytes raise that are not JSON, or are JSON of thousands of nested lists, which nobody means."""
+
 
 class LineRefused(InvalidRequest):
     """A line of the input cannot be read as a record."""
@@ -58,7 +61,7 @@ def _embedded(value: Buffer | None) -> Mapping[str, object]:
         return {"value": None}
     try:
         msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return written_bytes("value", value)
     return {"value": msgspec.Raw(bytes(value).replace(b"\n", b" ").replace(b"\r", b" "))}
 
@@ -81,7 +84,7 @@ def read_record(line: bytes, number: int) -> OutgoingRecord:
     """Parses line ``number`` of the input. Raises LineRefused."""
     try:
         document = msgspec.json.decode(line)
-    except msgspec.DecodeError as failure:
+    except NOT_JSON as failure:
         raise LineRefused(f"line {number} is not JSON: {failure}") from failure
     if not isinstance(document, dict):
         raise LineRefused(f'line {number}: write a JSON object such as {{"key": "k", "value": "v"}}')

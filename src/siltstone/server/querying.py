@@ -134,7 +134,7 @@ def _kind(value: bytes) -> str | None:
     try:
         msgspec.json.decode(value, type=dict[str, msgspec.Raw])
         return "json"
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         value.decode()

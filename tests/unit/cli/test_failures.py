@@ -54,6 +54,13 @@ def test_a_failure_is_told_in_one_line() -> None:
     assert bug is not None and "this is a bug, KeyError" in bug and "SILTSTONE_DEBUG=1" in bug
 
 
+def test_what_would_act_on_the_terminal_is_escaped() -> None:
+    assert (
+        failure_line(InvalidRequest("topic a\x1b[31m\x07: no such topic"))
+        == r"topic a\x1b[31m\x07: no such topic"
+    )
+
+
 def test_exit_statuses_that_scripts_rely_on() -> None:
     assert (FAILED, WRONG_REQUEST, STOPPED_EARLY, INTERRUPTED) == (1, 2, 3, 130)
     assert exit_status(Failure(STOPPED_EARLY)) == 3

@@ -74,6 +74,7 @@ def test_headers_may_be_an_object() -> None:
     ("line", "told"),
     [
         (b"not json", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
         (b'["a"]', "write a JSON object"),
         (b'{"val": 1}', "'val' is not a known member; known are headers, key"),
         (b'{"value": "a", "value_base64": "AA=="}', "give either value, or value_base64"),
@@ -109,6 +110,7 @@ def test_the_smallest_and_the_largest_numbers_are_read(number: int) -> None:
         (b'{"a": 1,\n "b": "\\n"}\r\n', b'{"a": 1,  "b": "\\n"}  '),
         (b"17", b"17"),
         (b"not JSON", b'"not JSON"'),
+        (b"[" * 100_000 + b"]" * 100_000, b'"' + b"[" * 100_000 + b"]" * 100_000 + b'"'),
         (b"\xff", None),
         (None, b"null"),
     ],

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from siltstone.cli.json_records import LineRefused
+from siltstone.cli.json_records import NOT_JSON, LineRefused
 from siltstone.model.limits import APPEND_BYTES_MAX
 
 MISSING_SHOWN_MAX = 8
@@ -73,7 +73,7 @@ def read_object(line: bytes, number: int) -> tuple[bytes, Mapping[str, Any]]:
         raise LineRefused(f"line {number} is empty: each line must be a JSON object")
     try:
         document = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as failure:
+    except NOT_JSON as failure:
         raise LineRefused(f"line {number} is not JSON: {failure}") from failure
     if not isinstance(document, dict):
         raise LineRefused(f'line {number} is JSON, but not an object such as {{"id": 1}}')

@@ -60,7 +60,7 @@ def test_a_missing_field_is_told_with_its_line_and_what_is_there(line: bytes, fi
     ("line", "said"),
     [
         (b"", "line 1 is empty"), (b"[1]", "not an object"), (b"{", "line 1 is not JSON"),
-        (b'{"a": "\xff"}', "line 1 is not JSON"), (b"7", "not an object"),
+        (b'{"a": "\xff"}', "line 1 is not JSON"), (b"[" * 10**5, "line 1 is not JSON"), (b"7", "not an object"),
     ],
 )  # fmt: skip
 def test_what_is_no_object_is_refused(line: bytes, said: str) -> None:
