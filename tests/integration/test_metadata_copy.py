@@ -69,7 +69,7 @@ def old_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def new_url(postgres_server) -> str:
-    return postgres_server.url(postgres_server.new_schema())
+    return postgres_server.url(postgres_server.new_schema(), "connect_timeout=60")
 
 
 def client_of(url: str, **options) -> MetadataClient:
@@ -113,7 +113,7 @@ def test_p17_killed_at_every_step_and_repeated(postgres_server, tmp_path, is_don
         old_path = log_in(tmp_path / str(at))
         with closing(client_of(f"sqlite://{old_path}")) as client:
             before = client.image
-        new_url = postgres_server.url(postgres_server.new_schema())
+        new_url = postgres_server.url(postgres_server.new_schema(), "connect_timeout=60")
         calls = count()
         with closing(SqliteLog(old_path)) as old, closing(open_copy(new_url, CLOCK)) as new:
             dying = [Dying(each, calls, at, is_done=is_done) for each in (old, new)]
@@ -233,13 +233,13 @@ def test_what_cannot_be_copied_is_refused(tmp_path, old_path, new_url, postgres_
     SqliteLog(tmp_path / "empty.sqlite").close()
     with pytest.raises(NothingToCopy):
         copied(tmp_path / "empty.sqlite", new_url)
-    other = postgres_server.url(postgres_server.new_schema())
+    other = postgres_server.url(postgres_server.new_schema(), "connect_timeout=60")
     client_of(other).close()
     with pytest.raises(CopyTaken, match="name an empty schema"):
         copied(old_path, other)
     copied(old_path, new_url)
     with pytest.raises(CopyTaken, match="were moved to"):
-        copied(old_path, postgres_server.url(postgres_server.new_schema()))
+        copied(old_path, postgres_server.url(postgres_server.new_schema(), "connect_timeout=60"))
 
 
 def run(*words: str):

@@ -13,7 +13,7 @@ from aiokafka.errors import BrokerResponseError, KafkaError, RequestTimedOutErro
 
 from conformance.drivers.scenario import Mismatch, Scenario, same
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 AsyncScenario = Callable[[Scenario], Coroutine[Any, Any, None]]
 
 

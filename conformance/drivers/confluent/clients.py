@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from conformance.drivers.scenario import Mismatch, Scenario
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 Configs = dict[str, str | int | bool]
 
 

@@ -10,7 +10,7 @@ from oracles.java_admin import JavaAdmin, java_admin
 from oracles.java_clients import JavaClientFailed, JavaClients, Received, Record, java_failures
 from oracles.java_machine import JavaMachine
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 JavaScenario = Callable[[Scenario, JavaClients], None]
 
 

@@ -10,7 +10,7 @@ from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaEr
 
 from conformance.drivers.scenario import Mismatch, Scenario, same
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opene
     url = f"sqlite://{tmp_path}/metadata.sqlite"
     if request.param == "postgres":
         server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_schema())
+        url = server.url(server.new_schema(), "connect_timeout=60")
         open_log(url).close()
 
     def open_one() -> LeaseBoard:

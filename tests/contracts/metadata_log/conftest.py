@@ -14,6 +14,7 @@ from siltstone.metadata.store.sqlite import SqliteLog
 ENTRIES_KEPT = 3
 PATIENCE_MS = 60_000
 """For a machine with a busy disk. ``tests/integration/test_postgres_log.py`` has what a call does at its deadline."""
+PATIENT = "connect_timeout=60"
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 Opener = Callable[[], MetadataLog]
 
@@ -23,7 +24,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a log that does not exist yet, of the adapter that the test names."""
     if request.param == "postgres":
         server = request.getfixturevalue("postgres_server")
-        return server.url(server.new_schema())
+        return server.url(server.new_schema(), PATIENT)
     return f"sqlite://{tmp_path}/metadata.sqlite"
 
 
@@ -34,7 +35,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opene
     memory = MemoryLog(entries_kept=ENTRIES_KEPT)
     if request.param == "postgres":
         server = request.getfixturevalue("postgres_server")
-        place = place_of(server.url(server.new_schema()))
+        place = place_of(server.url(server.new_schema(), PATIENT))
 
     def open_one() -> MetadataLog:
         if request.param == "memory":

@@ -14,19 +14,23 @@ from support.metadata.postgres_server import PostgresServer
 pytestmark = pytest.mark.postgres
 
 BEAT = Beat(0, 1, 1, "life")
+PATIENCE_MS = 60_000
+"""For a server that shares a core with twenty other processes."""
+
+PATIENT = "connect_timeout=60"
 
 
 @pytest.fixture
 def place(postgres_server: PostgresServer) -> PostgresPlace:
-    place = place_of(postgres_server.url(postgres_server.new_schema()))
+    place = place_of(postgres_server.url(postgres_server.new_schema(), PATIENT))
     assert place is not None
-    PostgresLog(place).close()
+    PostgresLog(place, call_deadline_ms=PATIENCE_MS).close()
     return place
 
 
 @pytest.fixture
 def board(place: PostgresPlace) -> Iterator[PostgresBoard]:
-    board = PostgresBoard(place, SystemClock())
+    board = PostgresBoard(place, SystemClock(), deadline_ms=PATIENCE_MS)
     yield board
     board.close()
 
