@@ -4,7 +4,7 @@ SINCE ?= origin/main
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test lint unit bench profile nightly mutants conformance constraints clean
+.PHONY: help set-up demo test lint unit bench profile nightly mutants conformance wheel constraints clean
 
 help: ## This list
 	@echo "Siltstone. Targets:"
@@ -51,6 +51,9 @@ nightly: .venv/installed ## The long tests, and what each has tried (45 minutes 
 
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)
+
+wheel: .venv/installed ## Build the wheel, as it would be published, into dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds
 	@$(BIN)/python -m pip freeze --exclude-editable --exclude siltstone >requirements/constraints.txt
