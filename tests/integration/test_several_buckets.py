@@ -180,10 +180,36 @@ def test_b18_a_broker_whose_buckets_were_swapped_does_not_start(place: Place) ->
     shutil.rmtree(place.second)
 
 
+def test_b16_a_bucket_is_drained_under_a_producer_and_removed(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: place.committed()[1] > 2, "objects in the second bucket")
+            place.command("buckets", "drain", 1)
+            count = producing.count
+            place.command("maintain", "run", "--kind", "relocation", "--runner", "in-process")
+            assert not place.committed()[1]
+            until(lambda: producing.count > count + 100, "acknowledgements")
+            refused = run("buckets", "remove", 1, "--store", place.store)
+            assert refused.status == 1 and "destroyed" in refused.err, (
+                "readers may still be at the old objects"
+            )
+            place.command("maintain", "sweep", "--grace-period", "1ms")
+            place.command("buckets", "remove", 1)
+            count = producing.count
+            until(lambda: producing.count > count + 100, "acknowledgements")
+        producing.check_all_is_there(bootstrap)
+        assert not [path for path in place.second.rglob("*") if path.is_file()]
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+    checked_store(place.store)
+
+
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "my-store") as broker:
         assert broker.stop() == 0
-    (commands,) = RUN
+    commands = RUN[0]
     bare = BareEnvironment(tmp_path / "bare")
     for line in commands.splitlines():
         done = bare.run(line, tmp_path)

@@ -2,8 +2,8 @@
 
 The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
 Then come the kinds that copy: table export, before key compaction removes what it has not seen; minor collections (few
-live bytes), stream set object compaction, key compaction, stream object compaction, and last major collections, which
-are worth doing once a day.
+live bytes), stream set object compaction, key compaction, stream object compaction, relocation of what is left in a
+bucket that is drained, and last major collections, which are worth doing once a day.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,7 @@ from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.pipeline.kind import Kind
 from siltstone.maintenance.pressure import COPYING
+from siltstone.maintenance.relocation.kind import Relocation
 from siltstone.maintenance.retention.groups import bound_of
 from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.retention.planning import BoundOf
@@ -38,6 +39,7 @@ def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
         StreamSetObjectCompaction(settings.compaction),
         KeyCompaction(maintenance.key_compaction),
         StreamObjectCompaction(maintenance.so_compaction),
+        Relocation(maintenance.so_compaction),
         _collection(Level.MAJOR, settings),
     )
 
@@ -68,6 +70,7 @@ KIND_NAMES = (
     "sso-compaction",
     "key-compaction",
     "so-compaction",
+    "relocation",
     "major-gc",
 )
 

@@ -80,9 +80,9 @@ class Measured(msgspec.Struct, frozen=True):
         return f"{fullest.name} is {fullest.use:.1%} full: {kind} copies data, so it waits until there is more room"
 
 
-COPYING = frozenset(
-    {"table-export", "minor-gc", "sso-compaction", "key-compaction", "so-compaction", "major-gc"}
-)
+COPYING = frozenset({
+    "table-export", "minor-gc", "sso-compaction", "key-compaction", "so-compaction", "relocation", "major-gc",
+})  # fmt: skip
 """Kinds that write before they free anything. The others delete or trim, and never wait."""
 
 STOPPED_BY_WARN = frozenset({"major-gc"})

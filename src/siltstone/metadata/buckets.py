@@ -56,11 +56,19 @@ class AddBucket(Command[BucketDefinition], frozen=True):
 
 
 class SetBucketState(Command[None], frozen=True):
-    """→ None. Refused with BucketNotListed, and with LastWritableBucket when no other bucket could take new objects.
-    Idempotent."""
+    """→ None. Refused with BucketNotListed, also for a bucket that was removed, and with LastWritableBucket when no
+    other bucket could take new objects. Idempotent."""
 
     bucket_id: int
     state: BucketState
+
+
+class RemoveBucket(Command[None], frozen=True):
+    """→ None. From now on the bucket is the store's no more, and its id is never given out again. Refused with
+    BucketNotListed, and with BucketInUse unless it is drained or read-only, the metadata name no object there, not even
+    one that is only to be deleted, and no node has its write-ahead log there. Idempotent."""
+
+    bucket_id: int
 
 
 class SetWriteStrategy(Command[None], frozen=True):

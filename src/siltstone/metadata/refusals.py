@@ -250,6 +250,10 @@ class BucketNotListed(Refusal, InvalidRequest):
     code = "BUCKET_NOT_LISTED"
 
 
+class BucketInUse(Refusal, InvalidRequest):
+    code = "BUCKET_IN_USE"
+
+
 class LastWritableBucket(Refusal, InvalidRequest):
     code = "LAST_WRITABLE_BUCKET"
 

@@ -11,10 +11,14 @@ import msgspec
 
 
 class BucketState(StrEnum):
-    """READ_ONLY → WRITABLE. Objects are read and deleted in both states; only a WRITABLE bucket gets new ones."""
+    """READ_ONLY → WRITABLE ⇄ DRAINING → REMOVED. Objects are read and deleted in all states but the last; only a
+    WRITABLE bucket gets new ones, and those of a DRAINING one are relocated. REMOVED is for ever: the number is not
+    given to another bucket."""
 
     READ_ONLY = "read-only"
     WRITABLE = "writable"
+    DRAINING = "draining"
+    REMOVED = "removed"
 
 
 class BucketDefinition(msgspec.Struct, frozen=True):
@@ -66,5 +70,15 @@ class BucketList(msgspec.Struct, frozen=True):
         return tuple(each for each in self.buckets if each.is_writable)
 
     @property
+    def draining(self) -> frozenset[int]:
+        """The ids of the buckets whose objects are to be relocated."""
+        return frozenset(each.id for each in self.buckets if each.state is BucketState.DRAINING)
+
+    @property
+    def removed(self) -> frozenset[int]:
+        return frozenset(each.id for each in self.buckets if each.state is BucketState.REMOVED)
+
+    @property
     def urls(self) -> dict[int, str]:
-        return {each.id: each.url for each in self.buckets}
+        """Of all that were not removed."""
+        return {each.id: each.url for each in self.buckets if each.state is not BucketState.REMOVED}

@@ -242,6 +242,9 @@ SSO_COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
 SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
 """How often small stream objects are merged. They are made by compaction, so a shorter interval would find no more."""
 
+RELOCATION_INTERVAL_MS = 1 * MINUTE_MS
+"""How often objects of a bucket that is drained are looked for: somebody waits for it to become empty."""
+
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
 """How often compacted topics are checked. How dirty a partition is, and for how long, decides if it is compacted."""
 

@@ -7,7 +7,6 @@ wrong bucket, or the bucket was emptied. Stores from before markers existed are 
 """
 
 import logging
-from collections.abc import Mapping
 from itertools import islice
 
 from siltstone.maintenance.context import newest_state
@@ -18,6 +17,7 @@ from siltstone.metadata.store_id import claimed_url, put_claimed_url, store_id_o
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_store.bucket_identity import (
+    MARKER_KEY,
     BucketExchanged,
     BucketOfAnotherStore,
     mark,
@@ -26,7 +26,7 @@ from siltstone.object_store.bucket_identity import (
     refuse_unmarked,
 )
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.metadata_mark import BucketGuard
+from siltstone.object_store.metadata_mark import MARKS_PREFIX, BucketGuard
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
@@ -58,8 +58,14 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
     store_id = store_id_of(image)
     assert store_id is not None
     guards: dict[int, BucketGuard] = {}
-    _refuse_exchanged(buckets.urls, image)
+    removed = bucket_list_of(image).removed
+    _refuse_exchanged(buckets, image)
     for bucket_id in buckets.urls:
+        if bucket_id in removed:
+            log.warning(
+                "bucket %d was removed from the store: its URL in the settings is not used", bucket_id
+            )
+            continue
         store = buckets.store(bucket_id)
         guards[bucket_id] = BucketGuard(store, store_id, lambda: newest_state(metadata))
         try:
@@ -82,7 +88,7 @@ def claim_bucket(buckets: Buckets, metadata: MetadataClient, bucket_id: int) -> 
     image = metadata.refresh()
     store_id = store_id_of(image)
     assert store_id is not None
-    _refuse_exchanged(buckets.urls, image)
+    _refuse_exchanged(buckets, image)
     store = buckets.store(bucket_id)
     guard = BucketGuard(store, store_id, lambda: newest_state(metadata))
     _claim(store, store_id, bucket_id, image)
@@ -99,11 +105,15 @@ async def claim_added_buckets(
     calls: BlockingCalls,
     clock: Clock,
 ) -> None:
-    """Adds the guards of the writable buckets that are added while the node runs, until it is cancelled. A bucket that
-    is refused is reported, and tried again."""
+    """Adds the guards of the writable buckets that are added while the node runs, and drops those of buckets that are
+    removed, until it is cancelled. A bucket that is refused is reported, and tried again."""
     limit = LogLimit(clock)
     while True:
-        added = [each.id for each in bucket_list_of(metadata.image).writable if each.id not in guards]
+        listed = bucket_list_of(metadata.image)
+        for bucket_id in listed.removed & guards.keys():
+            del guards[bucket_id]
+            log.info("bucket %d was removed", bucket_id)
+        added = [each.id for each in listed.writable if each.id not in guards]
         for bucket_id in added:
             try:
                 guards[bucket_id] = await calls.run(claim_bucket, buckets, metadata, bucket_id)
@@ -118,9 +128,11 @@ async def claim_added_buckets(
         await clock.sleep_ms(REFUSED_INTERVAL_MS if is_refused else ADDED_INTERVAL_MS)
 
 
-def _refuse_exchanged(urls: Mapping[int, str], image: MetadataImage) -> None:
+def _refuse_exchanged(buckets: Buckets, image: MetadataImage) -> None:
     """Raises BucketExchanged when two buckets have one URL, or a bucket is where another one was claimed. Markers from
     before format 2 do not name their bucket."""
+    removed = bucket_list_of(image).removed
+    urls = {bucket_id: url for bucket_id, url in buckets.urls.items() if bucket_id not in removed}
     by_url: dict[str, int] = {}
     for bucket_id, url in urls.items():
         if url in by_url:
@@ -176,6 +188,15 @@ def _committed(bucket_id: int, image: MetadataImage) -> list[int]:
         for each in objects
         if (each.state, each.bucket_id) == (ObjectState.COMMITTED, bucket_id)
     ]
+
+
+def release_place(store: ObjectStore) -> int:
+    """Deletes the marker and the marks from a bucket that was removed, so that its place is anybody's. Returns how many
+    other keys are there, up to KEYS_LOOKED_AT. Raises what the bucket raises."""
+    keys = [summary.key for summary in islice(store.list(), KEYS_LOOKED_AT)]
+    ours = [key for key in keys if key == MARKER_KEY or key.startswith(MARKS_PREFIX)]
+    store.delete(ours)
+    return len(keys) - len(ours)
 
 
 def refuse_place(store: ObjectStore, store_id: str) -> None:

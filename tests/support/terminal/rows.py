@@ -271,6 +271,18 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("buckets add ftp://there --store {store}", 2, "write file:///absolute/folder or s3://bucket/prefix"),
         begun("buckets add {store}/second --store {store}"),
     ),
+    "buckets drain": row(
+        "it is told what to drain",
+        Case("buckets drain 0 --store {store}", 1, "add another one first"),
+        Case("buckets drain 7 --store {store}", 1, "there is no bucket 7"),
+        begun("buckets drain 0 --store {store}"),
+    ),
+    "buckets remove": row(
+        "it is told what to remove",
+        Case("buckets remove 0 --store {store}", 1, "drain it first"),
+        Case("buckets remove 7 --store {store}", 1, "there is no bucket 7"),
+        begun("buckets remove 0 --store {store}"),
+    ),
     "buckets strategy": row(
         "it is told which one",
         Case("buckets strategy round-robin --store {store}", shows="New objects are put into bucket 0"),

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from siltstone.metadata.buckets import AddBucket, SetBucketState, bucket_list_of
+from siltstone.metadata.buckets import AddBucket, RemoveBucket, SetBucketState, bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store_id import put_store_id
@@ -32,6 +32,7 @@ from siltstone.server.bucket_identity import (
     claim_bucket,
     claim_buckets,
     refuse_place,
+    release_place,
 )
 
 OTHER_STORE = "f" * 32
@@ -175,3 +176,31 @@ def test_a_place_is_refused_before_it_is_listed(world: World) -> None:
     ]:
         with pytest.raises(BucketOfAnotherStore, match=words):
             refuse_place(world.place(name), world.store_id)
+
+
+def test_a_bucket_that_was_removed_is_not_written_to_and_its_place_can_be_used_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    buckets = world.buckets(_0="a")
+
+    def scenario(guards: dict[int, BucketGuard]):
+        first = added(world, "b")
+        world.client.execute(SetBucketState(first, BucketState.WRITABLE))
+        yield ADDED_INTERVAL_MS
+        assert first in guards
+        guards[first].note(world.client.image.version, 0)
+        world.client.execute(SetBucketState(first, BucketState.DRAINING))
+        world.client.execute(RemoveBucket(first))
+        yield ADDED_INTERVAL_MS
+        assert first not in guards
+        world.place("b").put("notes.txt", [b"of somebody"])
+        assert release_place(world.place("b")) == 1
+        assert [each.key for each in world.place("b").list()] == ["notes.txt"]
+        again = added(world, "b")
+        world.client.execute(SetBucketState(again, BucketState.WRITABLE))
+        yield ADDED_INTERVAL_MS
+        assert again in guards and again != first, caplog.text
+
+    in_a_node(world, buckets, scenario)
+    claim_buckets(world.buckets(_0="a", _1="b"), world.client)
+    assert "bucket 1 was removed from the store: its URL in the settings is not used" in caplog.text

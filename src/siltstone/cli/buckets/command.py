@@ -1,4 +1,5 @@
-"""``siltstone buckets``: lists the buckets of a store, adds one, and says how new objects are spread over them.
+"""``siltstone buckets``: lists the buckets of a store, adds, drains and removes one, and chooses how new objects are
+spread over them.
 
 The commands work on the store's metadata, and brokers in use follow within a second. A bucket is listed first and
 becomes writable when it is marked as the store's and has taken a write, so nobody puts anything into a place that turns
@@ -13,10 +14,12 @@ from siltstone.cli.buckets.listing import bucket_rows, buckets_table, listed_or_
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.words import cell
+from siltstone.cli.words import cell, counted
+from siltstone.maintenance.relocation.planning import objects_to_move
 from siltstone.metadata.buckets import (
     WEIGHT_MAX,
     AddBucket,
+    RemoveBucket,
     SetBucketState,
     SetWriteStrategy,
     bucket_list_of,
@@ -25,8 +28,10 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.object_store.opening import open_store as open_bucket
 from siltstone.runtime.randomness import random_token
-from siltstone.server.bucket_identity import claim_bucket, refuse_place
+from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
 from siltstone.server.components import Store
+
+bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(min=0))
 
 AVAILABLE = [each.value for each in StrategyType if each is not StrategyType.REPLICATION]
 
@@ -36,7 +41,7 @@ AVAILABLE = [each.value for each in StrategyType if each is not StrategyType.REP
 @store_options
 @click.pass_context
 def buckets(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
-    """List the buckets of a store, add one, and say how new objects are spread over them.
+    """List the buckets of a store, add, drain or remove one, and choose how new objects are spread over them.
 
     Each object stays in the bucket that it was put into, and is read from there, whatever the strategy is now.
     """
@@ -91,6 +96,52 @@ def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
                 ),
                 style="dim",
             )
+
+
+@buckets.command()
+@bucket_argument
+@json_option
+@store_options
+def drain(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
+    """Put no new objects into a bucket, and have maintenance copy those that are there into the others.
+
+    The kind of maintenance relocation does so: siltstone maintain serve by itself, siltstone maintain run --kind
+    relocation at once. Everything stays readable. Adding the bucket's URL again ends the draining.
+    """
+    with choice.open() as store:
+        store.metadata.execute(SetBucketState(bucket_id, BucketState.DRAINING))
+        _show(store, as_json)
+        left = objects_to_move(store.metadata.image)
+        if not as_json:
+            remarks().print(
+                f"{counted(len(left), 'object')} to relocate: siltstone maintain run --kind relocation, or the "
+                "maintenance service by itself",
+                style="dim",
+            )
+
+
+@buckets.command()
+@bucket_argument
+@json_option
+@store_options
+def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
+    """Forget a bucket that is drained and empty.
+
+    It is refused while the metadata name an object there, also one that waits for its deletion after the grace period,
+    or a write-ahead log. The store's marker is deleted from the bucket, so that the place can be used for anything.
+    """
+    with choice.open() as store:
+        listed = bucket_list_of(store.metadata.image).bucket(bucket_id)
+        store.metadata.execute(RemoveBucket(bucket_id))
+        assert listed is not None
+        opened = open_bucket(listed.url, settings=store.settings.retry)
+        try:
+            others = release_place(opened)
+        finally:
+            opened.close()
+        _show(store, as_json)
+    if others and not as_json:
+        remarks().print(cell(f"{counted(others, 'key')} that the metadata do not name stay in {listed.url}."))
 
 
 @buckets.command()

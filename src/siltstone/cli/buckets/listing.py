@@ -56,6 +56,7 @@ def bucket_rows(image: MetadataImage, listed: BucketList) -> list[BucketRow]:
             objects[each.id, ObjectState.DESTROYED],
         )
         for each in listed.buckets
+        if each.id not in listed.removed
     ]
 
 

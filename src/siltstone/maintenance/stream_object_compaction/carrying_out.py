@@ -5,10 +5,10 @@ report; the other groups are not affected. When the runner itself fails, it does
 each group is then tried alone.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 import msgspec
 
@@ -20,11 +20,12 @@ from siltstone.maintenance.output_buckets import why_not_writable
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
-from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, held_by
+from siltstone.maintenance.stream_object_compaction.planning import held_by
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
 from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
 from siltstone.metadata.commands import CommitCompaction, PrepareObjects
+from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CompactedObjectsNotFound, JobNotRunning, Refusal
@@ -38,18 +39,35 @@ PARTS_PER_TASK = 16
 several tasks."""
 
 
+class Group(Protocol):
+    """What becomes one object: the neighbours of a merge group, or one object that is relocated."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def members(self) -> Sequence[ObjectMetadata]: ...
+
+    @property
+    def bucket_id(self) -> int:
+        """The bucket of the members."""
+        ...
+
+
 class Merging:
     """A merge that is being carried out, with its prepared object id and the results of its tasks. ``upload`` is None
     before the upload is started, when none is needed, and once it is completed."""
 
-    def __init__(self, group: MergeGroup, merge: Merge, object_id: int, store: ObjectStore) -> None:
+    def __init__(self, group: Group, merge: Merge, object_id: int, store: ObjectStore) -> None:
         self.group = group
         self.merge = merge
         self.object_id = object_id
         self.store = store
         self.upload: MultipartUpload | None = None
         self.failure = ""
-        self._results: list[CopyResult] = []
+        self.source_url = ""
+        """Where the sources are, if they are not in the bucket of the object."""
+        self.results: list[CopyResult] = []
 
     @property
     def key(self) -> str:
@@ -73,16 +91,17 @@ class Merging:
                 copied=copied,
                 read=read,
                 read_request_bytes_max=read_request_bytes_max,
+                source_url=self.source_url,
             )
 
     def take(self, result: CopyResult) -> None:
-        self._results.append(result)
+        self.results.append(result)
         if result.failure is not None:
             self.failure = self.failure or result.failure.reason
 
     def complete(self) -> None:
         """Completes the upload, which makes the object. Raises what the store raises."""
-        sent = sorted((part for result in self._results for part in result.parts), key=_number)
+        sent = sorted((part for result in self.results for part in result.parts), key=_number)
         expected = [
             (part.part_number, part.position, self.merge.part_bytes(part)) for part in self.merge.parts
         ]
@@ -95,7 +114,7 @@ class Merging:
         return CommitCompaction(job_id, self.merge.source_ids, None, (self.merge.new_object(self.object_id),))
 
     def done(self) -> UnitReport:
-        merge, results = self.merge, self._results
+        merge, results = self.merge, self.results
         objects = counted(len(merge.sources), "stream object")
         copied = sum(result.bytes_copied for result in results)
         return UnitReport(
@@ -137,8 +156,8 @@ REQUESTS_SIDE_BY_SIDE = 16
 OVERTAKEN = "its objects were replaced, trimmed or deleted meanwhile"
 
 
-class _Planned(msgspec.Struct, frozen=True):
-    group: MergeGroup
+class PlannedMerge(msgspec.Struct, frozen=True):
+    group: Group
     merge: Merge
 
 
@@ -151,10 +170,10 @@ class Wave:
         self._watch = attempt.watch
         self._settings = settings
 
-    def carry_out(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport]:
+    def carry_out(self, groups: Sequence[Group]) -> Iterator[UnitReport]:
         """Yields a report for each merge group. Raises Cancelled, JobNotRunning, and Unavailable when the metadata
         cannot be reached."""
-        planned: list[_Planned] = []
+        planned: list[PlannedMerge] = []
         for outcome in self._plan(groups):
             if isinstance(outcome, UnitReport):
                 yield outcome
@@ -177,16 +196,16 @@ class Wave:
         for merging in mergings:
             yield from self.carry_out([merging.group])
 
-    def _plan(self, groups: Sequence[MergeGroup]) -> Iterator[UnitReport | _Planned]:
+    def _plan(self, groups: Sequence[Group]) -> Iterator[UnitReport | PlannedMerge]:
         """The merge of each group by the newest image, or its report when it cannot or need not be merged."""
         image = self._context.metadata.refresh()
-        members = [member for group in groups if _stands(image, group) for member in group.members]
+        members = [member for group in groups if self._stands(image, group) for member in group.members]
         sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
-        troubles = why_not_writable(self._context, {member.bucket_id for member in members})
+        troubles = self._check_writable(groups)
         read: dict[int, Source | LeftOut] = {source.metadata.object_id: source for source in sources}
         read |= {each.object_id: each for each in left_out}
         for group in groups:
-            if not _stands(image, group):
+            if not self._stands(image, group):
                 yield _overtaken(group)
             elif (trouble := troubles.get(group.bucket_id)) is not None:
                 yield self._failed(group, trouble)
@@ -194,33 +213,33 @@ class Wave:
                 yield self._merge(image, group, [read[member.object_id] for member in group.members])
 
     def _merge(
-        self, image: MetadataImage, group: MergeGroup, read: Sequence[Source | LeftOut]
-    ) -> UnitReport | _Planned:
+        self, image: MetadataImage, group: Group, read: Sequence[Source | LeftOut]
+    ) -> UnitReport | PlannedMerge:
         sources = [each for each in read if isinstance(each, Source)]
         for each in read:
             if isinstance(each, LeftOut):
                 return self._failed(group, f"object {each.object_id}: {each.reason}")
         try:
-            return _Planned(group, plan_merge(sources, image.streams, self._settings))
+            return PlannedMerge(group, plan_merge(sources, image.streams, self._settings))
         except CorruptData as damage:
             return self._failed(group, str(damage))
 
-    def _prepare(self, planned: Sequence[_Planned]) -> list[Merging]:
+    def _prepare(self, planned: Sequence[PlannedMerge]) -> list[Merging]:
         """Prepares an object for each group in the bucket of its sources, because a store copies within one bucket."""
-        by_bucket: defaultdict[int, list[_Planned]] = defaultdict(list)
-        for each in planned:
-            by_bucket[each.group.bucket_id].append(each)
-        mergings: list[Merging] = []
-        for bucket_id, members in by_bucket.items():
-            command = PrepareObjects(
-                len(members), self._settings.time_limit_ms, bucket_id, job_id=self._attempt.job_id
-            )
-            first_id = prepare(self._context, command)
-            store = self._context.buckets.store(bucket_id)
-            mergings += [
-                Merging(each.group, each.merge, first_id + at, store) for at, each in enumerate(members)
-            ]
-        return mergings
+        first_id = prepare(
+            self._context,
+            PrepareObjects(
+                len(planned),
+                self._settings.time_limit_ms,
+                job_id=self._attempt.job_id,
+                bucket_ids=tuple(each.group.bucket_id for each in planned),
+            ),
+        )
+        stores = [self._context.buckets.store(each.group.bucket_id) for each in planned]
+        return [
+            Merging(each.group, each.merge, first_id + at, store)
+            for at, (each, store) in enumerate(zip(planned, stores, strict=True))
+        ]
 
     def _run(self, mergings: Sequence[Merging]) -> None:
         """Starts the uploads, runs the tasks and completes the uploads. Raises RunFailed, Cancelled."""
@@ -260,25 +279,28 @@ class Wave:
             return self._failed(merging.group, failure_in_one_line(refused))
         return merging.done()
 
-    def _failed(self, group: MergeGroup, reason: str) -> UnitReport:
+    def _check_writable(self, groups: Sequence[Group]) -> dict[int, str]:
+        """By bucket id, why nothing may be written there."""
+        return why_not_writable(self._context, {group.bucket_id for group in groups})
+
+    def _stands(self, image: MetadataImage, group: Group) -> bool:
+        """Whether all members are still committed and live. A member that was trimmed meanwhile is left to
+        ``dead-objects``, and the other members become another group in the next plan."""
+        return all(
+            is_live(image.streams.get(held_by(member).stream_id), held_by(member))
+            and committed_object(image, member.object_id) is not None
+            for member in group.members
+        )
+
+    def _failed(self, group: Group, reason: str) -> UnitReport:
         """The report of a group that failed; NOT_NEEDED when its objects were replaced meanwhile, since that may be the
         cause."""
-        if not _stands(self._context.metadata.refresh(), group):
+        if not self._stands(self._context.metadata.refresh(), group):
             return _overtaken(group)
         return UnitReport(name=group.name, outcome=Outcome.FAILED, text=reason)
 
 
-def _stands(image: MetadataImage, group: MergeGroup) -> bool:
-    """Whether all members are still committed and live. A member that was trimmed meanwhile is left to
-    ``dead-objects``, and the other members become another group in the next plan."""
-    stream = image.streams.get(group.stream_id)
-    return all(
-        is_live(stream, held_by(member)) and committed_object(image, member.object_id) is not None
-        for member in group.members
-    )
-
-
-def _overtaken(group: MergeGroup) -> UnitReport:
+def _overtaken(group: Group) -> UnitReport:
     return UnitReport(name=group.name, outcome=Outcome.NOT_NEEDED, text=OVERTAKEN)
 
 

@@ -13,6 +13,7 @@ from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, choose_groups
 from siltstone.maintenance.topic_streams import TopicStream, topic_streams
+from siltstone.metadata.buckets import bucket_list_of
 
 JOB_KIND = "so-compaction"
 
@@ -50,12 +51,21 @@ class StreamObjectCompaction:
             if scope.includes(_topic_name(topics, stream.stream_id))
         )
         choice = choose_groups(streams, image.objects, settings, context.clock.now_ms())
+        states = {each.id: each.state for each in bucket_list_of(image).buckets if not each.is_writable}
+        groups = [group for group in choice.groups if group.bucket_id not in states]
+        stay = [group for group in choice.groups if group.bucket_id in states]
         return Plan(
             kind=JOB_KIND,
-            units=[_unit(group, topics.get(group.stream_id), settings) for group in choice.groups],
-            unplanned=[Unplanned(f"stream-{each.stream_id}", each.reason) for each in choice.left],
+            units=[_unit(group, topics.get(group.stream_id), settings) for group in groups],
+            unplanned=[
+                *(Unplanned(f"stream-{each.stream_id}", each.reason) for each in choice.left),
+                *(
+                    Unplanned(group.name, f"bucket {group.bucket_id} is {states[group.bucket_id].value}")
+                    for group in stay
+                ),
+            ],
             has_remaining=choice.has_remaining,
-            work=_Work({group.name: group for group in choice.groups}, settings),
+            work=_Work({group.name: group for group in groups}, settings),
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:

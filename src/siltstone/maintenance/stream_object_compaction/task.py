@@ -74,6 +74,7 @@ class _Work:
         self._given = given
         self._readers = readers
         self._store = store_at(given.bucket_url)
+        self._sources = store_at(given.source_url or given.bucket_url)
         self._blocks: Table = np.frombuffer(given.blocks, dtype=ENTRY)
         self._object_ids = given.source_ids
 
@@ -113,4 +114,4 @@ class _Work:
         )
 
     def _fetch(self, read: Read) -> bytes:
-        return read_source(self._store, self._object_ids[read.source], read.start, read.end)
+        return read_source(self._sources, self._object_ids[read.source], read.start, read.end)

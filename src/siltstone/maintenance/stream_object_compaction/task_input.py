@@ -9,7 +9,8 @@ from siltstone.object_store.port import MultipartUpload, UploadedPart
 
 class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of the object at ``key`` that one task makes. They are uploaded to ``upload``; when it is None, there
-    is one part, which is put as the whole object. Sources and output are in one bucket.
+    is one part, which is put as the whole object. Sources and output are in one bucket, unless ``source_url`` names
+    another one for the sources; then no part is copied inside the store.
 
     ``blocks`` are the index entries (``columns.ENTRY``) of the read parts only; the block numbers in ``read`` count in
     them. ``number`` is the number of the object in its wave.
@@ -24,6 +25,7 @@ class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
     copied: tuple[CopiedPart, ...]
     read: tuple[ReadPart, ...]
     read_request_bytes_max: int
+    source_url: str = ""
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
-"""Decisions about the list of a store's buckets (define, add, state, strategy), and whether a bucket may be prepared
-for."""
+"""Decisions about the list of a store's buckets (register, add, state, remove, strategy), and whether a bucket may be
+prepared for."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from siltstone.metadata.buckets import (
     WEIGHT_MAX,
     AddBucket,
     RegisterBuckets,
+    RemoveBucket,
     SetBucketState,
     SetWriteStrategy,
     bucket_list_of,
@@ -20,6 +22,7 @@ from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import KeySet, Record
 from siltstone.metadata.refusals import (
+    BucketInUse,
     BucketNotListed,
     BucketNotWritable,
     CommandMalformed,
@@ -50,7 +53,7 @@ def decide_add_bucket(view: ImageView, command: AddBucket, now_ms: int) -> Decis
         raise BucketNotListed(
             "the store does not list its first bucket yet: start a node of this version once (siltstone serve)"
         )
-    found = next((each for each in listed.buckets if each.url == command.url), None)
+    found = next((each for each in listed.buckets if each.url == command.url and not _is_removed(each)), None)
     if found is None:
         bucket_id = max(each.id for each in listed.buckets) + 1
         added = BucketDefinition(bucket_id, command.url, command.weight, BucketState.READ_ONLY)
@@ -61,14 +64,38 @@ def decide_add_bucket(view: ImageView, command: AddBucket, now_ms: int) -> Decis
 
 def decide_set_bucket_state(view: ImageView, command: SetBucketState, now_ms: int) -> Decision[None]:
     listed = bucket_list_of(view)
-    found = listed.bucket(command.bucket_id)
-    if found is None:
-        raise _not_listed(listed, command.bucket_id)
+    found = _found(listed, command.bucket_id)
     after = _with(listed, [replace(found, state=command.state)])
     if not after.writable:
         raise LastWritableBucket(
             f"no other bucket than {found.id} is writable, so new objects would have no place; add another one first"
         )
+    return Decision(_changed(listed, after), None)
+
+
+def decide_remove_bucket(view: ImageView, command: RemoveBucket, now_ms: int) -> Decision[None]:
+    listed = bucket_list_of(view)
+    if command.bucket_id in listed.removed:
+        return Decision((), None)
+    found = _found(listed, command.bucket_id)
+    if found.is_writable:
+        raise BucketInUse(
+            f"bucket {found.id} is writable: drain it first (siltstone buckets drain {found.id})"
+        )
+    held = Counter(each.state for each in view.objects.values() if each.bucket_id == found.id)
+    if held:
+        counts = ", ".join(f"{count:,} {state.name.lower()}" for state, count in held.items())
+        raise BucketInUse(
+            f"bucket {found.id} still has objects: {counts}; committed ones are relocated while it is drained, "
+            "destroyed ones are deleted after the grace period, and prepared ones after their time limit"
+        )
+    for node in view.nodes.values():
+        if node.wal_location.startswith(f"bucket:{found.id}/"):
+            raise BucketInUse(f"node {node.node_id} has its write-ahead log in bucket {found.id}")
+    strategy = replace(
+        listed.strategy, order=tuple(each for each in listed.strategy.order if each != found.id)
+    )
+    after = replace(_with(listed, [replace(found, state=BucketState.REMOVED)]), strategy=strategy)
     return Decision(_changed(listed, after), None)
 
 
@@ -82,8 +109,7 @@ def decide_set_write_strategy(view: ImageView, command: SetWriteStrategy, now_ms
     if len(set(strategy.order)) < len(strategy.order):
         raise CommandMalformed(f"the order {list(strategy.order)} names a bucket twice")
     for bucket_id in strategy.order:
-        if listed.bucket(bucket_id) is None:
-            raise _not_listed(listed, bucket_id)
+        _found(listed, bucket_id)
     return Decision(_changed(listed, replace(listed, strategy=strategy)), None)
 
 
@@ -117,6 +143,14 @@ def _check_weight(weight: int) -> None:
         raise CommandMalformed(f"a bucket of weight {weight} is impossible; give 1 to {WEIGHT_MAX:,}")
 
 
-def _not_listed(listed: BucketList, bucket_id: int) -> BucketNotListed:
-    known = ", ".join(str(each.id) for each in listed.buckets) or "none"
-    return BucketNotListed(f"there is no bucket {bucket_id}; the store has {known}")
+def _found(listed: BucketList, bucket_id: int) -> BucketDefinition:
+    """Raises BucketNotListed."""
+    found = listed.bucket(bucket_id)
+    if found is None or _is_removed(found):
+        known = ", ".join(map(str, listed.urls)) or "none"
+        raise BucketNotListed(f"there is no bucket {bucket_id}; the store has {known}")
+    return found
+
+
+def _is_removed(bucket: BucketDefinition) -> bool:
+    return bucket.state is BucketState.REMOVED

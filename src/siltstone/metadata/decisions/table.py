@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.metadata.buckets import AddBucket, RegisterBuckets, SetBucketState, SetWriteStrategy
+from siltstone.metadata.buckets import (
+    AddBucket,
+    RegisterBuckets,
+    RemoveBucket,
+    SetBucketState,
+    SetWriteStrategy,
+)
 from siltstone.metadata.commands import (
     AddPartitions,
     AlterTopicConfigs,
@@ -55,6 +61,7 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
     decide_register_buckets,
+    decide_remove_bucket,
     decide_set_bucket_state,
     decide_set_write_strategy,
 )
@@ -170,6 +177,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     RegisterBuckets: decide_register_buckets,
     AddBucket: decide_add_bucket,
     SetBucketState: decide_set_bucket_state,
+    RemoveBucket: decide_remove_bucket,
     SetWriteStrategy: decide_set_write_strategy,
 }
 

@@ -114,3 +114,23 @@ def test_a_store_from_before_the_list(tmp_path: Path) -> None:
     assert listed.status == 0 and "New objects are put into bucket 0." in listed.words
     refused = run("buckets", "add", tmp_path / "second", "--store", tmp_path / "old")
     assert_one_line(refused, 1, "start a node of this version once (siltstone serve)")
+
+
+def test_a_bucket_is_drained_and_removed(buckets: Buckets, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    buckets("add", second)
+    assert_one_line(buckets("remove", 1), 1, "drain it first (siltstone buckets drain 1)")
+    done = buckets("drain", 1)
+    assert "1 draining" in done.words and "0 objects to relocate" in done.err
+    (second / "notes.txt").write_text("of somebody")
+    removed = buckets("remove", 1)
+    assert removed.status == 0 and second.as_uri() not in removed.words
+    assert "1 key that the metadata do not name" in removed.err
+    assert [path.name for path in second.iterdir() if path.is_file()] == ["notes.txt"]
+    assert [each["id"] for each in buckets("add", second, "--json").json["buckets"]] == [0, 2]
+
+
+def test_the_last_bucket_is_not_drained(buckets: Buckets) -> None:
+    assert_one_line(buckets("drain", 0), 1, "add another one first")
+    assert_one_line(buckets("drain", 5), 1, "there is no bucket 5; the store has 0")
+    assert_one_line(buckets("remove", 5), 1, "there is no bucket 5; the store has 0")

@@ -30,6 +30,7 @@ from siltstone.object_store.memory import MemoryStore
 from support.engine.faulty_store import Fault, FaultyStore
 from support.engine.objects import read_object
 from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.interrupting import Interrupting
 from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up, stores_opened
 
 SO = ObjectKind.STREAM_OBJECT
@@ -38,23 +39,6 @@ T = TypeVar("T")
 
 def settings(**changes: float) -> StreamObjectCompactionSettings:
     return msgspec.structs.replace(SMALL, **changes)
-
-
-class Interrupting:
-    """A runner that lets something happen when the tasks are done."""
-
-    def __init__(self, happens: Callable[[], object]) -> None:
-        self._happens = happens
-
-    def run(
-        self, task: Task, inputs: Sequence[bytes], on_progress: object = None, label: str = ""
-    ) -> list[bytes]:
-        results = InProcessRunner().run(task, inputs)
-        self._happens()
-        return results
-
-    def close(self) -> None:
-        return None
 
 
 def plan_of(

@@ -7,6 +7,7 @@ from siltstone.metadata.buckets import (
     WEIGHT_MAX,
     AddBucket,
     RegisterBuckets,
+    RemoveBucket,
     SetBucketState,
     SetWriteStrategy,
     bucket_list_of,
@@ -14,6 +15,7 @@ from siltstone.metadata.buckets import (
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import PrepareObjects, RegisterNode
 from siltstone.metadata.refusals import (
+    BucketInUse,
     BucketNotListed,
     BucketNotWritable,
     CommandMalformed,
@@ -119,3 +121,61 @@ def test_objects_are_prepared_in_writable_buckets_only_each_in_its_own(listing: 
     assert [listing.image.objects[first + number].bucket_id for number in range(4)] == [0, 1, 1, 0]
     with pytest.raises(CommandMalformed):
         listing.execute(PrepareObjects(2, 1_000, node_id=0, node_epoch=epoch, bucket_ids=(0,)))
+
+
+def drained(client: MetadataClient) -> int:
+    """A second bucket, which is drained."""
+    bucket_id = client.execute(AddBucket("memory:drained")).id
+    client.execute(SetBucketState(bucket_id, BucketState.WRITABLE))
+    client.execute(SetBucketState(bucket_id, BucketState.DRAINING))
+    return bucket_id
+
+
+def test_b17_a_bucket_is_removed_only_when_it_is_drained_and_empty(client: MetadataClient) -> None:
+    client.execute(RegisterBuckets({0: "memory:a"}, 0))
+    bucket_id = drained(client)
+    client.execute(SetBucketState(bucket_id, BucketState.WRITABLE))
+    with pytest.raises(BucketInUse, match="drain it first"):
+        client.execute(RemoveBucket(bucket_id))
+    node = client.execute(RegisterNode(0, "a", f"bucket:{bucket_id}/wal/00/0"))
+    client.execute(PrepareObjects(2, 60_000, bucket_id, 0, node.node_epoch))
+    client.execute(SetBucketState(bucket_id, BucketState.DRAINING))
+    with pytest.raises(BucketInUse, match="still has objects: 2 prepared"):
+        client.execute(RemoveBucket(bucket_id))
+
+
+def test_b17_a_bucket_with_a_log_is_not_removed(client: MetadataClient) -> None:
+    client.execute(RegisterBuckets({0: "memory:a"}, 0))
+    bucket_id = drained(client)
+    client.execute(RegisterNode(3, "a", f"bucket:{bucket_id}/wal/00/3"))
+    with pytest.raises(BucketInUse, match=f"node 3 has its write-ahead log in bucket {bucket_id}"):
+        client.execute(RemoveBucket(bucket_id))
+
+
+def test_the_number_of_a_removed_bucket_is_never_given_out_again(client: MetadataClient) -> None:
+    client.execute(RegisterBuckets({0: "memory:a"}, 0))
+    bucket_id = drained(client)
+    client.execute(SetWriteStrategy(WriteStrategy(StrategyType.FAILOVER, (bucket_id, 0))))
+    client.execute(RemoveBucket(bucket_id))
+    version = client.image.version
+    client.execute(RemoveBucket(bucket_id))
+    assert client.image.version == version, "idempotent"
+    listed = bucket_list_of(client.image)
+    assert (listed.removed, listed.urls, listed.strategy.order) == ({bucket_id}, {0: "memory:a"}, (0,))
+    for command in (
+        SetBucketState(bucket_id, BucketState.WRITABLE),
+        SetWriteStrategy(WriteStrategy(order=(bucket_id,))),
+    ):
+        with pytest.raises(BucketNotListed, match=f"there is no bucket {bucket_id}; the store has 0"):
+            client.execute(command)
+    assert client.execute(AddBucket("memory:drained")).id == bucket_id + 1
+
+
+def test_b25_a_node_with_an_older_image_prepares_nothing_in_a_bucket_that_is_drained(
+    client: MetadataClient,
+) -> None:
+    client.execute(RegisterBuckets({0: "memory:a"}, 0))
+    bucket_id = drained(client)
+    node = client.execute(RegisterNode(0, "a", "here"))
+    with pytest.raises(BucketNotWritable, match=f"bucket {bucket_id} is draining"):
+        client.execute(PrepareObjects(1, 60_000, bucket_id, 0, node.node_epoch))

@@ -1,0 +1,76 @@
+"""Relocation as a kind of maintenance: a unit is one object of a bucket that is drained."""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.foundation.portions import portions
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.garbage_collection.planning import in_scope, names_of_topics
+from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport
+from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.relocation.carrying_out import RelocationWave
+from siltstone.maintenance.relocation.planning import MovedObject, objects_to_move
+from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.limits import GIB
+
+JOB_KIND = "relocation"
+
+OBJECTS_MAX = 10_000
+"""A plan has at most this many objects; the next one has the others."""
+
+WAVE_OBJECTS_MAX = 100
+WAVE_BYTES_MAX = 4 * GIB
+"""So that indexes fit into memory, and copies are soon committed."""
+
+
+class Relocation:
+    """The kind of maintenance. It has the time limit and the lease of stream object compaction."""
+
+    name = JOB_KIND
+
+    def __init__(self, settings: StreamObjectCompactionSettings) -> None:
+        self._settings = settings
+
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.lease_ms
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        watch.check()
+        image = context.metadata.refresh()
+        topics = names_of_topics(image, scope)
+        found = [each for each in objects_to_move(image) if in_scope(each, topics, scope)]
+        moved = {each.name: each for each in map(MovedObject, found[:OBJECTS_MAX])}
+        return Plan(
+            kind=JOB_KIND,
+            units=[_unit(each) for each in moved.values()],
+            has_remaining=len(found) > OBJECTS_MAX,
+            work=moved,
+        )
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        """Carries the copies out wave by wave. No further wave is begun after the time limit of the watch."""
+        wanted: list[MovedObject] = [plan.work[name] for name in names]
+        for wave in portions(
+            wanted,
+            WAVE_OBJECTS_MAX,
+            lambda each: (each.metadata.size_bytes,),
+            (WAVE_BYTES_MAX,),
+        ):
+            if not attempt.watch.may_begin():
+                return
+            yield from RelocationWave(attempt, self._settings).carry_out(wave)
+
+
+def _unit(moved: MovedObject) -> PlannedUnit:
+    metadata: ObjectMetadata = moved.metadata
+    streams = {held.stream_id for held in metadata.ranges}
+    return PlannedUnit(
+        name=moved.name,
+        reason=f"bucket {moved.bucket_id} is being drained",
+        stream_id=streams.pop() if len(streams) == 1 else None,
+        bytes_read=metadata.size_bytes,
+        bytes_written=metadata.size_bytes,
+        objects_before=1,
+        objects_after=1,
+    )
