@@ -12,6 +12,7 @@ import pytest
 from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
 from support.cluster.cluster_simulation import ClusterSimulation
+from support.cluster.forked_simulation import ForkedSimulation
 from support.engine.wal_disk import put_disk_in
 from support.processes.inline_executor import put_inline_in
 
@@ -30,23 +31,29 @@ class QuickDisk:
 
 
 FIXED_SEEDS = range(12)
+FORKED_SEEDS = (5, 20, 39)
+"""Without marks of the entries, or without a node's last mark, these fail."""
 NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "300")), 30
+NIGHTLY_FORKS, NIGHTLY_FORK_TESTS = 60, 6
 REPLAYED_SEED = 3
 
 
 @pytest.fixture
 def simulate(tmp_path, monkeypatch):
-    def run(seed: int, *, name: str = "") -> ClusterSimulation:
+    def run(
+        seed: int, *, name: str = "", kind: type[ClusterSimulation] = ClusterSimulation
+    ) -> ClusterSimulation:
         put_inline_in(monkeypatch, indexes, rewriting)
         put_disk_in(monkeypatch, QuickDisk())
         folder = tmp_path / (name or f"{seed}")
-        simulation = ClusterSimulation(seed, folder)
+        simulation = kind(seed, folder)
         try:
             asyncio.run(simulation.run())
         except BaseException:
             print("\n".join(simulation.trace[-60:]))
             print(
-                f"seed {seed}: SILTSTONE_SEEDS={seed} .venv/bin/pytest tests/simulation/test_cluster.py -k replay"
+                f"seed {seed} of {kind.__name__}: "
+                f"SILTSTONE_SEEDS={seed} .venv/bin/pytest tests/simulation/test_cluster.py -k replay"
             )
             raise
         return simulation
@@ -59,6 +66,11 @@ def test_a_cluster_from_a_fixed_seed(simulate, seed):
     simulate(seed)
 
 
+@pytest.mark.parametrize("seed", FORKED_SEEDS)
+def test_p09_a_cluster_whose_metadata_log_loses_entries_loses_nothing(simulate, seed):
+    simulate(seed, kind=ForkedSimulation)
+
+
 def test_replay(simulate):
     """The seeds of the environment variable; without it, that a seed does the same twice."""
     seeds = os.environ.get("SILTSTONE_SEEDS")
@@ -69,6 +81,7 @@ def test_replay(simulate):
     else:
         for seed in seeds.split(","):
             simulate(int(seed))
+            simulate(int(seed), name=f"{seed}-forked", kind=ForkedSimulation)
 
 
 @pytest.mark.nightly
@@ -81,3 +94,13 @@ def test_many_clusters(simulate, record_tried, part):
         record_tried("seeds", 1)
         simulation = simulate(seed)
         record_tried("records acknowledged", len(simulation.history.acknowledged))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(NIGHTLY_FORK_TESTS))
+def test_p09_many_clusters_whose_metadata_log_loses_entries(simulate, record_tried, part):
+    first = SystemRandom().randrange(2**40)
+    for seed in range(first, first + NIGHTLY_FORKS // NIGHTLY_FORK_TESTS):
+        record_tried("seeds", 1)
+        simulate(seed, kind=ForkedSimulation)

@@ -42,7 +42,7 @@ def prepare(context: MaintenanceContext, command: PrepareObjects) -> int:
     for bucket_id, count in end_of.items():
         guard = context.guard(bucket_id)
         if guard is not None:
-            guard.cover(first_id, count, context.metadata.image.version)
+            guard.cover(first_id, count, context.metadata.image)
     return first_id
 
 
@@ -87,7 +87,7 @@ def _note_version(context: MaintenanceContext) -> None:
         guard = context.guard(bucket_id)
         if guard is not None:
             with suppress(SiltstoneError):
-                guard.note(image.version, image.next_object_id)
+                guard.note(image)
 
 
 def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:

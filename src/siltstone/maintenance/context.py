@@ -11,7 +11,12 @@ from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.bucket_identity import BucketMissing, refuse_if_marked_by_another, refuse_unmarked
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.metadata_mark import BucketGuard, MetadataMark, MetadataOlderThanBucket
+from siltstone.object_store.metadata_mark import (
+    BucketGuard,
+    MetadataMark,
+    MetadataOlderThanBucket,
+    mark_of_state,
+)
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
@@ -48,15 +53,16 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         found = self.guards.get(bucket_id)
         if found is None:
             store = self.buckets.store(bucket_id)
-            guard = BucketGuard(store, store_id, lambda: newest_state(self.metadata))
+            guard = BucketGuard(
+                store, store_id, lambda: newest_state(self.metadata), self.metadata.append_id_at
+            )
             found = self.guards.setdefault(bucket_id, guard)
         return found
 
 
 def newest_state(metadata: MetadataClient) -> MetadataMark:
     """Reads the metadata to its head, for a guard. Raises what the metadata raises."""
-    image = metadata.refresh()
-    return MetadataMark(image.version, image.next_object_id)
+    return mark_of_state(metadata.refresh())
 
 
 def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:

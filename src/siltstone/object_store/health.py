@@ -9,7 +9,7 @@ deletions never ask: an object is read from the bucket that its metadata names, 
 
 from threading import Lock
 
-from siltstone.model.limits import SECOND_MS
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, MINUTE_MS, SECOND_MS
 from siltstone.object_store.port import ObjectStore
 
 FAILURES_IN_A_ROW = 5
@@ -25,6 +25,8 @@ PROBE_PREFIX = "probe/"
 """The keys of the objects that probes put and delete begin with it."""
 
 PROBE_BYTES = 1024
+PROBE_MS_MAX = 10 * MINUTE_MS
+"""An older probe was left behind."""
 """A disk without a free block, or a store that takes only small metadata, is found out by more than a byte."""
 
 WRITES = frozenset({"put", "put_if_absent", "start_multipart", "upload_part", "complete_multipart"})
@@ -86,12 +88,21 @@ class Breaker:
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Puts an object, reads it and deletes it. ``token`` is random, so no two probes use one key. Raises what the
-    store raises."""
+    """Puts an object, reads it and deletes it, with those that processes left behind that died during a probe.
+    ``token`` is random, so no two probes use one key. Raises what the store raises."""
     key = f"{PROBE_PREFIX}{token}"
     content = token.encode().ljust(PROBE_BYTES, b".")
     store.put(key, [content])
+    done = [key]
     try:
         store.get_range(key, 0, PROBE_BYTES)
+        done += _left_behind(store, key)
     finally:
-        store.delete([key])
+        store.delete(done)
+
+
+def _left_behind(store: ObjectStore, newest_key: str) -> list[str]:
+    """Probes that are much older than the newest, by the clock of the store."""
+    modified_ms = {each.key: each.modified_ms for each in store.list(PROBE_PREFIX)}
+    before_ms = modified_ms.get(newest_key, 0) - PROBE_MS_MAX
+    return [key for key, at_ms in modified_ms.items() if at_ms < before_ms][:DELETE_BATCH_KEYS_MAX]

@@ -1,11 +1,14 @@
 """Marks in a bucket that tell how new the metadata is that wrote to it, so that an older copy is recognised (rule 11).
 
-A mark is the object ``siltstone-metadata/<version>-<end of ids>``, both with 20 digits, and its content is that of the
-bucket's marker. It says that the bucket has been written to with the metadata at that version, and that object ids
-below that end may be in use. Marks are compared by their key alone, so one listing reads them all. A mark is added
-before object ids beyond the newest one are used, and after decisions that destroy objects. The process that adds a
-mark deletes the marks that the new one surpasses. No object has to be replaced for that, and several processes may add
-marks at the same time.
+A mark is the object ``siltstone-metadata/<version>-<end of ids>-<append id>``, the first two with 20 digits, and its
+content is that of the bucket's marker. It says that the bucket has been written to with the metadata at that version,
+whose entry there has that append id, and that object ids below that end may be in use. Older marks end before the
+append id. Marks are compared by their key alone, so one listing reads them all. A mark is added before object ids
+beyond the newest one are used, and after decisions that destroy objects. The process that adds a mark deletes the marks
+that the new one surpasses. No object has to be replaced for that, and several processes may add marks at the same time.
+
+A metadata log that lost entries and went on with others has another append id at the version of a mark, so it is
+refused even when it is longer than the log that the bucket has seen.
 
 Ids are marked in steps, ahead of their use. Metadata whose version and ids are within the newest mark may therefore
 still lack the last objects: so the bucket is asked for each object id from the metadata's next one to the end of the
@@ -14,7 +17,7 @@ mark. Read ``docs/decisions/0010-older-metadata.md`` for what this detects, and 
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import object_key
@@ -22,34 +25,59 @@ from siltstone.object_formats.identity import StoreIdentity, encode_store_identi
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 
 MARKS_PREFIX = "siltstone-metadata/"
+NO_ID = ""
 ID_STEP = 32
 """Object ids are marked this many ahead of their use, so most uploads add no mark."""
 
-_KEY = re.compile(re.escape(MARKS_PREFIX) + r"(\d{20})-(\d{20})")
+_KEY = re.compile(re.escape(MARKS_PREFIX) + r"(\d{20})-(\d{20})(?:-([0-9a-f]{32}))?")
 
 
 class MetadataOlderThanBucket(InvalidRequest):
-    """The bucket has been written to with newer metadata than this: nothing may be written or deleted."""
+    """The bucket has been written to with newer metadata than this, or with metadata that went on in another way:
+    nothing may be written or deleted."""
 
 
 class MetadataMark(NamedTuple):
-    """A state of the metadata: its version, and the end of the object ids that it has given out, or may soon."""
+    """A state of the metadata: its version, the end of the object ids that it has given out, or may soon, and the
+    append id of its entry at that version, 32 hex digits; NO_ID in marks of older programs."""
 
     version: int
     ids_end: int
+    append_id: str = NO_ID
+
+
+class MetadataState(Protocol):
+    """What a mark is made of; an image of the metadata has it."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def append_id(self) -> str: ...
+    @property
+    def next_object_id(self) -> int: ...
 
 
 NOTHING_SEEN = MetadataMark(0, 0)
 
 
+def mark_of_state(state: MetadataState) -> MetadataMark:
+    """The mark of exactly this state. The entry at its version may be older than the chain of entries, and then has no
+    append id but zeros. Pure."""
+    return MetadataMark(
+        state.version, state.next_object_id, state.append_id if state.append_id.strip("0") else NO_ID
+    )
+
+
 def key_of_mark(mark: MetadataMark) -> str:
-    return f"{MARKS_PREFIX}{mark.version:020d}-{mark.ids_end:020d}"
+    return f"{MARKS_PREFIX}{mark.version:020d}-{mark.ids_end:020d}" + (
+        mark.append_id and f"-{mark.append_id}"
+    )
 
 
 def mark_of_key(key: str) -> MetadataMark | None:
     """The mark that has this key; None for every other key."""
     match = _KEY.fullmatch(key)
-    return match and MetadataMark(int(match[1]), int(match[2]))
+    return match and MetadataMark(int(match[1]), int(match[2]), match[3] or NO_ID)
 
 
 def marks_in(store: ObjectStore) -> list[MetadataMark]:
@@ -59,7 +87,7 @@ def marks_in(store: ObjectStore) -> list[MetadataMark]:
 
 
 def newest_of(marks: list[MetadataMark]) -> MetadataMark:
-    """The highest version and the highest end of ids of any mark. Pure."""
+    """The highest version and the highest end of ids of any mark, without an append id. Pure."""
     return MetadataMark(
         max((mark.version for mark in marks), default=0), max((mark.ids_end for mark in marks), default=0)
     )
@@ -69,13 +97,22 @@ class BucketGuard:
     """Guards one bucket for one process: ``admit`` before anything is written or deleted, ``cover`` before object ids
     are used, ``note`` after objects were destroyed. Threads may share it.
 
-    ``newest`` reads the metadata to its head and returns its version and its next object id.
+    ``newest`` reads the metadata to its head and returns the mark of its state; ``append_id_at`` reads the append id of
+    the log's entry at a version, and returns None when the log does not have that entry any more.
     """
 
-    def __init__(self, store: ObjectStore, store_id: str, newest: Callable[[], MetadataMark]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        store_id: str,
+        newest: Callable[[], MetadataMark],
+        append_id_at: Callable[[int], str | None],
+    ) -> None:
         self._store = store
         self._content = [encode_store_identity(StoreIdentity(store_id))]
         self._newest = newest
+        self._append_id_at = append_id_at
+        self._compared: set[MetadataMark] = set()
         self._admitted = NOTHING_SEEN
         self._covered = 0
         self.is_admitted = False
@@ -84,11 +121,12 @@ class BucketGuard:
     def admit(self) -> None:
         """Raises MetadataOlderThanBucket if the metadata is an older copy, and what the store and ``newest`` raise.
         The first call looks for the objects that a mark allows and the metadata lacks; later calls cost a listing."""
-        seen = newest_of(marks_in(self._store))
-        now = self._newest()
+        marks = marks_in(self._store)
+        seen, now = newest_of(marks), self._newest()
         if now.version < seen.version or now.version < self._admitted.version:
             newest = max(seen.version, self._admitted.version)
             raise self._older(f"was written to with version {newest} of this store's metadata", now)
+        self._compare(marks)
         if not self.is_admitted:
             self._refuse_objects(now.ids_end, seen.ids_end)
         self.is_admitted, self._admitted = True, now
@@ -104,6 +142,25 @@ class BucketGuard:
                         f"holds object {object_id}, whose id this metadata has not given out", now
                     )
                 return
+
+    def _compare(self, marks: list[MetadataMark]) -> None:
+        """Raises MetadataOlderThanBucket if the log has another entry than one of these marks. Each mark is compared
+        once."""
+        self._compared.intersection_update(marks)
+        for mark in marks:
+            if mark.append_id == NO_ID or mark in self._compared:
+                continue
+            found = self._append_id_at(mark.version)
+            if found not in (None, mark.append_id):
+                raise MetadataOlderThanBucket(
+                    f"{self._store.url} was written to with entry {mark.version} of the metadata log as append "
+                    f"{mark.append_id}, and this log has append {found} there: the log lost entries and went on with "
+                    "others, since an older copy was restored, or a standby without the newest entries was promoted. "
+                    "Nothing is written or deleted. Stop every node, and restore the copy of the metadata in which "
+                    f"entry {mark.version} has append id {mark.append_id}"
+                )
+            if found is not None:
+                self._compared.add(mark)
 
     def _exists(self, key: str) -> bool:
         try:
@@ -123,24 +180,28 @@ class BucketGuard:
         if not self.is_admitted:
             self.admit()
 
-    def cover(self, first_id: int, count: int, version: int) -> None:
-        """Makes sure that a mark allows the ids [first_id, first_id + count), which the metadata at ``version`` has
-        given out. Adds a mark only when none does yet. Raises as ``admit``."""
+    def cover(self, first_id: int, count: int, state: MetadataState) -> None:
+        """Makes sure that a mark allows the ids [first_id, first_id + count), which the metadata has given out, of
+        which the process has read ``state``. Adds a mark only when none does yet. Raises as ``admit``."""
         self._admit_once()
         if first_id + count > self._covered:
-            self._add(MetadataMark(version, first_id + count + ID_STEP))
+            self._add(mark_of_state(state)._replace(ids_end=first_id + count + ID_STEP))
 
-    def note(self, version: int, next_id: int) -> None:
+    def note(self, state: MetadataState) -> None:
         """Adds a mark of exactly this state: after objects were destroyed, and at the end of a process. Raises as
         ``admit``."""
         self._admit_once()
-        self._add(MetadataMark(version, next_id))
+        self._add(mark_of_state(state))
 
     def _add(self, mark: MetadataMark) -> None:
+        """Compares all marks before it adds one and deletes those that it surpasses: a log that lost entries while this
+        process had it open must not take away the marks that tell."""
+        marks = marks_in(self._store)
+        self._compare(marks)
         self._store.put(key_of_mark(mark), self._content)
         self._covered = mark.ids_end
         surpassed = [
-            each for each in marks_in(self._store)
+            each for each in marks
             if each != mark and each.version <= mark.version and each.ids_end <= mark.ids_end
         ]  # fmt: skip
         if surpassed:

@@ -67,7 +67,9 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
             )
             continue
         store = buckets.store(bucket_id)
-        guards[bucket_id] = BucketGuard(store, store_id, lambda: newest_state(metadata))
+        guards[bucket_id] = BucketGuard(
+            store, store_id, lambda: newest_state(metadata), metadata.append_id_at
+        )
         try:
             _claim(store, store_id, bucket_id, image)
             guards[bucket_id].admit()
@@ -90,7 +92,7 @@ def claim_bucket(buckets: Buckets, metadata: MetadataClient, bucket_id: int) -> 
     assert store_id is not None
     _refuse_exchanged(buckets, image)
     store = buckets.store(bucket_id)
-    guard = BucketGuard(store, store_id, lambda: newest_state(metadata))
+    guard = BucketGuard(store, store_id, lambda: newest_state(metadata), metadata.append_id_at)
     _claim(store, store_id, bucket_id, image)
     guard.admit()
     if claimed_url(image, bucket_id) != store.url:

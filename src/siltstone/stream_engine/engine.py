@@ -25,7 +25,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, StreamFenced, StreamNotExist
 from siltstone.metadata.service import ServiceClosed
 from siltstone.model.buffers import Buffer, is_buffer
-from siltstone.model.errors import SiltstoneError
+from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.append_queue import AppendQueue
@@ -48,7 +48,7 @@ from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.tail.tail_cache import TailCache
 from siltstone.stream_engine.upload.pipeline import UploadPipeline
 from siltstone.stream_engine.version_marks import VersionMarks
-from siltstone.stream_engine.wal.ownership import note_good_end
+from siltstone.stream_engine.wal.ownership import note_metadata
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class StreamEngine:
         self._state = EngineState.RUNNING
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
+        self._is_metadata_damaged = False  # or has lost entries: this node may have read what is gone
         self.is_clean = False
         """Whether the engine was closed with everything committed, so that the next start has nothing to recover."""
         self.reason_not_clean = ""
@@ -361,6 +362,8 @@ class StreamEngine:
                 await self._close_streams_if_possible()
             await self._tasks.cancel()
             await self._pipeline.abort()
+            if self._is_metadata_damaged:
+                await self._note_metadata()
             await self._wal.close()
             self._stop_following()
             if self._state is not EngineState.FAILED:
@@ -394,10 +397,11 @@ class StreamEngine:
         await self.close_streams(list(self._streams.values()))
         await self._close_carried()
         self.is_clean = True
-        try:
-            await note_good_end(self._wal, self._metadata.image.position)
-        except OSError as trouble:  # the next start can then detect an older copy of the metadata less well
-            log.warning("the clean stop could not be recorded in the write-ahead log's folder: %s", trouble)
+        await self._note_metadata()
+
+    async def _note_metadata(self) -> None:
+        """Records in the log's folder and in the buckets the newest metadata that this node has read."""
+        await note_metadata(self._wal, self._metadata.image.position)
         await self._marks.mark()
 
     async def _close_carried(self) -> None:
@@ -449,10 +453,8 @@ class StreamEngine:
     def readiness(self) -> tuple[Readiness, str]:
         """Whether appends are answered, and if not, or not for long, why and what to do."""
         if self._state is not EngineState.RUNNING:
-            return (
-                Readiness.STOPPED,
-                f"the stream engine is {self._state.name.lower()}: {self._failure or ''}",
-            )
+            why = f"the stream engine is {self._state.name.lower()}: {self._failure or ''}"
+            return Readiness.STOPPED, why
         if trouble := self._wal.statistics().trouble:
             return Readiness.FULL, f"appends wait: {trouble}"
         if (outage := self._pipeline.outage) is None:
@@ -486,7 +488,8 @@ class StreamEngine:
         self._let_go(f"the stream engine failed: {failure}")
 
     def _metadata_failed(self, failure: BaseException) -> None:
-        """Fails the engine even if it has nothing to commit now: nothing could be committed any more."""
+        """Fails the engine even if it has nothing to commit now."""
+        self._is_metadata_damaged = isinstance(failure, CorruptData)
         self._fail(ServiceClosed(f"the metadata service failed: {failure!r}"))
 
     def _let_go(self, reason: str) -> None:

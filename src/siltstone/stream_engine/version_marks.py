@@ -57,7 +57,7 @@ class VersionMarks:
 
     async def _mark(self, bucket_id: int, guard: BucketGuard, image: MetadataImage) -> None:
         try:
-            await self._calls.run(guard.note, image.version, image.next_object_id)
+            await self._calls.run(guard.note, image)
         except SiltstoneError as trouble:
             log.warning(
                 "the version of the metadata could not be marked in bucket %d: %s", bucket_id, trouble

@@ -122,6 +122,7 @@ class ClusterSimulation:
                 self._act()
                 await self._passes(self.rng.choice([100, 500, 2_000, 6_000]))
                 _raise_failures(running)
+            await self._disaster()
             await self._heal()
             for client in self.clients:
                 client.is_finishing = True
@@ -176,6 +177,9 @@ class ClusterSimulation:
             return parts.topics.by_name(name) or await life.start(parts.creation.create(topic))
 
         return await self._patiently(create)
+
+    async def _disaster(self) -> None:
+        """Nothing here; what other simulations add, before everything works again."""
 
     async def _heal(self) -> None:
         """Everything works again, and stays so."""
@@ -299,9 +303,11 @@ class ClusterSimulation:
             if node.node_id in self._until_ms and now_ms >= self._until_ms[node.node_id]:
                 del self._until_ms[node.node_id]
                 self._relieve(node)
-            if life is not None and (life.is_dead or life.has_failed):
-                why = "at a call" if life.is_dead else f"failed: {life.engine and life.engine._failure}"
-                await self._die(node, why, self.rng.choice([500, 3_000, 20_000]))
+            if life is not None and life.is_dead:
+                await self._die(node, "at a call", self.rng.choice([500, 3_000, 20_000]))
+            elif life is not None and life.has_failed and node.node_id not in self._stopping:
+                self.count("failed", f"{node.node_id} {life.engine and life.engine._failure}")
+                self._stopping[node.node_id] = life.start(life.close())
             elif life is not None and self._has_stopped(node):
                 await self._die(node, "ended", self.rng.choice([500, 3_000, 20_000]))
             elif life is not None and self._has_not_started(node):

@@ -36,6 +36,7 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreTransient
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
+from siltstone.server.bucket_identity import claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.kafka_node import hand_over_everything
@@ -227,10 +228,11 @@ class Life:
             client.execute(put_store_id(node.rng))
         finally:
             node.clock.blocked_ms = 0.0
+        buckets = Buckets({0: node.store})
+        guards = await calls.run(claim_buckets, buckets, client)
         metadata = MetadataService(client, calls, node.clock)
         self.close_parts.append(metadata.close)
         await metadata.start()
-        buckets = Buckets({0: node.store})
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, calls, node.clock, SMALL_READ
         )
@@ -242,7 +244,7 @@ class Life:
             partial(open_wal, place, buckets, store_id, calls, node.clock, node.rng),
             calls, metadata.refresh, settings.node_id, node.clock,
         )  # fmt: skip
-        components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock)
+        components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock, guards)
         seat = ClusterPlace(node.board, calls, metadata, node.clock, node.clock.monotonic_ms)
         self.close_parts.append(seat.leave)
         enrolment = NodeEnrolment(

@@ -15,7 +15,7 @@ from siltstone.metadata.store_id import put_store_id
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, object_key
-from siltstone.object_store.metadata_mark import MetadataMark, marks_in, newest_of
+from siltstone.object_store.metadata_mark import mark_of_state, marks_in, newest_of
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.compaction_world import CompactionWorld
 from support.metadata.faulty_log import Fault
@@ -195,5 +195,4 @@ def test_replaced_objects_are_marked_in_every_bucket(world: CompactionWorld) -> 
     world.metadata.execute(put_store_id(seeded_randomness(1)))
     command = command_of(world)
     commit(world.context, command)
-    image = world.metadata.image
-    assert MetadataMark(image.version, image.next_object_id) in marks_in(world.store)
+    assert mark_of_state(world.metadata.image) in marks_in(world.store)

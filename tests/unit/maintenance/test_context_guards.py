@@ -12,7 +12,7 @@ from siltstone.metadata.commands import CreateStream
 from siltstone.metadata.store_id import put_claimed_url, put_store_id, store_id_of
 from siltstone.model.errors import Unavailable
 from siltstone.object_store.bucket_identity import BucketMissing, BucketOfAnotherStore, mark
-from siltstone.object_store.metadata_mark import MetadataMark, MetadataOlderThanBucket
+from siltstone.object_store.metadata_mark import MetadataMark, MetadataOlderThanBucket, key_of_mark
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.compaction_world import CompactionWorld
 
@@ -48,7 +48,8 @@ def test_a_bucket_has_one_guard_which_admits_the_metadata_that_it_has_seen(world
 def test_the_newest_state_is_that_at_the_head_of_the_log(world: CompactionWorld) -> None:
     world.another_context().metadata.execute(CreateStream(0, 1))
     head = newest_state(world.metadata)
-    assert head == MetadataMark(world.log.head().version, world.metadata.image.next_object_id)
+    log = world.log.head()
+    assert head == MetadataMark(log.version, world.metadata.image.next_object_id, log.append_id)
 
 
 def test_a_bucket_of_another_store_is_refused(world: CompactionWorld) -> None:
@@ -71,7 +72,7 @@ def test_a_bucket_that_has_seen_newer_metadata_is_refused(world: CompactionWorld
     context = marked(world)
     version = world.metadata.image.version
     check_may_write(context, 0)
-    context.guard(0).note(version + 5, 0)
+    world.store.put(key_of_mark(MetadataMark(version + 5, 0)), [b""])
     older = world.another_context()
     older.metadata.refresh()
     for check in (check_may_write, lambda each, _: check_metadata_is_newest(each)):

@@ -5,6 +5,8 @@ from siltstone.object_store.health import (
     FAILURES_IN_A_ROW,
     OPEN_MS_MIN,
     PROBE_INTERVAL_MS,
+    PROBE_MS_MAX,
+    PROBE_PREFIX,
     WITHOUT_SUCCESS_MS,
     Breaker,
     probe,
@@ -71,3 +73,14 @@ def test_a_probe_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="probe/two"):
         probe(store, "two")
     assert list(store.list()) == []
+
+
+def test_a_probe_deletes_those_that_were_left_behind_and_none_that_may_be_under_way() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    store.put(PROBE_PREFIX + "of a process that died", [b"."])
+    clock.advance_ms(1)
+    store.put(PROBE_PREFIX + "slow", [b"."])
+    clock.advance_ms(PROBE_MS_MAX)
+    probe(store, "one")
+    assert [each.key for each in store.list()] == [PROBE_PREFIX + "slow"]

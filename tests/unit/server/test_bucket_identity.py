@@ -188,7 +188,7 @@ def test_a_bucket_that_was_removed_is_not_written_to_and_its_place_can_be_used_a
         world.client.execute(SetBucketState(first, BucketState.WRITABLE))
         yield ADDED_INTERVAL_MS
         assert first in guards
-        guards[first].note(world.client.image.version, 0)
+        guards[first].note(world.client.image)
         world.client.execute(SetBucketState(first, BucketState.DRAINING))
         world.client.execute(RemoveBucket(first))
         yield ADDED_INTERVAL_MS

@@ -26,7 +26,7 @@ class World:
         self.bucket = FaultyStore(MemoryStore(self.clock))
         client = MetadataClient(MemoryLog(), self.clock, seeded_randomness(1))
         self.metadata = MetadataService(client, InlineCalls(), self.clock)
-        guard = BucketGuard(self.bucket, "ab" * 16, lambda: MetadataMark(0, 0))
+        guard = BucketGuard(self.bucket, "ab" * 16, lambda: MetadataMark(0, 0), client.append_id_at)
         self.marks = VersionMarks({0: guard}, self.metadata, InlineCalls(), self.clock)
 
     async def change(self, value: bytes) -> None:

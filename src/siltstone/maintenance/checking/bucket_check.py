@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.sinks import STAGING_PREFIX
@@ -23,8 +24,9 @@ from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY, marked_identity
+from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.keys import InvalidKey
-from siltstone.object_store.metadata_mark import MetadataMark, mark_of_key
+from siltstone.object_store.metadata_mark import NO_ID, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 LOOKED_UP_MAX = 10
@@ -99,6 +101,7 @@ def check_bucket(
         return [
             *doubts_of(summaries, bucket_id, before, image, store),
             *_judge_objects(summaries, bucket_id, image, store),
+            *_judge_marks(summaries, bucket_id, context.metadata, image),
             *_judge_uploads(uploads, bucket_id, image, store),
         ]
     except SiltstoneError as trouble:
@@ -117,9 +120,7 @@ def _judge_objects(
     for summary in summaries:
         if summary.key == MARKER_KEY:
             yield from _judge_marker(store, bucket_id, image)
-        elif (mark := mark_of_key(summary.key)) is not None:
-            yield from _judge_mark(mark, summary.key, bucket_id, image)
-        elif wal_object_name(summary.key) is not None:
+        elif mark_of_key(summary.key) is not None or wal_object_name(summary.key) is not None:
             continue
         elif (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
             yield finding
@@ -149,14 +150,23 @@ def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> I
         )
 
 
-def _judge_mark(mark: MetadataMark, key: str, bucket_id: int, image: MetadataImage) -> Iterator[Finding]:
+def _judge_marks(
+    summaries: Sequence[ObjectSummary], bucket_id: int, metadata: MetadataClient, image: MetadataImage
+) -> Iterator[Finding]:
     """The image was read after the listing, so the current metadata is at the version of each listed mark, or later."""
-    if mark.version > image.version:
+    for key, mark in ((each.key, mark_of_key(each.key)) for each in summaries):
+        if mark is None:
+            continue
+        if mark.version > image.version:
+            evidence = f"version {mark.version} of the metadata, this is version {image.version}"
+        elif mark.append_id != NO_ID and metadata.append_id_at(mark.version) not in (None, mark.append_id):
+            evidence = f"entry {mark.version} of the metadata log as append {mark.append_id}, this log has another one"
+        else:
+            continue
         yield Finding(
             FindingKind.METADATA_OLDER,
-            f"bucket {bucket_id} was written to with version {mark.version} of the metadata, this is version "
-            f"{image.version}: the metadata is an older copy. Restore the newest copy; until then nothing is written "
-            "or deleted",
+            f"bucket {bucket_id} was written to with {evidence}: the metadata is an older copy, or went on from one. "
+            "Restore the newest copy; until then nothing is written or deleted",
             key=key,
             bucket_id=bucket_id,
         )
@@ -169,8 +179,8 @@ def _of_marker(bucket_id: int, text: str) -> Finding:
 def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
     """The finding about a listed object; None when a committed object of this bucket has the key."""
     object_id = _own_id(summary.key, image)
-    if object_id is None and summary.key.startswith(STAGING_PREFIX):
-        return None  # a sink's; the sweep deletes it when it is old and no batch needs it
+    if object_id is None and summary.key.startswith((STAGING_PREFIX, PROBE_PREFIX)):
+        return None  # a sink's, which the sweep deletes when no batch needs it; a node's, which the next probe deletes
     if object_id is None:
         return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
     metadata = image.objects.get(object_id)

@@ -11,7 +11,6 @@ from siltstone.foundation.quantity_words import seconds_words, size_words
 from siltstone.maintenance.context import (
     MaintenanceContext,
     check_metadata_is_newest,
-    newest_state,
     refuse_bucket_of_another_store,
 )
 from siltstone.maintenance.jobs import RunningJob, running_job
@@ -213,7 +212,7 @@ class _CarryingOut:
             try:
                 refuse_bucket_of_another_store(self._context, bucket_id)
                 if (guard := self._context.guard(bucket_id)) is not None:
-                    guard.note(*newest_state(self._context.metadata))
+                    guard.note(self._context.metadata.refresh())
             except (Unavailable, StoreDenied):
                 raise
             except SiltstoneError as other:

@@ -311,7 +311,7 @@ class UploadPipeline:
         """Marks the id in the bucket before it is used (rule 11), which most ids are already, and puts the object."""
         guard = self._guards.get(bucket_id)
         if guard is not None:
-            await self._calls.run(guard.cover, object_id, 1, self._metadata.image.version)
+            await self._calls.run(guard.cover, object_id, 1, self._metadata.image)
         store = self._buckets.store(bucket_id)
         await self._calls.run(store.put, object_key(object_id), encoded.buffers)
 

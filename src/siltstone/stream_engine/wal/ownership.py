@@ -6,19 +6,24 @@ metadata has the node epoch under which the node last opened a stream (``NodeMet
 the node last used, the first is never lower than the second; in any other folder it always is. The check matters only
 while streams are open: a node that was stopped cleanly has committed everything, and may start with an empty folder.
 
-The identity also has the version of the metadata at the last start and at the last clean stop, and the append id of the
+The identity also has the version of the metadata at the last start, at the last clean stop, or when the node found that
+the metadata log had lost entries, and the append id of the
 metadata's entry at that version: metadata at a lower version is an older copy, metadata with another entry there has
 another history, and both are refused.
 """
+
+import logging
 
 from msgspec.structs import replace
 
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
 from siltstone.metadata.refusals import NodeLogBehind, NodeLogLost
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_formats.identity import LogIdentity
 from siltstone.object_formats.log_file import DamagedWal
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore, WriteAheadLog
+
+log = logging.getLogger(__name__)
 
 NEVER_USED = 0
 """The node epoch of a folder that no node has used; it is lower than every real one."""
@@ -54,11 +59,17 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
     return identity
 
 
-async def note_good_end(wal: WriteAheadLog, metadata: LogPosition) -> None:
-    """Records a clean stop, after which everything is committed: the next start is refused with metadata below this
-    version, or with another entry there."""
-    if (identity := await wal.identity()) is not None:
-        await wal.claim(replace(identity, metadata_version=metadata.version, append_id=metadata.append_id))
+async def note_metadata(wal: WriteAheadLog, metadata: LogPosition) -> None:
+    """Records the metadata that the node has read, at a clean stop and when the metadata log lost entries: the next
+    start is refused with metadata below this version, or with another entry there."""
+    try:
+        if (identity := await wal.identity()) is not None:
+            await wal.claim(
+                replace(identity, metadata_version=metadata.version, append_id=metadata.append_id)
+            )
+    except (OSError, SiltstoneError) as trouble:
+        # the next start can then detect an older copy of the metadata less well
+        log.warning("the metadata's version could not be recorded in the write-ahead log: %s", trouble)
 
 
 def lost(behind: NodeLogBehind, log_epoch: int, location: str, last_location: str) -> WalLost:

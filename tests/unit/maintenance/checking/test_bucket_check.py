@@ -9,7 +9,9 @@ from siltstone.metadata.store_id import put_store_id
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import object_key
 from siltstone.object_store.bucket_identity import MARKER_KEY, mark
+from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.metadata_mark import key_of_mark, mark_of_state
 from siltstone.object_store.port import ObjectSummary, StoreDenied, StoreTransient
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.batches import batch
@@ -61,6 +63,25 @@ def test_what_nobody_names_in_all_its_kinds() -> None:
     assert of["some/file"].text == "some/file (5 bytes) was not written by this store"
     assert (of["some/file"].object_id, of["some/file"].size_bytes) == (None, 5)
     assert (of[object_key(forgotten)].object_id, of[prepared].size_bytes) == (forgotten, 5)
+
+
+def test_rule_11_marks_of_newer_metadata_and_of_another_history() -> None:
+    world = MaintainedStore()
+    world.new_stream()
+    now = mark_of_state(world.image)
+    for each in (now, now._replace(append_id="ab" * 16), now._replace(version=now.version + 1)):
+        world.store.put(key_of_mark(each), [b""])
+    findings = check_bucket(world.context, 0)
+    assert {each.kind for each in findings} == {FindingKind.METADATA_OLDER}
+    newer, other = sorted((each.text for each in findings), key=lambda text: "entry" in text)
+    assert f"version {now.version + 1} of the metadata, this is version {now.version}" in newer
+    assert f"entry {now.version} of the metadata log as append {'ab' * 16}" in other
+
+
+def test_a_probe_that_a_node_left_behind_is_no_finding() -> None:
+    world = MaintainedStore()
+    world.store.put(f"{PROBE_PREFIX}node-0-1", [b"."])
+    assert check_bucket(world.context, 0) == []
 
 
 def test_uploads_in_parts_in_all_their_kinds() -> None:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from siltstone.metadata import applying
 from siltstone.metadata import streams as stream_steps
-from siltstone.metadata.client import ClockTooFarOff, MetadataClient
+from siltstone.metadata.client import ClockTooFarOff, CommitUnknown, MetadataClient
+from siltstone.metadata.commands import PutKey
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.log_entry import LogForked, LogPosition, decode_entry, encode_entry
 from siltstone.metadata.store.memory import MemoryLog
@@ -313,6 +314,31 @@ def test_p10_metadata_with_another_history_is_refused_at_the_start(tmp_path, mor
                 await world.open()
         assert identity(world.wal_folder) == known
         world.log = right
+        async with world.node() as node:
+            assert node.engine.statistics().state == "RUNNING"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that went on"])
+def test_p10_a_node_that_ran_when_the_log_lost_entries_is_not_started_again_with_what_is_left(tmp_path, more):
+    """Its supervisor starts it again. What it had read since its start is what the log lost."""
+
+    async def scenario():
+        world = World(tmp_path)
+        node = await world.open()
+        await node.new_stream()
+        known = node.metadata.image.position
+        assert known.version > identity(world.wal_folder).metadata_version
+        right, other = list(world.log._entries), forked(world.log, *more)
+        world.log._entries, world.log._head = list(other._entries), other.head()
+        with pytest.raises(CommitUnknown, match="LogForked"):
+            await node.metadata.execute(PutKey("key", b"value"))
+        await node.close()
+        for _ in range(2):
+            with pytest.raises(LogForked, match=f"entry {known.version} has append id {known.append_id}"):
+                await world.open()
+        world.log._entries, world.log._head = right, known
         async with world.node() as node:
             assert node.engine.statistics().state == "RUNNING"
 
