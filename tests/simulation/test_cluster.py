@@ -11,6 +11,7 @@ import pytest
 
 from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
+from support.cluster.buckets_simulation import BucketsSimulation
 from support.cluster.cluster_simulation import ClusterSimulation
 from support.cluster.forked_simulation import ForkedSimulation
 from support.engine.wal_disk import put_disk_in
@@ -31,10 +32,11 @@ class QuickDisk:
 
 
 FIXED_SEEDS = range(12)
+BUCKET_SEEDS = range(6)
 FORKED_SEEDS = (5, 20, 39)
 """Without marks of the entries, or without a node's last mark, these fail."""
 NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "300")), 30
-NIGHTLY_FORKS, NIGHTLY_FORK_TESTS = 60, 6
+NIGHTLY_OF_KIND, NIGHTLY_TESTS_OF_KIND = 60, 6
 REPLAYED_SEED = 3
 
 
@@ -71,6 +73,11 @@ def test_p09_a_cluster_whose_metadata_log_loses_entries_loses_nothing(simulate, 
     simulate(seed, kind=ForkedSimulation)
 
 
+@pytest.mark.parametrize("seed", BUCKET_SEEDS)
+def test_b21_a_cluster_with_several_buckets(simulate, seed):
+    simulate(seed, kind=BucketsSimulation)
+
+
 def test_replay(simulate):
     """The seeds of the environment variable; without it, that a seed does the same twice."""
     seeds = os.environ.get("SILTSTONE_SEEDS")
@@ -81,7 +88,8 @@ def test_replay(simulate):
     else:
         for seed in seeds.split(","):
             simulate(int(seed))
-            simulate(int(seed), name=f"{seed}-forked", kind=ForkedSimulation)
+            for kind in (ForkedSimulation, BucketsSimulation):
+                simulate(int(seed), name=f"{seed}-{kind.__name__}", kind=kind)
 
 
 @pytest.mark.nightly
@@ -98,9 +106,10 @@ def test_many_clusters(simulate, record_tried, part):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", range(NIGHTLY_FORK_TESTS))
-def test_p09_many_clusters_whose_metadata_log_loses_entries(simulate, record_tried, part):
+@pytest.mark.parametrize("part", range(NIGHTLY_TESTS_OF_KIND))
+@pytest.mark.parametrize("kind", [ForkedSimulation, BucketsSimulation])
+def test_many_clusters_whose_log_loses_entries_or_with_several_buckets(simulate, record_tried, kind, part):
     first = SystemRandom().randrange(2**40)
-    for seed in range(first, first + NIGHTLY_FORKS // NIGHTLY_FORK_TESTS):
+    for seed in range(first, first + NIGHTLY_OF_KIND // NIGHTLY_TESTS_OF_KIND):
         record_tried("seeds", 1)
-        simulate(seed, kind=ForkedSimulation)
+        simulate(seed, kind=kind)

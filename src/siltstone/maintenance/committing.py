@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
@@ -82,8 +81,7 @@ def _note_version(context: MaintenanceContext) -> None:
     """Marks in all buckets that objects were replaced: metadata from before that would delete their successors. The
     commit remains whether or not that succeeds."""
     image = context.metadata.image
-    removed = bucket_list_of(image).removed
-    for bucket_id in context.buckets.urls.keys() - removed:
+    for bucket_id in context.buckets.urls:
         guard = context.guard(bucket_id)
         if guard is not None:
             with suppress(SiltstoneError):

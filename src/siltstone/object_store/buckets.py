@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Self
 
 from siltstone.foundation.histogram import HistogramCounts
+from siltstone.model.buckets import BucketList
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import INDEX_BYTES_MAX, TAIL_READ_BYTES
 from siltstone.model.objects import DEFAULT_BUCKET_ID
@@ -52,7 +53,7 @@ class Buckets:
         self._breakers: dict[int, Breaker] = {}
         self._settings = settings
         self._faults = faults
-        self._listed: Callable[[], Mapping[int, str]] = dict
+        self._listed: Callable[[], BucketList] = BucketList
 
     @classmethod
     def open(
@@ -67,9 +68,9 @@ class Buckets:
         }
         return cls(opened, settings, faults)
 
-    def follow(self, listed: Callable[[], Mapping[int, str]]) -> None:
-        """From now on the buckets that ``listed`` returns, URLs by id, are known, too. A bucket that is open already
-        stays open at its own URL."""
+    def follow(self, listed: Callable[[], BucketList]) -> None:
+        """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
+        its own URL. Those that the list says were removed are no buckets any more, even if the settings name them."""
         self._listed = listed
 
     def store(self, bucket_id: int) -> ObjectStore:
@@ -77,7 +78,7 @@ class Buckets:
         store = self._stores.get(bucket_id)
         if store is not None:
             return store
-        url = self._listed().get(bucket_id)
+        url = self._listed().urls.get(bucket_id)
         if url is None:
             raise UnknownBucket(bucket_id)
         with self._growing:
@@ -102,9 +103,19 @@ class Buckets:
 
     @property
     def urls(self) -> dict[int, str]:
-        """The URLs by which another process opens the same buckets, by id."""
+        """The URLs by which another process opens the same buckets, by id, without those that were removed."""
+        listed = self._listed()
         opened = {bucket_id: store.url for bucket_id, store in self._stores.items()}
-        return dict(sorted({**self._listed(), **opened}.items()))
+        return {
+            bucket_id: url
+            for bucket_id, url in sorted({**listed.urls, **opened}.items())
+            if bucket_id not in listed.removed
+        }
+
+    @property
+    def opened(self) -> frozenset[int]:
+        """The ids of the buckets that were opened so far, also of those that were removed."""
+        return frozenset(self._stores)
 
     @property
     def default_bucket_id(self) -> int:

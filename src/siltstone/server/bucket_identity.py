@@ -26,6 +26,7 @@ from siltstone.object_store.bucket_identity import (
     refuse_unmarked,
 )
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.metadata_mark import MARKS_PREFIX, BucketGuard
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
 from siltstone.runtime.blocking import BlockingCalls
@@ -60,12 +61,9 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
     guards: dict[int, BucketGuard] = {}
     removed = bucket_list_of(image).removed
     _refuse_exchanged(buckets, image)
-    for bucket_id in buckets.urls:
-        if bucket_id in removed:
-            log.warning(
-                "bucket %d was removed from the store: its URL in the settings is not used", bucket_id
-            )
-            continue
+    for bucket_id in sorted(removed & buckets.opened):
+        log.warning("bucket %d was removed from the store: its URL in the settings is not used", bucket_id)
+    for bucket_id in sorted(buckets.urls.keys() - removed):
         store = buckets.store(bucket_id)
         guards[bucket_id] = BucketGuard(
             store, store_id, lambda: newest_state(metadata), metadata.append_id_at
@@ -193,10 +191,10 @@ def _committed(bucket_id: int, image: MetadataImage) -> list[int]:
 
 
 def release_place(store: ObjectStore) -> int:
-    """Deletes the marker and the marks from a bucket that was removed, so that its place is anybody's. Returns how many
-    other keys are there, up to KEYS_LOOKED_AT. Raises what the bucket raises."""
+    """Deletes the marker, the marks and what probes left from a removed bucket, so that its place is anybody's.
+    Returns how many other keys are there, up to KEYS_LOOKED_AT. Raises what the bucket raises."""
     keys = [summary.key for summary in islice(store.list(), KEYS_LOOKED_AT)]
-    ours = [key for key in keys if key == MARKER_KEY or key.startswith(MARKS_PREFIX)]
+    ours = [key for key in keys if key == MARKER_KEY or key.startswith((MARKS_PREFIX, PROBE_PREFIX))]
     store.delete(ours)
     return len(keys) - len(ours)
 

@@ -6,7 +6,7 @@ Read next: ``kafka_node``, which adds the broker.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -140,8 +140,8 @@ def open_store(
     with ExitStack() as opened:
         metadata = open_metadata(settings, clock, rng, create=create)
         opened.callback(metadata.close)
-        buckets = open_buckets(settings, create=create)
-        buckets.follow(lambda: bucket_list_of(metadata.image).urls)
+        buckets = open_buckets(settings, create=create, removed=bucket_list_of(metadata.image).removed)
+        buckets.follow(lambda: bucket_list_of(metadata.image))
         opened.pop_all()
     return Store(
         settings, MaintenanceContext(metadata, buckets, clock, rng, settings.maintenance.gc.quota_bytes)
@@ -168,17 +168,24 @@ def open_metadata_log(settings: StoreSettings, clock: Clock, *, create: bool) ->
         ) from missing
 
 
-def open_buckets(settings: StoreSettings, *, create: bool, faults: BucketFaults | None = None) -> Buckets:
-    """Opens the buckets. Creates a missing bucket folder only if ``create``; otherwise the settings are probably
-    wrong and StoreNotFound is raised."""
+def open_buckets(
+    settings: StoreSettings,
+    *,
+    create: bool,
+    faults: BucketFaults | None = None,
+    removed: Collection[int] = (),
+) -> Buckets:
+    """Opens the buckets of the settings but those that were ``removed`` from the store. Creates a missing bucket folder
+    only if ``create``; otherwise the settings are probably wrong and StoreNotFound is raised."""
+    urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     if not create:
-        for bucket_id, url in settings.buckets.items():
+        for bucket_id, url in urls.items():
             if (folder := missing_folder(url)) is not None:
                 raise StoreNotFound(
                     f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
                     f"buckets.{bucket_id}, or restore the folder"
                 )
-    return Buckets.open(settings.buckets, settings.retry, faults)
+    return Buckets.open(urls, settings.retry, faults)
 
 
 def missing_folder(url: str) -> Path | None:
@@ -238,7 +245,7 @@ async def open_node(
             "whether its server can be reached",
         ):
             client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
-        buckets.follow(lambda: bucket_list_of(client.image).urls)
+        buckets.follow(lambda: bucket_list_of(client.image))
         guards = await _claim(buckets, client, rng, clock, places, upload_calls, metadata_calls)
         metadata = MetadataService(client, metadata_calls, clock)
         opened.push_async_callback(metadata.close)

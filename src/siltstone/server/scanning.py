@@ -90,7 +90,7 @@ def open_source(
         closing(open_metadata(settings, clock, rng, create=False)) as client,
         closing(open_buckets(_at_its_buckets(settings, client.image), create=False)) as opened,
     ):
-        opened.follow(lambda: bucket_list_of(client.image).urls)
+        opened.follow(lambda: bucket_list_of(client.image))
         yield MaintenanceContext(client, opened, clock, rng)
 
 

@@ -18,6 +18,7 @@ from support.engine.objects import index_of
 from support.maintenance.collecting_world import YOUNG, all_dead_destroyed, collected, collection
 from support.maintenance.collecting_world import settings as gc_settings
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.spread import SPREADS, Spread
 from support.values.examples import examples
 
 STREAMS = 5
@@ -33,6 +34,7 @@ class Case(msgspec.Struct, frozen=True):
     round_bytes: int
     split_size_bytes: int
     target_size_bytes: int
+    spread: Spread
 
 
 @st.composite
@@ -49,6 +51,7 @@ def cases(draw: st.DrawFn) -> Case:
         round_bytes=draw(st.sampled_from([1, 500, 10**6])),
         split_size_bytes=draw(st.sampled_from([0, 300, 10**6])),
         target_size_bytes=draw(st.sampled_from([1, 2000])),
+        spread=draw(SPREADS),
     )
 
 
@@ -107,7 +110,7 @@ def members_of(plan: Plan, name: str) -> list[int]:
 @settings(max_examples=examples(60))
 @given(cases())
 def test_a_collection_changes_no_record_and_frees_what_it_said(case: Case) -> None:
-    with compaction_world() as world:
+    with compaction_world(case.spread) as world:
         built(world, case)
         before = world.records()
         image = world.metadata.image

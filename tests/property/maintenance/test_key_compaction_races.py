@@ -24,10 +24,12 @@ from siltstone.metadata.commands import (
     RegisterNode,
 )
 from siltstone.metadata.refusals import JobRunning
+from siltstone.model.buckets import StrategyType
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.memory import MemoryStore
 from support.maintenance.keyed_world import SETTINGS, Found, KeyedWorld, keyed_world, table_of
+from support.maintenance.spread import Spread
 
 PATIENT = replace(SETTINGS, allowance_ms=HOUR_MS)
 Act = Callable[[KeyedWorld, Random], object]
@@ -63,7 +65,8 @@ class History:
         sweep(self.keyed.context)
         self.keyed.clock.advance_ms(GRACE_PERIOD_MS)
         sweep(self.keyed.context)
-        assert self.keyed.keys() == self.keyed.committed_keys()
+        for bucket_id in self.keyed.stores:
+            assert self.keyed.keys(bucket_id) == self.keyed.committed_keys(bucket_id)
         assert all(each.state is ObjectState.COMMITTED for each in self.keyed.image.objects.values())
         self.assert_kept()
 
@@ -123,9 +126,13 @@ def _streams(keyed: KeyedWorld) -> list[int]:
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
 @pytest.mark.parametrize("seed", range(6))
-def test_others_at_work(keyed: KeyedWorld, name: str, seed: int) -> None:
+def test_others_at_work(name: str, seed: int) -> None:
     """Before the task, after it, or between the last look at the metadata and the commit (K29, K30, R18, GC8)."""
-    rng = Random(seed)
+    with keyed_world(Spread(1 + seed % 3, StrategyType.ROUND_ROBIN, seed)) as keyed:
+        _others_at_work(keyed, name, Random(seed), seed)
+
+
+def _others_at_work(keyed: KeyedWorld, name: str, rng: Random, seed: int) -> None:
     history = History(keyed, partitions=3, seed=seed)
     moment = rng.choice(["before", "after", "commit"])
     victim = f"t-{rng.randrange(3)}"

@@ -8,6 +8,7 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.spread import SPREADS, Spread
 from support.values.examples import examples
 
 
@@ -17,6 +18,7 @@ class Case(msgspec.Struct, frozen=True):
     trims: dict[int, int]
     deleted: set[int]
     settings: CompactionSettings
+    spread: Spread
 
 
 @st.composite
@@ -37,6 +39,7 @@ def cases(draw: st.DrawFn) -> Case:
         ),
         trims=draw(st.dictionaries(st.integers(0, 3), st.integers(1, 30), max_size=2)),
         deleted=draw(st.sets(st.integers(0, 3), max_size=1)),
+        spread=draw(SPREADS),
         settings=CompactionSettings(
             split_size_bytes=draw(st.integers(0, 900)),
             memory_bytes=draw(st.integers(300 + part_bytes_min, 1500)),
@@ -68,7 +71,7 @@ def built(world: CompactionWorld, case: Case) -> None:
 @settings(max_examples=examples(40))
 @given(cases())
 def test_compaction_changes_no_record(case: Case) -> None:
-    with compaction_world() as world:
+    with compaction_world(case.spread) as world:
         built(world, case)
         before = world.records()
         streams = {each.stream_id: each for each in world.metadata.image.streams.values()}

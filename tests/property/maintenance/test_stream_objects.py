@@ -20,6 +20,7 @@ from siltstone.object_formats.object_layout import trailer_bytes
 from support.engine.objects import index_of
 from support.maintenance.block_join import join_blocks
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
+from support.maintenance.spread import SPREADS, Spread
 from support.maintenance.stream_object_world import add_stream_object, joined_up, member
 from support.values.examples import examples
 
@@ -39,6 +40,7 @@ class Case(msgspec.Struct, frozen=True):
     trims: dict[int, int]
     deleted: set[int]
     settings: StreamObjectCompactionSettings
+    spread: Spread
 
 
 @st.composite
@@ -72,6 +74,7 @@ cases = st.builds(
     trims=st.dictionaries(st.integers(0, STREAMS - 1), st.integers(1, 80), max_size=2),
     deleted=st.sets(st.integers(0, STREAMS - 1), max_size=1),
     settings=compaction_settings(),
+    spread=SPREADS,
 )
 
 
@@ -117,7 +120,7 @@ def modelled(
 @settings(max_examples=examples(60))
 @given(cases)
 def test_no_batch_changes_and_new_objects_are_what_the_model_makes(case: Case) -> None:
-    with compaction_world() as world:
+    with compaction_world(case.spread) as world:
         built(world, case)
         before = world.records()
         image = world.metadata.image
@@ -158,7 +161,7 @@ def test_no_batch_changes_and_new_objects_are_what_the_model_makes(case: Case) -
 @given(cases)
 def test_it_ends(case: Case) -> None:
     """Look after look there is less to do, until there is nothing."""
-    with compaction_world() as world:
+    with compaction_world(case.spread) as world:
         built(world, case)
         count = len(world.ids(ObjectKind.STREAM_OBJECT))
         while joined_up(world, case.settings).units:

@@ -29,6 +29,7 @@ from siltstone.maintenance.settings import GcSettings, KindSettings, Maintenance
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks import source_bytes as tasks_stores
 from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import DrainNode, MovePartitions
 from siltstone.metadata.entities import NO_NODE
@@ -39,6 +40,7 @@ from siltstone.model.errors import SiltstoneError, Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import ManualClock
 from support.cluster.cluster_history import ClusterHistory, anomalies_in
 from support.cluster.simulated_clients import (
@@ -78,6 +80,7 @@ class ClusterSimulation:
         self.clock = ManualClock()
         self.log, self.board = MemoryLog(), MemoryBoard()
         self.bucket = MemoryStore(self.clock, f"cluster-{seed}")
+        self.buckets: dict[int, ObjectStore] = self._made_buckets()
         self.wal_in_bucket = self.rng.random() < 0.6
         are_on_one_machine = self.rng.random() < 0.6
         fault_rate = self.rng.choice([0.0, 0.01, 0.05])
@@ -88,7 +91,7 @@ class ClusterSimulation:
             )
         self.nodes = [
             SimulatedNode(
-                node_id, folder / f"node-{node_id}", self.log, self.board, self.bucket, self.clock, settings,
+                node_id, folder / f"node-{node_id}", self.log, self.board, self.buckets, self.clock, settings,
                 seed * 100 + node_id * 10, fault_rate, "machine" if are_on_one_machine else f"machine-{node_id}",
             )
             for node_id in range(NODES)
@@ -106,6 +109,9 @@ class ClusterSimulation:
         self._restart_at_ms: dict[int, float] = {}
         self._until_ms: dict[int, float] = {}
 
+    def _made_buckets(self) -> dict[int, ObjectStore]:
+        return {0: self.bucket}
+
     def count(self, what: str, detail: object = "") -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
         self.trace.append(f"{self.clock.now_ms() - 1_700_000_000_000} {what} {detail}")
@@ -114,7 +120,7 @@ class ClusterSimulation:
 
     async def run(self) -> None:
         asyncio.get_running_loop().set_task_factory(task_factory)
-        tasks_stores._opened[self.bucket.url] = self.bucket
+        tasks_stores._opened.update({store.url: store for store in self.buckets.values()})
         try:
             await self._begin()
             running = [asyncio.ensure_future(client.run()) for client in self.clients]
@@ -133,7 +139,8 @@ class ClusterSimulation:
             assert not found, found[:5]
             await self._end()
         finally:
-            del tasks_stores._opened[self.bucket.url]
+            for store in self.buckets.values():
+                del tasks_stores._opened[store.url]
             for node in self.nodes:
                 await node.kill()
 
@@ -255,7 +262,9 @@ class ClusterSimulation:
 
     def _maintenance(self) -> MaintenanceContext:
         client = MetadataClient(self.log, self.clock, self._another_rng())
-        return MaintenanceContext(client, Buckets({0: self.bucket}), self.clock, self._another_rng())
+        buckets = Buckets(self.buckets)
+        buckets.follow(lambda: bucket_list_of(client.image))
+        return MaintenanceContext(client, buckets, self.clock, self._another_rng())
 
     # -- time --------------------------------------------------------------------------------------------
 
@@ -352,11 +361,14 @@ class ClusterSimulation:
     # -- what happens ------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        weights = {
+        weights = self._weights()
+        self.rng.choices(list(weights), list(weights.values()))[0]()
+
+    def _weights(self) -> dict[Callable[[], None], int]:
+        return {
             self._freeze: 3, self._kill_soon: 3, self._cut: 3, self._stop: 1, self._move: 6, self._drain: 1,
             self._compact: 2, self._maintain: 3, self._nothing: 2,
         }  # fmt: skip
-        self.rng.choices(list(weights), list(weights.values()))[0]()
 
     def _any_free(self) -> SimulatedNode | None:
         """A node that runs and is in no trouble. At least one is left in peace."""
@@ -401,7 +413,7 @@ class ClusterSimulation:
         self.count(f"cut from {what}", node.node_id)
         node.log.is_cut = what in ("log", "log and board", "all")
         node.board.is_cut = what in ("board", "log and board", "all")
-        node.faulty_store.is_cut = what in ("bucket", "all")
+        node.cut_from_buckets(is_cut=what in ("bucket", "all"))
         node.is_cut_from_clients = what in ("clients", "all")
         self._until_ms[node.node_id] = self.clock.monotonic_ms() + self.rng.choice([1_000, 8_000, 20_000])
 

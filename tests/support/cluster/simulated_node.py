@@ -8,7 +8,7 @@ the node; what it had answered before may arrive. ``kill`` is SIGKILL: in additi
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -22,6 +22,7 @@ from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.starting import start_broker
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.leases.board import Beat, BoardUnavailable, MemoryBoard, NodeLoad
@@ -32,11 +33,10 @@ from siltstone.metadata.store.port import READ_BYTES_MAX, LogUnavailable
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import StoreTransient
+from siltstone.object_store.port import ObjectStore, StoreTransient
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.bucket_identity import claim_buckets
+from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.kafka_node import hand_over_everything
@@ -228,7 +228,8 @@ class Life:
             client.execute(put_store_id(node.rng))
         finally:
             node.clock.blocked_ms = 0.0
-        buckets = Buckets({0: node.store})
+        buckets = Buckets(node.stores)
+        buckets.follow(lambda: bucket_list_of(client.image))
         guards = await calls.run(claim_buckets, buckets, client)
         metadata = MetadataService(client, calls, node.clock)
         self.close_parts.append(metadata.close)
@@ -251,6 +252,7 @@ class Life:
             node.listeners, f"rack-{node.node_id}", before=seat.wait_until_free, after=seat.take
         )
         engine = await open_engine(components, settings, node.rng, place.location, enrolment)
+        engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, calls, node.clock))
         seat.begin(engine, NodeFailover(components, settings, calls, node.rng, node.host))
         self.close_parts.append(engine.close)
         broker = await start_broker(
@@ -302,7 +304,7 @@ def task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> 
 
 class SimulatedNode:
     def __init__(
-        self, node_id: int, folder: Path, log: MemoryLog, board: MemoryBoard, bucket: MemoryStore,
+        self, node_id: int, folder: Path, log: MemoryLog, board: MemoryBoard, buckets: Mapping[int, ObjectStore],
         world_clock: ManualClock, settings: EngineSettings, seed: int, fault_rate: float, host: str,
     ) -> None:  # fmt: skip
         self.node_id = node_id
@@ -316,10 +318,15 @@ class SimulatedNode:
         self.log = NodeLog(log, Random(seed + 1), fault_rate / 2)
         self.log.skew_ms = self.skew_ms
         self.board = NodeBoard(board, Random(seed + 2), fault_rate / 2)
-        self.faulty_store = NodeStore(bucket, Random(seed + 3), fault_rate=fault_rate)
-        self.store = RetryingStore(
-            self.faulty_store, self.clock, Random(seed + 4), RetrySettings(attempts_max=3, backoff_ms_max=200)
-        )
+        retry = RetrySettings(attempts_max=3, backoff_ms_max=200)
+        self.connections: list[NodeStore] = []
+        self.stores: dict[int, ObjectStore] = {}
+        for number, (bucket_id, bucket) in enumerate(sorted(buckets.items())):
+            connection = NodeStore(bucket, Random(seed + 3 + 2 * number), fault_rate=fault_rate)
+            self.connections.append(connection)
+            self.stores[bucket_id] = RetryingStore(
+                connection, self.clock, Random(seed + 4 + 2 * number), retry
+            )
         self.listeners = (NodeListener("PLAINTEXT", f"node-{node_id}.example", 9092),)
         self.life: Life | None = None
         self.is_frozen = False
@@ -364,10 +371,16 @@ class SimulatedNode:
             await life.end()
 
     def reconnect(self) -> None:
-        self.log.is_cut = self.board.is_cut = self.faulty_store.is_cut = self.is_cut_from_clients = False
+        self.log.is_cut = self.board.is_cut = self.is_cut_from_clients = False
+        self.cut_from_buckets(is_cut=False)
+
+    def cut_from_buckets(self, *, is_cut: bool) -> None:
+        for connection in self.connections:
+            connection.is_cut = is_cut
 
     def calm(self) -> None:
         self.reconnect()
         self.log.calm()
-        self.faulty_store.calm()
+        for connection in self.connections:
+            connection.calm()
         self.board.fault_rate = 0.0

@@ -41,6 +41,7 @@ from support.engine.batches import payload_of
 from support.engine.faulty_store import FaultyStore
 from support.engine.objects import read_object
 from support.engine.replacing import replace_object
+from support.maintenance.spread import ONE_BUCKET, Spread
 from support.metadata.faulty_log import FaultyLog
 
 Spec = Mapping[int, Sequence[tuple[int, int, int]]]
@@ -61,19 +62,29 @@ def scaled(specs: Sequence[Spec], factor: int) -> list[Spec]:
 
 
 class CompactionWorld:
-    def __init__(self, store: ObjectStore | None = None) -> None:
-        """``store``: when tasks run in other processes, one that they can open by its URL."""
+    def __init__(self, store: ObjectStore | None = None, spread: Spread = ONE_BUCKET) -> None:
+        """``store``: bucket 0; when tasks run in other processes, one that they can open by its URL."""
         self.clock = ManualClock()
         self.log = FaultyLog(MemoryLog())
+        self.stores = {
+            bucket_id: FaultyStore(MemoryStore(self.clock, f"compaction-world-{next(_names)}"))
+            for bucket_id in range(1, spread.buckets)
+        }
         self.store = FaultyStore(store or MemoryStore(self.clock, f"compaction-world-{next(_names)}"))
+        self.stores[0] = self.store
+        self._spread, self._choices = spread, spread.choices()
         self.context = self.another_context()
         self.metadata = self.context.metadata
         self.metadata.execute(RegisterNode(0, "first", "nowhere"))
+        spread.list_buckets(self.metadata, self.stores)
 
     def another_context(self) -> MaintenanceContext:
         """As another process has it: its own metadata client, the same log and bucket."""
         client = MetadataClient(self.log, self.clock, Random(7))
-        return MaintenanceContext(client, Buckets({0: self.store}), self.clock, Random(8))
+        return MaintenanceContext(client, Buckets(self.stores), self.clock, Random(8))
+
+    def any_bucket(self) -> int:
+        return self._choices.randrange(self._spread.buckets)
 
     def make_streams(self, stream_count: int) -> None:
         for _ in range(stream_count):
@@ -128,11 +139,13 @@ class CompactionWorld:
         }
 
     def bucket_keys(self) -> set[str]:
-        return {each.key for each in self.store.store.list()}
+        return {each.key for bucket in self.stores.values() for each in bucket.store.list()}
 
     def bytes_of(self, object_id: int) -> bytes:
-        key = object_key(object_id)
-        return self.store.store.get_range(key, 0, self.store.store.head(key).size_bytes)
+        """Of an object that may be prepared by another client, then in bucket 0."""
+        known = self.metadata.image.objects.get(object_id)
+        key, store = object_key(object_id), self.stores[known.bucket_id if known else 0].store
+        return store.get_range(key, 0, store.head(key).size_bytes)
 
     def damage(self, object_id: int, position: int) -> None:
         """Flips one byte; counted from the end when negative."""
@@ -149,9 +162,10 @@ class CompactionWorld:
         return read_object(self.bytes_of(object_id))
 
     def _commit(self, spec: Spec, kind: ObjectKind, data_time_ms: int) -> int:
-        object_id = self.metadata.execute(PrepareObjects(1, HOUR_MS, node_id=0, node_epoch=1))
+        bucket_id = self.any_bucket()
+        object_id = self.metadata.execute(PrepareObjects(1, HOUR_MS, bucket_id, node_id=0, node_epoch=1))
         built = encode(spec)
-        self.store.store.put(object_key(object_id), built.buffers)
+        self.stores[bucket_id].store.put(object_key(object_id), built.buffers)
         new = NewObject(object_id, built.size_bytes, ranges_of_entries(built.entries, object_id))
         is_set = kind is ObjectKind.STREAM_SET_OBJECT
         self.metadata.execute(
@@ -171,11 +185,13 @@ def encode(spec: Spec) -> EncodedObject:
 
 
 @contextmanager
-def compaction_world() -> Iterator[CompactionWorld]:
-    """Tasks open the world's bucket by its URL, as they would elsewhere."""
-    world = CompactionWorld()
-    stores._opened[world.store.url] = world.store
+def compaction_world(spread: Spread = ONE_BUCKET) -> Iterator[CompactionWorld]:
+    """Tasks open the world's buckets by their URLs, as they would elsewhere."""
+    world = CompactionWorld(spread=spread)
+    opened = {store.url: store for store in world.stores.values()}
+    stores._opened.update(opened)
     try:
         yield world
     finally:
-        del stores._opened[world.store.url]
+        for url in opened:
+            del stores._opened[url]

@@ -29,6 +29,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.model.segments import ClosedSegment
 from support.engine.objects import read_object
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.spread import ONE_BUCKET, Spread
 
 Pair = tuple[str | None, str | None]
 Found = tuple[int, str | None, str | None]
@@ -44,6 +45,12 @@ SETTINGS = KeyCompactionSettings(
 
 
 class KeyedWorld(MaintainedStore):
+    def __init__(self, spread: Spread = ONE_BUCKET) -> None:
+        """``spread``: over which buckets its objects lie."""
+        super().__init__(range(spread.buckets))
+        self._spread, self._choices = spread, spread.choices()
+        spread.list_buckets(self.metadata, self.stores)
+
     # -- topics ------------------------------------------------------------------------------------------
 
     def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> list[int]:
@@ -85,7 +92,7 @@ class KeyedWorld(MaintainedStore):
         for pairs in batches:
             made.append(kafka_batch(stream_id, end, pairs, self.clock.now_ms(), codec))
             end += len(pairs)
-        return self.upload(made, alone=not in_set)
+        return self.upload(made, self._choices.randrange(self._spread.buckets), alone=not in_set)
 
     def roll(self, stream_id: int, end_offset: int | None = None, **changes: int) -> None:
         """Closes the active segment, at the stream's end if nothing else is said."""
@@ -177,14 +184,16 @@ class KeyedWorld(MaintainedStore):
 
 
 @contextmanager
-def keyed_world() -> Iterator[KeyedWorld]:
-    """Tasks open the world's bucket by its URL, as they would elsewhere."""
-    world = KeyedWorld()
-    stores._opened[world.store.url] = world.store
+def keyed_world(spread: Spread = ONE_BUCKET) -> Iterator[KeyedWorld]:
+    """Tasks open the world's buckets by their URLs, as they would elsewhere."""
+    world = KeyedWorld(spread)
+    opened = {store.url: store for store in world.stores.values()}
+    stores._opened.update(opened)
     try:
         yield world
     finally:
-        del stores._opened[world.store.url]
+        for url in opened:
+            del stores._opened[url]
 
 
 def table_of(records: Sequence[Found]) -> dict[str | None, str]:

@@ -48,15 +48,16 @@ def add_stream_object(
     world: CompactionWorld,
     stream_id: int,
     *blocks: Block,
-    bucket_id: int = 0,
+    bucket_id: int | None = None,
     store: ObjectStore | None = None,
 ) -> int:
     """A stream object that continues the stream; its id."""
+    bucket_id = world.any_bucket() if bucket_id is None else bucket_id
     world.make_streams(max(0, stream_id + 1 - world.metadata.image.next_stream_id))
     command = PrepareObjects(1, HOUR_MS, bucket_id, node_id=0, node_epoch=1)
     object_id = world.metadata.execute(command)
     built = encode_blocks(stream_id, blocks)
-    (store or world.store.store).put(object_key(object_id), built.buffers)
+    (store or world.stores[bucket_id].store).put(object_key(object_id), built.buffers)
     new = NewObject(object_id, built.size_bytes, ranges_of_entries(built.entries, object_id))
     world.metadata.execute(CommitUpload(0, 1, None, (new,)))
     return object_id

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState
 from siltstone.object_store.buckets import Buckets, UnknownBucket
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.statistics import StoreStatistics
@@ -42,3 +43,23 @@ def test_statistics_of_all_buckets_together() -> None:
 
     assert buckets.statistics() == StoreStatistics({"put": 2, "get_range": 1}, 0, 2, 8)
     assert buckets.statistics() - before == StoreStatistics({"put": 1, "get_range": 1}, 0, 2, 3)
+
+
+def test_a_bucket_that_was_removed_is_none_any_more_even_if_the_settings_name_it() -> None:
+    buckets = Buckets.open({0: "memory:test-removed-0", 1: "memory:test-removed-1"})
+    states = {
+        0: BucketState.WRITABLE,
+        1: BucketState.REMOVED,
+        2: BucketState.READ_ONLY,
+        3: BucketState.REMOVED,
+    }
+    listed = BucketList(
+        tuple(
+            BucketDefinition(each, f"memory:test-listed-{each}", 1, state) for each, state in states.items()
+        )
+    )
+    buckets.follow(lambda: listed)
+    assert buckets.urls == {0: "memory:test-removed-0", 2: "memory:test-listed-2"}
+    assert buckets.opened == {0, 1}
+    assert buckets.store(2).url == "memory:test-listed-2"
+    assert buckets.opened == {0, 1, 2}

@@ -21,6 +21,7 @@ from siltstone.object_store.bucket_identity import (
     marked_identity,
 )
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.runtime.blocking import InlineCalls
@@ -57,7 +58,7 @@ class World:
     def buckets(self, **places: str) -> Buckets:
         """``_0="a"``: bucket 0 is at place ``a``."""
         opened = Buckets({int(key[1:]): self.place(name) for key, name in places.items()})
-        opened.follow(lambda: bucket_list_of(self.client.image).urls)
+        opened.follow(lambda: bucket_list_of(self.client.image))
         return opened
 
     def claim(self, **places: str) -> dict[int, BucketGuard]:
@@ -194,6 +195,7 @@ def test_a_bucket_that_was_removed_is_not_written_to_and_its_place_can_be_used_a
         yield ADDED_INTERVAL_MS
         assert first not in guards
         world.place("b").put("notes.txt", [b"of somebody"])
+        world.place("b").put(PROBE_PREFIX + "of a node that died", [b"."])
         assert release_place(world.place("b")) == 1
         assert [each.key for each in world.place("b").list()] == ["notes.txt"]
         again = added(world, "b")

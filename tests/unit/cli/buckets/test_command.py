@@ -1,5 +1,6 @@
 """``siltstone buckets`` on a store with one bucket and no node that runs."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -128,6 +129,23 @@ def test_a_bucket_is_drained_and_removed(buckets: Buckets, tmp_path: Path) -> No
     assert "1 key that the metadata do not name" in removed.err
     assert [path.name for path in second.iterdir() if path.is_file()] == ["notes.txt"]
     assert [each["id"] for each in buckets("add", second, "--json").json["buckets"]] == [0, 2]
+
+
+def test_a_bucket_that_was_removed_may_stay_in_the_settings(
+    buckets: Buckets, folder: Path, tmp_path: Path
+) -> None:
+    """Maintenance took it for a bucket that was emptied, and refused to run."""
+    second = tmp_path / "second"
+    buckets("add", second)
+    buckets("drain", 1)
+    assert buckets("remove", 1).status == 0
+    with (folder / "siltstone.toml").open("a") as settings:
+        settings.write(f'[buckets]\n1 = "{second.as_uri()}"\n')
+    shutil.rmtree(second)
+    for words in (("maintain", "run", "--runner", "in-process"), ("check",), ("buckets",)):
+        done = run(*words, "--store", folder)
+        assert done.status == 0 and second.as_uri() not in done.words, (done.words, done.err)
+    assert not second.exists()
 
 
 def test_the_last_bucket_is_not_drained(buckets: Buckets) -> None:
