@@ -2,7 +2,7 @@
 put of the same bytes; requests while it is busy and while it is idle.
 
 Appends of 1 KiB come at their own pace (exponential gaps), as from many producers, so they find the interval of a bulk
-at any point. The bare puts have the sizes of the bulks, under other keys of the same bucket, one after another. The
+at any point. The bare puts have the sizes of the bulks and come at their pace, under other keys of the same bucket. The
 broker is idle when a minute has passed, in which it marks the version of its metadata in the bucket, and deletes what
 was committed from the log.
 """
@@ -86,6 +86,7 @@ def _puts(store: ObjectStore, sizes: list[int]) -> list[float]:
     took = []
     for number, size_bytes in enumerate(sizes):
         content = os.urandom(size_bytes)
+        time.sleep(WAL_BULK_INTERVAL_MS / 1000)
         begun = time.perf_counter()
         store.put_if_absent(f"bare/{number:020d}", [content])
         took.append((time.perf_counter() - begun) * 1000)

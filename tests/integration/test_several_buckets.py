@@ -18,6 +18,7 @@ from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import made_topic, read_all
+from support.faults.small_disk import SmallDisk, why_not_mounted
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 from support.processes.cli import run
@@ -165,6 +166,53 @@ def test_b04_while_a_bucket_is_away_its_share_goes_to_the_other_and_it_comes_bac
         assert "Traceback" not in broker.log
     checked_store(place.store)
     record_tried("buckets that went away and came back", 1)
+
+
+@pytest.mark.nightly
+def test_b22_a_bucket_on_a_full_disk_is_left_out_until_there_is_room(
+    place: Place, record_tried: RecordTried
+) -> None:
+    if reason := why_not_mounted():
+        pytest.skip(reason)
+    with SmallDisk(place.second, "64m") as disk, BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: place.committed()[1], "an object in the second bucket")
+            disk.fill()
+            until(lambda: "bucket 1 (" in broker.log, "a line about the bucket")
+            before = producing.count, place.committed()[0]
+            until(lambda: place.committed()[0] > before[1] + 5, "objects in the first bucket")
+            until(lambda: producing.count > before[0] + 100, "acknowledgements")
+            disk.empty()
+            until(lambda: "takes writes again" in broker.log, "the return of the bucket")
+            count = place.committed()[1]
+            until(lambda: place.committed()[1] > count, "an object in the second bucket again")
+        producing.check_all_is_there(bootstrap)
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+        assert "No space left" in broker.log
+        checked_store(place.store)
+    record_tried("disks that were full and had room again", 1)
+
+
+def test_b23_a_check_while_a_bucket_is_out_judges_the_rest_and_deletes_nothing(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap):
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: place.committed()[1] > 1, "objects in the second bucket")
+        assert broker.stop() == 0
+    (place.store / "bucket" / "of-another-program.txt").write_text("a foreign key")
+    with place.second_away():
+        done = run("check", "--repair", "--yes", "--json", "--store", place.store)
+        assert done.status == 1 and done.json["objects_not_checked"] == place.committed()[1], done.err
+        (place.store / "bucket" / "of-another-program.txt").unlink()
+        done = run("check", "--store", place.store)
+        assert done.status == 3 and "not everything could be checked" in done.words, done.out
+        assert "bucket 1 cannot be listed" in done.words
+    checked_store(place.store)
 
 
 def test_b18_a_broker_whose_buckets_were_swapped_does_not_start(place: Place) -> None:

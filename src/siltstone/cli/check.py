@@ -6,7 +6,7 @@ from itertools import groupby
 import click
 
 from siltstone.cli.asking import confirm, yes_option
-from siltstone.cli.failures import Failure
+from siltstone.cli.failures import FAILED, NOT_ALL_CHECKED, Failure
 from siltstone.cli.output import print_json, progress, remarks, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options_of_buckets
 from siltstone.cli.words import counted, size_words
@@ -42,7 +42,8 @@ def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: 
     Checks that every committed object exists, has correct checksums and covers the offsets that the metadata records,
     and that every offset of every stream is in exactly one object; lists objects that the metadata does not know.
     Topics that are kept as tables: that the table has its ledger and its files.
-    Without --repair it only reads, and can run beside brokers and maintenance. Exit status 0 if all is well, else 1.
+    Without --repair it only reads, and can run beside brokers and maintenance. Exit status 0 if all is well, 3 if a
+    bucket did not answer and nothing else is wrong, else 1.
 
     Findings that can be repaired are shown as a plan, all others with advice. --repair carries out the plan: it
     deletes unknown objects that are older than any upload can be, after checking each again, and aborts abandoned
@@ -60,7 +61,7 @@ def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: 
     elif repaired is not None:
         _print_repaired(plan, repaired)
     if not _is_well(report, repaired):
-        raise Failure
+        raise Failure(NOT_ALL_CHECKED if report.is_only_incomplete else FAILED)
 
 
 def _checked(store: Store, read_blocks: bool) -> CheckReport:
@@ -106,6 +107,7 @@ def _as_json(report: CheckReport, plan: RepairPlan, repaired: RepairReport | Non
         "clean": report.is_clean,
         "streams_checked": report.streams_checked,
         "objects_checked": report.objects_checked,
+        "objects_not_checked": report.objects_not_checked,
         "blocks_checked": report.blocks_checked,
         "bytes_read": report.bytes_read,
         "findings": [_finding_as_json(finding) for finding in report.findings],
@@ -166,7 +168,12 @@ def _print_report(report: CheckReport) -> None:
             f"{size_words(report.bytes_read)} read",
         )
     )
-    verdict = "[green]clean[/]" if report.is_clean else "[bold red]something is wrong[/]"
+    if report.objects_not_checked:
+        looked_at += f"; {counted(report.objects_not_checked, 'object')} not checked"
+    if report.is_only_incomplete:
+        verdict = "[bold yellow]not everything could be checked[/]"
+    else:
+        verdict = "[green]clean[/]" if report.is_clean else "[bold red]something is wrong[/]"
     out.print(f"{verdict}: {looked_at}")
 
 

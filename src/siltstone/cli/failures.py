@@ -22,6 +22,7 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 FAILED = 1
 WRONG_REQUEST = 2
 STOPPED_EARLY = 3
+NOT_ALL_CHECKED = 3
 INTERRUPTED = 130
 
 DEBUG_VARIABLE = "SILTSTONE_DEBUG"

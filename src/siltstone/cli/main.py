@@ -117,13 +117,13 @@ def cli(context: click.Context) -> None:
     Take a tour:       siltstone demo --store ./siltstone-data
     Run a broker:      siltstone serve
     Use the broker:    siltstone topics, produce, tail, consume, table, groups
-    Look at a store:   siltstone sql, nodes, streams, inspect, tables, check
+    Look at a store:   siltstone sql, nodes, buckets, streams, inspect, tables, check
     Even out brokers:  siltstone balance, topics move
     Maintain a store:  siltstone maintain plan, then siltstone maintain run
     Move its metadata: siltstone metadata copy
 
-    serve, sql, nodes, balance, streams, inspect, tables, maintain, check and metadata work on a store: a folder
-    (--store, or SILTSTONE_STORE), whose objects may be in S3 instead (--bucket). Settings are read from
+    serve, sql, nodes, balance, buckets, streams, inspect, tables, sinks, maintain, check and metadata work on a store:
+    a folder (--store, or SILTSTONE_STORE), whose objects may be in S3 instead (--bucket). Settings are read from
     FOLDER/siltstone.toml, then from SILTSTONE_... variables, then from --set; a later one wins.
 
     topics, groups, produce, tail, consume and table work on a broker: an address (--bootstrap, or SILTSTONE_BOOTSTRAP)

@@ -25,9 +25,10 @@ PROBE_PREFIX = "probe/"
 """The keys of the objects that probes put and delete begin with it."""
 
 PROBE_BYTES = 1024
+"""A disk without a free block, or a store that takes only small metadata, is found out by more than a byte."""
+
 PROBE_MS_MAX = 10 * MINUTE_MS
 """An older probe was left behind."""
-"""A disk without a free block, or a store that takes only small metadata, is found out by more than a byte."""
 
 WRITES = frozenset({"put", "put_if_absent", "start_multipart", "upload_part", "complete_multipart"})
 """The requests of RetryingStore whose outcome a breaker is told."""

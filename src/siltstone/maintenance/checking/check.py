@@ -1,9 +1,11 @@
 """The whole check of a store: metadata, objects and buckets. It only reads, and may run beside a node and beside
 maintenance."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
@@ -13,12 +15,15 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import TableSettings
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.runtime.tasks import OnProgress
 
 THREADS_MAX = 8
 """This many objects are read at a time; each holds the bytes of one read request."""
+
+FAILED_MAX = 2 * THREADS_MAX
+"""A bucket that fails for this many objects one after another is asked for no more."""
 
 QUEUED_MAX = 1_000
 """This many objects are given to the threads at a time, so that the queue does not grow with the store."""
@@ -37,23 +42,71 @@ def check(
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image), *check_topics(image)]
     committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
-    checks = list(_check_objects(context, committed, read_blocks=read_blocks, on_progress=on_progress))
+    silent = _SilentBuckets(context)
+    checks = list(
+        _check_objects(context, silent, committed, read_blocks=read_blocks, on_progress=on_progress)
+    )
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:
-        findings += check_bucket(context, bucket_id, image)
+        if not silent.refuses(bucket_id):
+            findings += check_bucket(context, bucket_id, image)
+    findings += silent.findings()
     if tables is not None:
         findings += check_tables(context, tables, context.metadata.refresh())
     return CheckReport(
         findings=tuple(sorted(findings, key=_place)),
         streams_checked=len(image.streams),
-        objects_checked=len(checks),
+        objects_checked=len(checks) - silent.objects,
+        objects_not_checked=silent.objects,
         blocks_checked=sum(each.blocks_checked for each in checks),
         bytes_read=sum(each.bytes_read for each in checks),
     )
 
 
+class _SilentBuckets:
+    """The buckets that cannot be listed, or whose objects could not be read again and again. Nothing more is asked of
+    them: with its repetitions, each request takes seconds. Threads share it."""
+
+    def __init__(self, context: MaintenanceContext) -> None:
+        self._troubles: dict[int, str] = {}
+        self._failed: Counter[int] = Counter()
+        self._passed_over: Counter[int] = Counter()
+        for bucket_id in context.buckets.urls:
+            try:
+                next(iter(context.buckets.store(bucket_id).list()), None)
+            except SiltstoneError as trouble:
+                self._troubles[bucket_id] = f"cannot be listed: {trouble}"
+
+    def refuses(self, bucket_id: int) -> bool:
+        return bucket_id in self._troubles
+
+    def pass_over(self, bucket_id: int) -> ObjectCheck:
+        self._passed_over[bucket_id] += 1
+        return ObjectCheck(())
+
+    def note(self, bucket_id: int, checked: ObjectCheck) -> ObjectCheck:
+        """Gives the bucket up when FAILED_MAX of its objects could not be read, one after another."""
+        unread = [each for each in checked.findings if each.kind is FindingKind.STORE_UNREACHABLE]
+        self._failed[bucket_id] = self._failed[bucket_id] + 1 if unread else 0
+        if self._failed[bucket_id] >= FAILED_MAX:
+            self._troubles.setdefault(bucket_id, f"could not be read any more: {unread[0].text}")
+        return checked
+
+    @property
+    def objects(self) -> int:
+        return self._passed_over.total()
+
+    def findings(self) -> Iterator[Finding]:
+        for bucket_id, trouble in self._troubles.items():
+            count = self._passed_over[bucket_id]
+            unjudged = f"; {counted(count, 'object')} there {'was' if count == 1 else 'were'} not checked"
+            text = f"bucket {bucket_id} {trouble}{unjudged if count else ''}"
+            yield Finding(FindingKind.STORE_UNREACHABLE, text, bucket_id=bucket_id)
+
+
 def _check_objects(
     context: MaintenanceContext,
+    silent: _SilentBuckets,
     objects: list[ObjectMetadata],
     *,
     read_blocks: bool,
@@ -64,7 +117,9 @@ def _check_objects(
             store = context.buckets.store(metadata.bucket_id)
         except InvalidRequest as unknown:
             return ObjectCheck((_of_unknown_bucket(metadata, unknown),))
-        return check_object(store, metadata, read_blocks=read_blocks)
+        if silent.refuses(metadata.bucket_id):
+            return silent.pass_over(metadata.bucket_id)
+        return silent.note(metadata.bucket_id, check_object(store, metadata, read_blocks=read_blocks))
 
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
         done = 0

@@ -77,8 +77,16 @@ class CheckReport(msgspec.Struct, frozen=True):
     objects_checked: int
     blocks_checked: int
     bytes_read: int
+    objects_not_checked: int = 0
+    """Their bucket did not answer."""
 
     @property
     def is_clean(self) -> bool:
         """Whether there is no error and no warning."""
         return all(finding.severity is Severity.NOTE for finding in self.findings)
+
+    @property
+    def is_only_incomplete(self) -> bool:
+        """Whether a bucket did not answer, and nothing else is wrong."""
+        serious = {each.kind for each in self.findings if each.severity is not Severity.NOTE}
+        return serious == {FindingKind.STORE_UNREACHABLE}

@@ -6,8 +6,9 @@ from siltstone.model.buffers import Buffers, total_bytes
 
 
 class GatherFile:
-    """A read-only file over buffers. Reads return views of the buffers. Clients seek back to sign, redirect or
-    resend."""
+    """A read-only file over buffers. A read returns a view of the buffer, or several small buffers joined: an HTTP
+    client sends what each read returns by a call of its own, which costs more than the copy. Clients seek back to sign,
+    redirect or resend."""
 
     def __init__(self, buffers: Buffers) -> None:
         self._views = [memoryview(buffer) for buffer in buffers if buffer]
@@ -21,16 +22,23 @@ class GatherFile:
         return True
 
     def read(self, size: int | None = -1) -> bytes | memoryview:
-        """At most ``size`` bytes: fewer at the end of a buffer, none at the end of the file. Without a size, the rest
-        of the file, joined."""
+        """At most ``size`` bytes: fewer before a buffer that is larger than what is left of them, none at the end of
+        the file. Without a size, the rest of the file, joined."""
         if size is None or size < 0:
-            return b"".join(iter(lambda: self.read(self._size_bytes), b""))
-        if self._index == len(self._views):
-            return b""
-        view = self._views[self._index]
-        piece = view[self._offset : self._offset + size]
-        self._advance(len(piece), len(view))
-        return piece
+            return b"".join(self._pieces(self._size_bytes))
+        pieces = self._pieces(size)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _pieces(self, size: int) -> list[memoryview]:
+        pieces: list[memoryview] = []
+        while size > 0 and self._index < len(self._views):
+            view = self._views[self._index]
+            if pieces and len(view) > size:
+                break
+            pieces.append(view[self._offset : self._offset + size])
+            size -= len(pieces[-1])
+            self._advance(len(pieces[-1]), len(view))
+        return pieces
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         origin = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size_bytes}[whence]

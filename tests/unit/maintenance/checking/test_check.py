@@ -9,8 +9,9 @@ from threading import Barrier, Lock, RLock
 import pytest
 
 from siltstone.maintenance.checking import check as check_module
-from siltstone.maintenance.checking.check import THREADS_MAX, check
+from siltstone.maintenance.checking.check import FAILED_MAX, THREADS_MAX, check
 from siltstone.maintenance.checking.findings import CheckReport, FindingKind, Severity
+from siltstone.maintenance.checking.repair_plan import plan_repair
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
@@ -81,16 +82,16 @@ def test_indexes_only_reads_no_block() -> None:
     world = small_world()
     report = check(world.context, read_blocks=False)
     assert (report.is_clean, report.blocks_checked, report.bytes_read) == (True, 0, 0)
-    assert world.store.counts == {"head": 4, "get_range": 4, "list": 1, "list_multipart": 1}
+    assert world.store.counts == {"head": 4, "get_range": 4, "list": 2, "list_multipart": 1}
     size = len(world.bytes_of(0))
     assert {(start, end) for _, start, end in world.store.details("get_range")} == {(0, size)}
 
 
 def test_a_full_check_reads_each_object_twice_at_most() -> None:
-    """Its tail, then its joined blocks."""
+    """Its tail, then its joined blocks. The bucket is listed once to see whether it answers, and once to be judged."""
     world = small_world()
     check(world.context)
-    assert world.store.counts == {"head": 4, "get_range": 8, "list": 1, "list_multipart": 1}
+    assert world.store.counts == {"head": 4, "get_range": 8, "list": 2, "list_multipart": 1}
 
 
 def test_trimmed_and_deleted_streams() -> None:
@@ -259,9 +260,46 @@ def test_a_bucket_that_does_not_answer_leaves_the_others_checked(trouble: Except
     assert [(each.kind, each.object_id) for each in report.findings] == [
         (K.OBJECT_DAMAGED, 0),
         (K.STORE_UNREACHABLE, None),
-        (K.STORE_UNREACHABLE, 1),
-        (K.STORE_UNREACHABLE, 3),
     ]
+    assert (
+        f"bucket 1 cannot be listed: {trouble}; 2 objects there were not checked" == report.findings[1].text
+    )
+    assert (report.objects_checked, report.objects_not_checked) == (2, 2)
+    assert not report.is_only_incomplete
+    assert [name for name, _ in world.stores[1].calls] == ["list"], "nothing more is asked of it"
+
+
+def test_b23_with_a_bucket_out_and_nothing_else_wrong_the_check_is_only_incomplete() -> None:
+    world = small_world((0, 1))
+
+    def fail(name: str, key: str) -> None:
+        raise StoreTransient("no route")
+
+    world.stores[1].before = fail
+    report = check(world.context)
+    assert report.is_only_incomplete and not report.is_clean
+    plan = plan_repair(report, world.image.objects, world.clock.now_ms())
+    assert not plan.repairs
+
+
+def test_a_bucket_that_falls_silent_during_the_check_is_asked_no_more() -> None:
+    world = MaintainedStore()
+    stream_id = world.new_stream()
+    for _ in range(10 * FAILED_MAX):
+        world.append(stream_id, batches=1)
+
+    def fail(name: str, key: str) -> None:
+        if name != "list":
+            raise StoreTransient("no route")
+
+    world.store.before = fail
+    report = check(world.context)
+    unread = [each for each in report.findings if each.object_id is not None]
+    assert FAILED_MAX <= len(unread) < FAILED_MAX + THREADS_MAX
+    (silent,) = [each for each in report.findings if each.bucket_id == 0]
+    assert report.objects_not_checked == 10 * FAILED_MAX - len(unread)
+    assert silent.text.startswith("bucket 0 could not be read any more: ")
+    assert f"{report.objects_not_checked} objects there were not checked" in silent.text
 
 
 @pytest.mark.parametrize("seed", range(10))

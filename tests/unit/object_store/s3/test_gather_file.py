@@ -47,6 +47,14 @@ def test_pieces_are_views_and_not_copies() -> None:
     assert piece[0] == 7
 
 
+def test_small_buffers_are_read_together_and_a_large_one_by_itself() -> None:
+    """The log of a node in the bucket has two buffers for each record, and each read becomes a call of its own."""
+    large = bytes(1_000)
+    file = GatherFile([b"a" * 10, b"b" * 20, large, b"c" * 5])
+    sizes = [len(piece) for piece in iter(lambda: file.read(100), b"")]
+    assert sizes == [30, *[100] * 10, 5]
+
+
 @pytest.mark.parametrize(("buffers", "size"), [([], 0), ([b""], 0), (BUFFERS, 8)])
 def test_the_length_is_known_and_an_empty_file_is_a_file(buffers: list[bytes], size: int) -> None:
     assert len(GatherFile(buffers)) == size
