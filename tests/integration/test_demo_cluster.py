@@ -26,6 +26,7 @@ def test_a_broker_is_killed_and_nothing_is_lost_or_doubled(
     assert [re.sub(r"\d", "N", step).rstrip() for step in steps] == [
         "Start N brokers on one store",
         "Produce flights to N partitions, until the end",
+        "Take one of two buckets away, and give it back",
         "Move partition N to broker N, while records flow",
         "Kill broker N with SIGKILL",
         "Start broker N again, and move its partitions back",

@@ -80,16 +80,9 @@ def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
     buckets.N of a machine comes first. Adding a URL again changes its weight.
     """
     with choice.open() as store:
-        url = _as_url(url)
-        known = {each.url: each for each in bucket_list_of(store.metadata.image).buckets}
-        if url not in known:
-            _try_place(store, url)
-        added = store.metadata.execute(AddBucket(url, weight))
-        claim_bucket(store.buckets, store.metadata, added.id)
-        store.buckets.probe(added.id, _token(store))
-        store.metadata.execute(SetBucketState(added.id, BucketState.WRITABLE))
+        is_new = add_bucket(store, _as_url(url), weight)
         _show(store, as_json)
-        if url not in known and not as_json:
+        if is_new and not as_json:
             remarks().print(
                 cell(
                     "Other processes find the bucket by themselves; those on other machines need credentials for it."
@@ -179,6 +172,19 @@ def _show(store: Store, as_json: bool) -> None:
 
 def _as_url(place: str) -> str:
     return place if ":" in place else Path(place).absolute().as_uri()
+
+
+def add_bucket(store: Store, url: str, weight: int = 1) -> bool:
+    """Tries a bucket, marks it as the store's and makes it writable. Returns whether it is a new one. Raises what the
+    bucket and the metadata raise."""
+    is_new = url not in {each.url for each in bucket_list_of(store.metadata.image).buckets}
+    if is_new:
+        _try_place(store, url)
+    added = store.metadata.execute(AddBucket(url, weight))
+    claim_bucket(store.buckets, store.metadata, added.id)
+    store.buckets.probe(added.id, _token(store))
+    store.metadata.execute(SetBucketState(added.id, BucketState.WRITABLE))
+    return is_new
 
 
 def _try_place(store: Store, url: str) -> None:

@@ -121,8 +121,9 @@ def demo(
     Then key compaction keeps the newest flight of each plane, retention deletes old delayed flights, garbage collection
     frees the space, and a chart shows the effect of each step. Exit status 1 if any result is wrong.
 
-    With --cluster three brokers share a store. While flights are being produced, a partition moves, one broker is
-    killed with SIGKILL and comes back; then every record is counted, and a chart shows what clients felt.
+    With --cluster three brokers share a store. While flights are being produced, a bucket is taken away, a partition
+    moves, one broker is killed with SIGKILL and comes back; then every record is counted, and a chart shows what
+    clients felt.
     """
     file = flights_file()
     refuse_without_client()

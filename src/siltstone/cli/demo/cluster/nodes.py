@@ -17,9 +17,11 @@ START_SECONDS_MAX = 60.0
 LOG_NAME = "nodes.log"
 SETTINGS = {
     "engine.wal.location": "bucket:0",
+    "engine.upload.cache_block_age_ms_max": "500ms",
     "groups.group_initial_rebalance_delay_ms": "0",
 }
-"""With its log in the bucket, a broker that is killed is failed over by the others."""
+"""With its log in the bucket, a broker that is killed is failed over by the others. Objects are put often, so that a
+bucket that is away is noticed."""
 
 
 class NodeNotStarted(Unavailable):

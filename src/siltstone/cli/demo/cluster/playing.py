@@ -1,4 +1,5 @@
-"""The steps of ``siltstone demo --cluster``: three brokers on one store, a move, a kill, a return, and a count."""
+"""The steps of ``siltstone demo --cluster``: three brokers on one store, a bucket that is away, a move, a kill, a
+return, and a count."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,13 @@ import msgspec
 from siltstone.cli.demo.cluster.counting import count_records
 from siltstone.cli.demo.cluster.nodes import NodeProcess, running_nodes
 from siltstone.cli.demo.cluster.report import PartitionPause, pauses_chart
+from siltstone.cli.demo.cluster.second_bucket import (
+    BUCKET_ID,
+    FOLDER,
+    add_second_bucket,
+    objects_in,
+    second_bucket_away,
+)
 from siltstone.cli.demo.cluster.sending import FlightSending
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, Flight
 from siltstone.cli.demo.kafka_client import SECONDS_MAX, GroupReading, create_topics
@@ -57,6 +65,22 @@ class ClusterStage(msgspec.Struct, frozen=True):
         image = self.image
         return [each.leader for each in image.topics[image.topic_ids[FLIGHTS_TOPIC]].partitions]
 
+    def acknowledged_ends(self) -> dict[int, int]:
+        """Partition → the offset after the last acknowledged record."""
+        ends: dict[int, int] = {}
+        for partition, offset in list(self.sending.answered.values()):
+            ends[partition] = max(ends.get(partition, 0), offset + 1)
+        return ends
+
+    def has_committed(self, ends: dict[int, int]) -> bool:
+        """Whether all these records are in objects."""
+        image = self.image
+        partitions = image.topics[image.topic_ids[FLIGHTS_TOPIC]].partitions
+        return all(
+            image.streams[partitions[partition].data_stream_id].end_offset >= end
+            for partition, end in ends.items()
+        )
+
     def until(self, holds: Callable[[], bool], what: str) -> float:
         """→ After how many seconds it held. Raises TookTooLong, and ClientFailed when a record was refused."""
         began_ms = self.clock.monotonic_ms()
@@ -89,7 +113,7 @@ def play_cluster(folder: Path, story: Story, flights: list[Flight], clock: Clock
     """Returns whether everything was right. Raises NodeNotStarted, ClientFailed, TookTooLong."""
     story.title(
         "Siltstone demo: a cluster",
-        "Three brokers share one store. One of them is killed, and nothing is lost.",
+        "Three brokers share one store. A bucket is away, a broker is killed, and nothing is lost.",
     )
     story.step(f"Start {NODES} brokers on one store")
     with running_nodes(folder, NODES) as nodes:
@@ -105,6 +129,7 @@ def play_cluster(folder: Path, story: Story, flights: list[Flight], clock: Clock
             sending.start()
             try:
                 _produce(stage)
+                _take_a_bucket(stage)
                 _move(stage)
                 _come_back(stage, _kill(stage))
             except BaseException:  # Ctrl-C, too: what is not acknowledged would be waited for
@@ -127,6 +152,30 @@ def _produce(stage: ClusterStage) -> None:
     acknowledged = counted(len(stage.sending.answered), "record")
     story.done(f"each broker leads {PARTITIONS // NODES} partitions; {acknowledged} acknowledged so far")
     story.done(f"no partition was silent for longer than {_words(max(pauses_ms.values()))}")
+
+
+def _take_a_bucket(stage: ClusterStage) -> None:
+    story = stage.story
+    story.step("Take one of two buckets away, and give it back")
+    story.command(f"siltstone buckets add {stage.folder / FOLDER} --store {stage.folder}")
+    story.command(f"siltstone buckets strategy round-robin --store {stage.folder}")
+    add_second_bucket(stage.store, stage.folder)
+    stage.until(lambda: objects_in(stage.image, BUCKET_ID) > 0, "an object in the second bucket")
+    stage.note_pauses({})
+    with second_bucket_away(stage.folder):
+        acknowledged = stage.acknowledged_ends()
+        with story.progress("until the brokers put its share into the other bucket"):
+            seconds = stage.until(
+                lambda: stage.has_committed(acknowledged), "objects in the bucket that is left"
+            )
+        stage.flow_on()
+    pauses_ms = stage.note_pauses(dict.fromkeys(range(PARTITIONS), "a bucket was away"))
+    story.done(
+        f"the other bucket has its share after {seconds_words(seconds)}; it is used again in half a minute"
+    )
+    story.done(
+        f"no record waited for it: no partition was silent for longer than {_words(max(pauses_ms.values()))}"
+    )
 
 
 def _move(stage: ClusterStage) -> None:
@@ -159,7 +208,9 @@ def _kill(stage: ClusterStage) -> list[int]:
     story.step(f"Kill broker {KILLED} with SIGKILL")
     led = [partition for partition, leader in enumerate(stage.leaders) if leader == KILLED]
     stage.nodes[KILLED].kill()
-    story.done(f"it led the partitions {' and '.join(map(str, led))}, and had no time to upload anything")
+    story.done(
+        f"it led the partitions {' and '.join(map(str, led))}, and had no time to upload its last records"
+    )
     with story.progress("until the others notice and read its log"):
         seconds = stage.until(lambda: KILLED not in stage.leaders, "the failover")
         stage.flow_on()
