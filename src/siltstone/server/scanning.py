@@ -88,7 +88,13 @@ def open_source(
     clock, rng = SystemClock(), system_randomness()
     with (
         closing(open_metadata(settings, clock, rng, create=False)) as client,
-        closing(open_buckets(_at_its_buckets(settings, client.image), create=False)) as opened,
+        closing(
+            open_buckets(
+                _at_its_buckets(settings, client.image),
+                create=False,
+                removed=bucket_list_of(client.image).removed,
+            )
+        ) as opened,
     ):
         opened.follow(lambda: bucket_list_of(client.image))
         yield MaintenanceContext(client, opened, clock, rng)

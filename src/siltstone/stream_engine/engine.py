@@ -363,7 +363,7 @@ class StreamEngine:
             await self._tasks.cancel()
             await self._pipeline.abort()
             if self._is_metadata_damaged:
-                await self._note_metadata()
+                await self._in_time(self._note_metadata())
             await self._wal.close()
             self._stop_following()
             if self._state is not EngineState.FAILED:
@@ -371,18 +371,19 @@ class StreamEngine:
                 self._let_go("the stream engine was closed")
 
     async def _close_streams_if_possible(self) -> None:
-        time_limit_ms = self._settings.close_time_limit_ms
         try:
-            in_time = await ends_while_it_progresses(
-                self._close_streams(), lambda: self.progress, self._clock, time_limit_ms
-            )
+            in_time = await self._in_time(self._close_streams())
         except SiltstoneError as failure:
             self._note_not_clean(str(failure))
             return
         if not in_time:
-            outage = self._pipeline.outage
+            outage, limit_ms = self._pipeline.outage, self._settings.close_time_limit_ms
             cause = "" if outage is None else f": uploads to {outage.place} fail: {outage.cause}"
-            self._note_not_clean(f"no progress for {time_limit_ms} ms (close_time_limit_ms){cause}")
+            self._note_not_clean(f"no progress for {limit_ms} ms (close_time_limit_ms){cause}")
+
+    async def _in_time(self, work: Coroutine[Any, Any, None]) -> bool:
+        limit_ms = self._settings.close_time_limit_ms
+        return await ends_while_it_progresses(work, lambda: self.progress, self._clock, limit_ms)
 
     def _note_not_clean(self, reason: str) -> None:
         self.reason_not_clean = reason
@@ -488,7 +489,7 @@ class StreamEngine:
         self._let_go(f"the stream engine failed: {failure}")
 
     def _metadata_failed(self, failure: BaseException) -> None:
-        """Fails the engine even if it has nothing to commit now."""
+        """Fails the engine even if it has nothing to commit now: nothing could be committed any more."""
         self._is_metadata_damaged = isinstance(failure, CorruptData)
         self._fail(ServiceClosed(f"the metadata service failed: {failure!r}"))
 

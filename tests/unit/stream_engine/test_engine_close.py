@@ -187,6 +187,25 @@ def test_an_engine_with_nothing_to_do_fails_with_its_metadata(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_lost_entries_that_the_log_cannot_record_do_not_keep_the_engine_from_ending(tmp_path):
+    """The newest metadata is recorded in the write-ahead log, whose bucket or disk may hang then."""
+
+    async def scenario(world, node):
+        async def hang(_):
+            await asyncio.Event().wait()
+
+        node.engine._wal.claim = hang
+        node.metadata._failed(LogDamaged("entry 7"))
+        closing = asyncio.ensure_future(node.engine.close())
+        await settled()
+        assert not closing.done()
+        world.clock.advance_ms(SMALL.close_time_limit_ms)
+        await asyncio.wait_for(closing, 60)
+        await (await world.open()).close()
+
+    run(tmp_path, scenario)
+
+
 def test_metadata_that_cannot_be_reached_at_the_end_does_not_keep_the_log_locked(tmp_path):
     async def scenario(world, node):
         stream = await node.new_stream()

@@ -4,6 +4,7 @@ maintenance."""
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.checking.bucket_check import check_bucket
@@ -68,6 +69,7 @@ class _SilentBuckets:
     them: with its repetitions, each request takes seconds. Threads share it."""
 
     def __init__(self, context: MaintenanceContext) -> None:
+        self._lock = Lock()
         self._troubles: dict[int, str] = {}
         self._failed: Counter[int] = Counter()
         self._passed_over: Counter[int] = Counter()
@@ -81,15 +83,17 @@ class _SilentBuckets:
         return bucket_id in self._troubles
 
     def pass_over(self, bucket_id: int) -> ObjectCheck:
-        self._passed_over[bucket_id] += 1
+        with self._lock:
+            self._passed_over[bucket_id] += 1
         return ObjectCheck(())
 
     def note(self, bucket_id: int, checked: ObjectCheck) -> ObjectCheck:
         """Gives the bucket up when FAILED_MAX of its objects could not be read, one after another."""
         unread = [each for each in checked.findings if each.kind is FindingKind.STORE_UNREACHABLE]
-        self._failed[bucket_id] = self._failed[bucket_id] + 1 if unread else 0
-        if self._failed[bucket_id] >= FAILED_MAX:
-            self._troubles.setdefault(bucket_id, f"could not be read any more: {unread[0].text}")
+        with self._lock:
+            self._failed[bucket_id] = self._failed[bucket_id] + 1 if unread else 0
+            if self._failed[bucket_id] >= FAILED_MAX:
+                self._troubles.setdefault(bucket_id, f"could not be read any more: {unread[0].text}")
         return checked
 
     @property
