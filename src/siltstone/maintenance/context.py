@@ -17,6 +17,7 @@ from siltstone.object_store.metadata_mark import (
     MetadataOlderThanBucket,
     mark_of_state,
 )
+from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks, SystemDisks
 from siltstone.runtime.randomness import Random
@@ -53,9 +54,7 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         found = self.guards.get(bucket_id)
         if found is None:
             store = self.buckets.store(bucket_id)
-            guard = BucketGuard(
-                store, store_id, lambda: newest_state(self.metadata), self.metadata.append_id_at
-            )
+            guard = guard_of(store, store_id, self.metadata)
             found = self.guards.setdefault(bucket_id, guard)
         return found
 
@@ -63,6 +62,11 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
 def newest_state(metadata: MetadataClient) -> MetadataMark:
     """Reads the metadata to its head, for a guard. Raises what the metadata raises."""
     return mark_of_state(metadata.refresh())
+
+
+def guard_of(store: ObjectStore, store_id: str, metadata: MetadataClient) -> BucketGuard:
+    """A guard of the bucket that goes by this metadata."""
+    return BucketGuard(store, store_id, lambda: newest_state(metadata), metadata.append_id_at)
 
 
 def check_may_write(context: MaintenanceContext, bucket_id: int) -> None:

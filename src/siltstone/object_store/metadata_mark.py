@@ -80,6 +80,12 @@ def mark_of_key(key: str) -> MetadataMark | None:
     return match and MetadataMark(int(match[1]), int(match[2]), match[3] or NO_ID)
 
 
+def contradicts(mark: MetadataMark, append_id: str | None) -> bool:
+    """Whether a metadata log went on in another way than the mark says. ``append_id``: that of the log's entry at the
+    version of the mark, or None when the log does not have that entry any more. Pure."""
+    return mark.append_id != NO_ID and append_id not in (None, mark.append_id)
+
+
 def marks_in(store: ObjectStore) -> list[MetadataMark]:
     """All marks of the bucket, by one listing. Raises what the store raises."""
     found = (mark_of_key(summary.key) for summary in store.list(MARKS_PREFIX))
@@ -151,7 +157,7 @@ class BucketGuard:
             if mark.append_id == NO_ID or mark in self._compared:
                 continue
             found = self._append_id_at(mark.version)
-            if found not in (None, mark.append_id):
+            if contradicts(mark, found):
                 raise MetadataOlderThanBucket(
                     f"{self._store.url} was written to with entry {mark.version} of the metadata log as append "
                     f"{mark.append_id}, and this log has append {found} there: the log lost entries and went on with "

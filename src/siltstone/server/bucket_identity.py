@@ -9,7 +9,7 @@ wrong bucket, or the bucket was emptied. Stores from before markers existed are 
 import logging
 from itertools import islice
 
-from siltstone.maintenance.context import newest_state
+from siltstone.maintenance.context import guard_of
 from siltstone.metadata.buckets import RegisterBuckets, bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
@@ -65,9 +65,7 @@ def claim_buckets(buckets: Buckets, metadata: MetadataClient) -> dict[int, Bucke
         log.warning("bucket %d was removed from the store: its URL in the settings is not used", bucket_id)
     for bucket_id in sorted(buckets.urls.keys() - removed):
         store = buckets.store(bucket_id)
-        guards[bucket_id] = BucketGuard(
-            store, store_id, lambda: newest_state(metadata), metadata.append_id_at
-        )
+        guards[bucket_id] = guard_of(store, store_id, metadata)
         try:
             _claim(store, store_id, bucket_id, image)
             guards[bucket_id].admit()
@@ -90,7 +88,7 @@ def claim_bucket(buckets: Buckets, metadata: MetadataClient, bucket_id: int) -> 
     assert store_id is not None
     _refuse_exchanged(buckets, image)
     store = buckets.store(bucket_id)
-    guard = BucketGuard(store, store_id, lambda: newest_state(metadata), metadata.append_id_at)
+    guard = guard_of(store, store_id, metadata)
     _claim(store, store_id, bucket_id, image)
     guard.admit()
     if claimed_url(image, bucket_id) != store.url:

@@ -26,7 +26,7 @@ from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY, marked_identity
 from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.keys import InvalidKey
-from siltstone.object_store.metadata_mark import NO_ID, mark_of_key
+from siltstone.object_store.metadata_mark import contradicts, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
 
 LOOKED_UP_MAX = 10
@@ -159,7 +159,7 @@ def _judge_marks(
             continue
         if mark.version > image.version:
             evidence = f"version {mark.version} of the metadata, this is version {image.version}"
-        elif mark.append_id != NO_ID and metadata.append_id_at(mark.version) not in (None, mark.append_id):
+        elif contradicts(mark, metadata.append_id_at(mark.version)):
             evidence = f"entry {mark.version} of the metadata log as append {mark.append_id}, this log has another one"
         else:
             continue

@@ -171,7 +171,7 @@ def _take_a_bucket(stage: ClusterStage) -> None:
         stage.flow_on()
     pauses_ms = stage.note_pauses(dict.fromkeys(range(PARTITIONS), "a bucket was away"))
     story.done(
-        f"the other bucket has its share after {seconds_words(seconds)}; it is used again in half a minute"
+        f"the brokers use the other one alone after {seconds_words(seconds)}, and both again in half a minute"
     )
     story.done(
         f"no record waited for it: no partition was silent for longer than {_words(max(pauses_ms.values()))}"
