@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from siltstone.object_formats.wal_object import WAL_PREFIX
 from support.broker.broker_history import Actor, History, faults_in, producing, read_log
 from support.broker.broker_process import BrokerProcess
-from support.engine.s3_server import S3Server, free_ports, running_s3_server
+from support.engine.s3_server import S3Server, running_s3_server
+from support.processes.ports import free_port
 from support.processes.tried import RecordTried
 
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "kept", 3, 2, 200
@@ -31,7 +32,7 @@ class Machine:
         self.store.parent.mkdir()
         (folder / "metadata").mkdir()
         options = ["--bucket", bucket, "--metadata", f"sqlite://{folder}/metadata/metadata.sqlite"]
-        (port,) = free_ports(1)
+        port = free_port()
         self.broker = BrokerProcess(self.store, {**IN_BUCKET, **(settings or {})}, port=port, options=options)
         self.history = History()
         self._actors: list[Actor] = []

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
-from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, free_ports
+from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server
 from support.metadata.postgres_server import PostgresServer
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
+from support.processes.ports import free_port
 
 pytestmark = [
     pytest.mark.s3,
@@ -31,7 +32,7 @@ class Machine:
     """A folder and a port in the place of a machine; ``process`` is the broker that runs there."""
 
     def __init__(self, folder: Path, settings: str, line: str, bare: BareEnvironment) -> None:
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         (folder / "my-store").mkdir(parents=True)
         (folder / "my-store" / "siltstone.toml").write_text(settings)
         placed = re.sub(r"--listener \S+", f"--listener 127.0.0.1:{self.port}", line)

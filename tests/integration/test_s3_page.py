@@ -17,9 +17,10 @@ from siltstone.object_store.metadata_mark import ID_STEP
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.kafka_node import KafkaNode
 from siltstone.server.settings.store import load_settings
-from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, free_ports, running_s3_server
+from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, running_s3_server
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
+from support.processes.ports import free_port
 from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("s3-page"), pytest.mark.timeout(600)]
@@ -80,7 +81,7 @@ def blocks_work(s3_server: S3Server, bare: BareEnvironment, tmp_path: Path) -> N
         placed = text.replace(ENDPOINT, s3_server.endpoint_url)
         return placed.replace("s3://siltstone/my-store", f"s3://{BUCKET}/{prefix}")
 
-    listener = f"--listener 127.0.0.1:{free_ports(1)[0]}"
+    listener = f"--listener 127.0.0.1:{free_port()}"
     with serving(bare, f"{export}; exec {here(serve)} {listener}", tmp_path) as address:
         for line in COMMANDS.splitlines():
             done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=address, **ENVIRONMENT)

@@ -22,9 +22,9 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
 from siltstone.server.settings.store import load_settings
-from support.engine.s3_server import free_ports
 from support.engine.small_store import object_files, small_store
 from support.processes.cli import run as run_here
+from support.processes.ports import free_port
 from support.terminal import forked_commands
 from support.terminal.rows import ROWS, Case, State
 
@@ -84,7 +84,7 @@ class Scene:
         self._folder = folder
         self._numbers = count()
         self._shared = {
-            "at": full.bootstrap_servers, "idle": idle.bootstrap_servers, "closed": f"127.0.0.1:{free_ports(1)[0]}",
+            "at": full.bootstrap_servers, "idle": idle.bootstrap_servers, "closed": f"127.0.0.1:{free_port()}",
         }  # fmt: skip
         self._stores = {
             name: folder / name for name in ("store", "done", "empty", "broken", "leased", "tabled")

@@ -1,7 +1,6 @@
 """docs/quick-start.md works: its commands and programs are run as they stand, but for the port."""
 
 import re
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,17 +14,13 @@ from siltstone.spark.java import find_java
 from siltstone.spark.kafka_connector import JARS
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
+from support.processes.ports import free_port
 
 PAGE = ROOT / "docs" / "quick-start.md"
 ADDRESS = "127.0.0.1:9092"
 SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS = blocks(PAGE, "sh")
 CLIENT, BROKER, TEST, FRAME, SPARK = blocks(PAGE, "python")
 RUN = [SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS, CLIENT, BROKER, TEST, FRAME, SPARK]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.engine.s3_server import free_ports
+from support.processes.ports import free_port
 from support.processes.tried import RecordTried
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def test_the_wheel_alone_works_and_says_which_extra_is_missing(
         f"python -m pip install -q --disable-pip-version-check -c {constraints} {wheel}", tmp_path, bin_folder
     )
     assert done.returncode == 0, done
-    (port,) = free_ports(1)
+    port = free_port()
     for line in [BROKER.format(port=port), *WORKS]:
         done = run(line, tmp_path, bin_folder)
         assert done.returncode == 0 and done.stdout and "Traceback" not in done.stderr, f"{line}: {done}"

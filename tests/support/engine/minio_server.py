@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from oracles.go_programs import GoUnavailable, minio_program
-from support.engine.s3_server import ENVIRONMENT, S3Server, free_ports
+from support.engine.s3_server import ENVIRONMENT, S3Server
+from support.processes.ports import free_port
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def running_minio() -> Iterator[S3Server]:
         program = minio_program()
     except GoUnavailable as reason:
         pytest.skip(f"MinIO cannot be built: {reason}")
-    (port,) = free_ports(1)
+    port = free_port()
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="siltstone-minio-") as folder,

@@ -7,7 +7,6 @@ and shared by a whole session, so each user takes a URL of its own.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sysconfig
 import tempfile
@@ -23,6 +22,8 @@ import botocore.session
 import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+
+from support.processes.ports import free_ports
 
 START_TIMEOUT_SECONDS = 60
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "siltstone", "AWS_SECRET_ACCESS_KEY": "only-for-tests"}
@@ -146,15 +147,3 @@ def _client(endpoint_url: str) -> Any:
     return botocore.session.get_session().create_client(
         "s3", region_name="us-east-1", endpoint_url=endpoint_url, config=config
     )
-
-
-def free_ports(number: int) -> list[int]:
-    """All different, as they are held together; the server takes them over a moment later."""
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

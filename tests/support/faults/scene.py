@@ -26,12 +26,13 @@ from siltstone.object_store.opening import open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
 from support.broker.broker_process import READY, SILTSTONE, BrokerProcess
-from support.engine.s3_server import S3Server, free_ports
+from support.engine.s3_server import S3Server
 from support.faults.s3_proxy import S3Proxy, s3_proxy
 from support.faults.small_disk import SmallDisk
 from support.faults.victim import Victim
 from support.kafka.raw_kafka import Address
 from support.metrics.scraping import http_get, scrape
+from support.processes.ports import free_port
 
 TESTS = Path(__file__).parents[2]
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
@@ -129,7 +130,7 @@ class Scene:
             for name in self.place.disks:
                 self.disks[name] = opened.enter_context(SmallDisk(self.folder / name, self.place.disk_size))
             self.bucket_url = self._bucket(opened)
-            (port,) = free_ports(1)
+            port = free_port()
             self.broker = self.broker_at(port)
             opened.callback(lambda: self.broker.stop(0.1))
             opened.callback(self._let_go)

@@ -21,7 +21,7 @@ import psutil
 import psycopg
 import pytest
 
-from support.engine.s3_server import free_ports
+from support.processes.ports import free_port
 
 BIN_VARIABLE = "SILTSTONE_POSTGRES_BIN"
 NOBODY = 65534
@@ -51,7 +51,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, programs: Path, settings: dict[str, str]) -> None:
         self.folder = folder
-        self.port = free_ports(1)[0]
+        self.port = free_port()
         self._programs = programs
         self._settings = {**_SETTINGS, **settings}
         self._numbers = count(1)

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from siltstone.spark.java import find_java
+from support.processes.ports import free_port
 
 TESTS = Path(__file__).parents[2]
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -69,7 +70,7 @@ class SparkCluster:
 @contextmanager
 def running_spark_cluster(folder: Path) -> Iterator[SparkCluster]:
     """Logs and work go under ``folder``. Ends with nothing of it running."""
-    port, page = _free_port(), _free_port()
+    port, page = free_port(), free_port()
     master = f"spark://{HOSTS[0]}:{port}"
     with ExitStack() as stack:
 
@@ -142,12 +143,6 @@ def _stop(started: subprocess.Popen[bytes]) -> None:
         started.wait()
     for process in psutil.wait_procs(below, timeout=5)[1]:
         process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOSTS[0], 0))
-        return int(probe.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

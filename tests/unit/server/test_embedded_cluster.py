@@ -10,8 +10,8 @@ from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
 from siltstone.server.network.addresses import InvalidListener
 from siltstone.server.settings.values import SettingRefused
-from support.engine.s3_server import free_ports
 from support.processes.new_threads import new_threads
+from support.processes.ports import free_ports
 
 SECONDS_MAX = 60
 
@@ -67,9 +67,9 @@ def test_a_node_that_is_killed_and_restarted_has_its_port_and_what_it_acknowledg
 
 
 def test_its_numbers_and_ports_begin_with_those_that_are_given() -> None:
-    ports = free_ports(1)
+    ports = free_ports(2)
     with Broker(nodes=2, port=ports[0], settings={"engine.node_id": "5"}) as broker:
-        assert broker.addresses == {5: f"127.0.0.1:{ports[0]}", 6: f"127.0.0.1:{ports[0] + 1}"}
+        assert broker.addresses == {5: f"127.0.0.1:{ports[0]}", 6: f"127.0.0.1:{ports[1]}"}
         with pytest.raises(InvalidRequest, match="this broker has no node 0: its nodes are 5, 6"):
             broker.restart(0)
 

@@ -8,11 +8,7 @@ from siltstone.model.errors import Unavailable
 from siltstone.spark import master
 from siltstone.spark.master import MasterMalformed, SparkNotStarted, refuse_silent_master
 from siltstone.spark.starting import start_context
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+from support.processes.ports import free_port
 
 
 def test_one_that_is_not_there_is_named_before_a_jvm_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from siltstone.object_store.port import (
 )
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.store import S3Store
-from support.engine.s3_server import free_ports
+from support.processes.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("s3-answers")  # one worker loads the library of S3
 
@@ -115,7 +115,7 @@ def test_a_connection_closed_without_an_answer_leaves_the_put_uncertain(
 
 
 def test_a_refused_connection_left_nothing_behind() -> None:
-    with opened(free_ports(1)[0]) as store, pytest.raises(StoreTransient) as caught:
+    with opened(free_port()) as store, pytest.raises(StoreTransient) as caught:
         store.put(KEY, [b"1"])
 
     assert not caught.value.uncertain
