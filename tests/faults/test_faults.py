@@ -1,6 +1,5 @@
 """The table of faults, row by row, with real processes; ``SILTSTONE_FAULTS_SEED`` draws others for ``make test``."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,14 +9,11 @@ import pytest
 from faults.table import FAILS_BY_CHANCE, FAILS_TODAY, ROWS
 from support.faults.plays import PLAYS
 from support.faults.row import Row
-from support.faults.scene import SEED_VARIABLE, Scene, Unwanted
+from support.faults.scene import SEED, Scene, Unwanted
 from support.faults.small_disk import why_not_mounted
 from support.faults.summary import TRIED
 
 DRAWN = 12
-SEED = os.environ.pop(SEED_VARIABLE, "78")
-"""Taken out of the environment: brokers refuse settings that they do not know."""
-
 DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))
 
 

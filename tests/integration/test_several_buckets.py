@@ -18,6 +18,7 @@ from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import made_topic, read_all
+from support.broker.cluster_processes import ClusterProcesses
 from support.faults.small_disk import SmallDisk, why_not_mounted
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
@@ -30,15 +31,15 @@ RUN = blocks(ROOT / "docs" / "buckets.md", "sh")
 
 
 class Producing:
-    """In a ``with``: sends numbered records to both partitions of ``t`` until it ends, so that objects hold several
-    streams: an object of one stream goes to its home. ``acknowledged``: partition → numbers."""
+    """In a ``with``: sends numbered records to the partitions of ``t`` in turn until it ends, so that objects hold
+    several streams: an object of one stream goes to its home. ``acknowledged``: partition → numbers."""
 
-    def __init__(self, bootstrap: str) -> None:
-        made_topic(bootstrap, "t", 2)
+    def __init__(self, bootstrap: str, partitions: int = 2) -> None:
+        made_topic(bootstrap, "t", partitions)
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1}
         )
-        self.acknowledged: dict[int, list[int]] = {0: [], 1: []}
+        self.acknowledged: dict[int, list[int]] = {each: [] for each in range(partitions)}
         self.refused: list[str] = []
         self._ending = Event()
         self._thread = Thread(target=self._run)
@@ -46,7 +47,8 @@ class Producing:
     def _run(self) -> None:
         number = 0
         while not self._ending.is_set():
-            self._producer.produce("t", str(number).encode(), partition=number % 2, on_delivery=self._told)
+            partition = number % len(self.acknowledged)
+            self._producer.produce("t", str(number).encode(), partition=partition, on_delivery=self._told)
             self._producer.poll(0.002)
             number += 1
         assert self._producer.flush(SECONDS_MAX) == 0
@@ -111,6 +113,13 @@ class Place:
             moved.rename(self.second)
 
 
+def owners_of(place: Place, bucket_id: int) -> set[int]:
+    """The nodes that own the streams of the objects there."""
+    with place.image() as image:
+        ranges = [each.ranges for each in image.objects.values() if each.bucket_id == bucket_id]
+        return {image.streams[each.stream_id].owner for those in ranges for each in those}
+
+
 def until(holds: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not holds():
@@ -137,6 +146,45 @@ def test_b15_a_bucket_that_is_added_is_used_by_a_broker_that_writes(place: Place
             until(lambda: place.committed()[0] > 3, "objects in the first bucket, too")
         producing.check_all_is_there(bootstrap)
         assert broker.stop() == 0 and "Traceback" not in broker.log
+    checked_store(place.store)
+
+
+def test_b15_three_nodes_use_a_bucket_that_is_added_at_once(place: Place) -> None:
+    with ClusterProcesses(place.store, 3, SOON) as cluster:
+        with Producing(cluster.bootstrap, 6) as producing:
+            until(lambda: place.committed()[0] > 3, "objects in the first bucket")
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            begun = time.monotonic()
+            until(lambda: owners_of(place, 1) == {0, 1, 2}, "an object of each node in the second bucket")
+            assert time.monotonic() - begun < SECONDS_MAX / 3
+            place.command("maintain", "run", "--force", "--kind", "sso-compaction", "--runner", "in-process")
+        producing.check_all_is_there(cluster.bootstrap)
+        for node in cluster.nodes.values():
+            assert node.stop() == 0 and "Traceback" not in node.log and "UnknownBucket" not in node.log
+    checked_store(place.store)
+
+
+def test_b19_compaction_over_three_buckets_goes_on_without_one_of_them(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap):
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "add", place.second.with_name("third"))
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: all(place.committed()[each] > 2 for each in range(3)), "objects in each bucket")
+        assert broker.stop() == 0
+    before = place.committed()
+    compact = ("maintain", "run", "--kind", "sso-compaction", "--runner", "in-process", "--force", "--store")
+    with place.second_away():
+        done = run(*compact, place.store)
+        assert done.status == 1 and "sso-compaction: 1 of 1 done" in done.words, done.out
+        assert f"{before[1]} cannot be read" in done.words and str(place.second) in done.err
+        after = place.committed()
+        assert after[1] == before[1] and after != before
+        assert "No unit is set aside" in place.command("maintain", "status"), "the bucket is to blame"
+    done = run(*compact, place.store)
+    assert done.status == 0 and "cannot be read" not in done.words, done.out
     checked_store(place.store)
 
 

@@ -28,6 +28,21 @@ def test_maintain_run_uses_the_spark_that_runs(spark: Any, tmp_path: Path) -> No
     assert spark.range(3).count() == 3, "a Spark that was there before stays"
 
 
+def test_b15_tasks_on_spark_write_to_a_bucket_that_was_added(spark: Any, tmp_path: Path) -> None:
+    settings = small_store(tmp_path / "store")
+    here = ("--store", settings.folder)
+    for words in (("add", tmp_path / "second"), ("strategy", "round-robin")):
+        done = run("buckets", *words, *here)
+        assert done.status == 0, done.err
+    outcome = run("maintain", "run", "--kind", "sso-compaction", "--set", f"{SPLIT}=5KiB", *here)
+    assert outcome.status == 0, outcome
+    held = {each["id"]: each["objects"] for each in run("buckets", "--json", *here).json["buckets"]}
+    assert held[1] == STREAMS, (
+        "the empty bucket gets them, and the first one has only what waits for its deletion"
+    )
+    assert run("check", *here).status == 0
+
+
 def test_workers_without_the_package_are_found_by_one_check_and_nothing_is_set_aside(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

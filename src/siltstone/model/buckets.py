@@ -30,6 +30,10 @@ class BucketDefinition(msgspec.Struct, frozen=True):
     state: BucketState
 
     @property
+    def is_removed(self) -> bool:
+        return self.state is BucketState.REMOVED
+
+    @property
     def is_writable(self) -> bool:
         return self.state is BucketState.WRITABLE
 
@@ -76,7 +80,7 @@ class BucketList(msgspec.Struct, frozen=True):
 
     @property
     def removed(self) -> frozenset[int]:
-        return frozenset(each.id for each in self.buckets if each.state is BucketState.REMOVED)
+        return frozenset(each.id for each in self.buckets if each.is_removed)
 
     @property
     def urls(self) -> dict[int, str]:

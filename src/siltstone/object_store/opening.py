@@ -9,6 +9,7 @@ URL                                     adapter
 ======================================  ===================================================
 """
 
+from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -47,6 +48,18 @@ def open_store(
         adapter = _open_adapter(url, clock, rng, settings)
     store = adapter if faults is None else FaultBucket(adapter, faults, clock)
     return RetryingStore(store, clock, rng, settings)
+
+
+def canonical_url(url: str) -> str:
+    """One way to write each place: with or without a slash at the end, a URL leads to the same bucket. Raises
+    InvalidStoreUrl."""
+    parts = urlsplit(url)
+    match parts.scheme:
+        case "s3":
+            return S3Location.parse(url).url
+        case "file":
+            return Path(normpath(unquote(parts.path))).as_uri()
+    return url
 
 
 def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) -> ObjectStore:

@@ -92,15 +92,26 @@ class S3Server:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stand_still(self) -> None:
+        """The kernel takes connections, and nobody answers."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """The kernel takes connections, and nobody answers."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self.stand_still()
         try:
             yield
         finally:
-            self._process.send_signal(signal.SIGCONT)
+            self.go_on()
 
     def close(self) -> None:
         self.kill()

@@ -16,13 +16,22 @@ class Answers(Enum):
     PASSED = "those of the server"
     DENIED = "403 ExpiredToken"
     BUSY = "503 SlowDown"
+    WRITES_DENIED = "403 AccessDenied to what writes"
+    FULL = "507 XMinioStorageFull to what puts, as MinIO answers"
     NEVER = "none: requests are taken and not answered, until the proxy answers again; then they are cut off"
 
 
 ERRORS = {
     Answers.DENIED: (403, "ExpiredToken", "The provided token has expired."),
     Answers.BUSY: (503, "SlowDown", "Please reduce your request rate."),
+    Answers.WRITES_DENIED: (403, "AccessDenied", "Access Denied."),
+    Answers.FULL: (507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."),
 }
+PASSED_METHODS = {
+    Answers.WRITES_DENIED: ("GET", "HEAD"),
+    Answers.FULL: ("GET", "HEAD", "DELETE"),
+}
+"""Those that go to the server all the same."""
 
 
 class S3Proxy:
@@ -92,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         body = self._body()
         answers = self.proxy.answers
-        if answers is Answers.PASSED:
+        if answers is Answers.PASSED or self.command in PASSED_METHODS.get(answers, ()):
             self.proxy.passed[self.command] += 1
             return self._pass(body)
         self.proxy.taken += 1

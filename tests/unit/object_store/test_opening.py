@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.object_store.opening import open_store
+from siltstone.object_store.opening import canonical_url, open_store
 from siltstone.object_store.port import InvalidStoreUrl, StoreDenied
 
 
@@ -16,6 +16,26 @@ def test_a_folder_by_its_url(tmp_path: Path, name: str) -> None:
     assert open_store(url).url == url
     assert open_store(url).get_range("a/1", 0, 7) == b"content"
     assert (tmp_path / name / "a" / "1").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("s3://bucket", "s3://bucket/"),
+        ("s3://bucket/a/b", "s3://bucket/a/b/"),
+        (
+            "s3://bucket/a?region=x&endpoint_url=http://h:1",
+            "s3://bucket/a/?endpoint_url=http%3A%2F%2Fh%3A1&region=x",
+        ),
+        ("file:///folder/", "file:///folder"),
+        ("file:///one/../with space", "file:///with%20space"),
+        ("memory:name", "memory:name"),
+        ("ftp://nowhere", "ftp://nowhere"),
+    ],
+)
+def test_a_place_has_one_url(written: str, url: str) -> None:
+    assert canonical_url(written) == url
+    assert canonical_url(url) == url
 
 
 def test_memory_by_name_is_the_same_for_all_who_open_it() -> None:

@@ -26,6 +26,7 @@ from siltstone.metadata.buckets import (
 )
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
+from siltstone.object_store.opening import canonical_url
 from siltstone.object_store.opening import open_store as open_bucket
 from siltstone.runtime.randomness import random_token
 from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
@@ -177,14 +178,16 @@ def _as_url(place: str) -> str:
 def add_bucket(store: Store, url: str, weight: int = 1) -> bool:
     """Tries a bucket, marks it as the store's and makes it writable. Returns whether it is a new one. Raises what the
     bucket and the metadata raise."""
-    is_new = url not in {each.url for each in bucket_list_of(store.metadata.image).buckets}
-    if is_new:
+    url = canonical_url(url)
+    listed = bucket_list_of(store.metadata.image).buckets
+    known = [each.url for each in listed if not each.is_removed and canonical_url(each.url) == url]
+    if not known:
         _try_place(store, url)
-    added = store.metadata.execute(AddBucket(url, weight))
+    added = store.metadata.execute(AddBucket(known[0] if known else url, weight))
     claim_bucket(store.buckets, store.metadata, added.id)
     store.buckets.probe(added.id, _token(store))
     store.metadata.execute(SetBucketState(added.id, BucketState.WRITABLE))
-    return is_new
+    return not known
 
 
 def _try_place(store: Store, url: str) -> None:

@@ -53,7 +53,7 @@ def decide_add_bucket(view: ImageView, command: AddBucket, now_ms: int) -> Decis
         raise BucketNotListed(
             "the store does not list its first bucket yet: start a node of this version once (siltstone serve)"
         )
-    found = next((each for each in listed.buckets if each.url == command.url and not _is_removed(each)), None)
+    found = next((each for each in listed.buckets if each.url == command.url and not each.is_removed), None)
     if found is None:
         bucket_id = max(each.id for each in listed.buckets) + 1
         added = BucketDefinition(bucket_id, command.url, command.weight, BucketState.READ_ONLY)
@@ -146,11 +146,7 @@ def _check_weight(weight: int) -> None:
 def _found(listed: BucketList, bucket_id: int) -> BucketDefinition:
     """Raises BucketNotListed."""
     found = listed.bucket(bucket_id)
-    if found is None or _is_removed(found):
+    if found is None or found.is_removed:
         known = ", ".join(map(str, listed.urls)) or "none"
         raise BucketNotListed(f"there is no bucket {bucket_id}; the store has {known}")
     return found
-
-
-def _is_removed(bucket: BucketDefinition) -> bool:
-    return bucket.state is BucketState.REMOVED

@@ -52,6 +52,27 @@ def test_adding_it_again_changes_its_weight(buckets: Buckets, tmp_path: Path) ->
     assert [(each["id"], each["weight"]) for each in done.json["buckets"]] == [(0, 1), (1, 5)]
 
 
+@pytest.mark.parametrize("written", ["{}/", "{}/../second", "file://{}", "file://{}/"])
+def test_it_is_the_same_place_however_it_is_written(written: str, buckets: Buckets, tmp_path: Path) -> None:
+    buckets("add", tmp_path / "second")
+    buckets("drain", 1)
+    done = buckets("add", written.format(tmp_path / "second"), "--json")
+    assert [(each["id"], each["state"]) for each in done.json["buckets"]] == [
+        (0, "writable"),
+        (1, "writable"),
+    ]
+
+
+def test_one_that_was_removed_is_tried_again_as_any_new_place(buckets: Buckets, tmp_path: Path) -> None:
+    """It may belong to another store by now."""
+    buckets("add", tmp_path / "second")
+    buckets("drain", 1)
+    assert buckets("remove", 1).status == 0
+    mark(open_bucket((tmp_path / "second").as_uri()), "f" * 32)
+    assert_one_line(buckets("add", tmp_path / "second"), 2, "belongs to store ffff")
+    assert [each["id"] for each in buckets("list", "--json").json["buckets"]] == [0]
+
+
 @pytest.mark.parametrize("is_of_another", [True, False])
 def test_a_place_that_has_an_owner_is_refused_and_not_listed(
     is_of_another: bool, buckets: Buckets, folder: Path, tmp_path: Path

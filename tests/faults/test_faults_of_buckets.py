@@ -1,0 +1,77 @@
+"""One of three buckets is broken under a live broker: two S3 servers and a folder on a disk of its own. Eight rows are
+drawn for ``make test``, by ``SILTSTONE_FAULTS_SEED`` like those of the other table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from support.engine.s3_server import S3Server, running_s3_server
+from support.faults.scene import SEED
+from support.faults.several_buckets import (
+    BUCKETS,
+    FOLDER_BUCKET,
+    BucketRow,
+    SeveralBuckets,
+    play_bucket_row,
+    play_swapped,
+)
+from support.faults.small_disk import why_not_mounted
+from support.faults.summary import TRIED
+from support.processes.tried import RecordTried
+
+DRAWN = 7
+"""And one of the swapped ones."""
+
+ROWS = [
+    BucketRow(strategy, fault, bucket)
+    for strategy in ("failover", "round-robin", "dynamic-sharding")
+    for fault in ("killed", "hung", "denied", "full")
+    for bucket in BUCKETS
+    if (fault, bucket) != ("killed", FOLDER_BUCKET)
+]
+DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.s3,
+    pytest.mark.xdist_group("faults-buckets"),
+    pytest.mark.skipif(bool(why_not_mounted()), reason=why_not_mounted()),
+]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[S3Server]]:
+    with running_s3_server() as first, running_s3_server() as second:
+        yield [first, second]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=row.id, marks=[] if row.id in DRAW else pytest.mark.nightly) for row in ROWS],
+)
+def test_b04_a_bucket_that_is_broken_holds_nobody_up_and_loses_nothing(
+    row: BucketRow, servers: list[S3Server], tmp_path: Path, record_property, record_tried: RecordTried
+) -> None:
+    record_property(TRIED, row.id)
+    record_tried("faults of one of three buckets", 1)
+    hangs = row.fault == "hung" and row.bucket == FOLDER_BUCKET
+    with SeveralBuckets(tmp_path, servers, hangs=hangs) as scene:
+        try:
+            play_bucket_row(scene, row)
+        finally:
+            scene.heal_servers()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [(1, 0, 2), pytest.param((0, 2, 1), marks=pytest.mark.nightly)],
+    ids=["two of S3", "S3 and folder"],
+)
+def test_b18_swapped_by_mistake_they_are_refused(
+    order: tuple[int, ...], servers: list[S3Server], tmp_path: Path, record_tried: RecordTried
+) -> None:
+    record_tried("buckets swapped by mistake", 1)
+    with SeveralBuckets(tmp_path, servers) as scene:
+        play_swapped(scene, order)
