@@ -311,3 +311,31 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         done = bare.run(line, tmp_path)
         assert done.returncode == 0, f"{line}: {done.stderr}"
     assert "round-robin: new objects are spread over the buckets 0, 1" in done.stdout
+
+
+def test_commands_name_the_bucket_of_what_they_show(place: Place) -> None:
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap):
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: min(place.committed()[0], place.committed()[1]) > 1, "objects in both buckets")
+        assert broker.stop() == 0
+    with place.image() as image:
+        in_second = {each.object_id for each in image.objects.values() if each.bucket_id == 1}
+    assert run("streams", "--store", place.store).out.split("\n")[0].split()[6:8] == ["objects", "buckets"]
+    listed = run("streams", "--json", "--store", place.store).json["streams"]
+    assert listed[0]["buckets"] == [0, 1]
+    lost = min(in_second)
+    (path,) = place.second.rglob(f"objects/{lost:020}")
+    path.rename(path.with_suffix(".kept"))
+    done = run("check", "--store", place.store)
+    assert f"error object missing 1 object {lost} is not in its bucket" in done.words, done.out
+    (found,) = [
+        each
+        for each in run("check", "--json", "--store", place.store).json["findings"]
+        if each["object_id"] == lost
+    ]
+    assert (found["kind"], found["bucket_id"]) == ("OBJECT_MISSING", 1)
+    shown = run("inspect", min(in_second - {lost}), "--json", "--store", place.store)
+    assert shown.json["metadata"]["bucket_id"] == 1

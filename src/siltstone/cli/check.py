@@ -1,6 +1,6 @@
 """``siltstone check``: verifies a store, as fsck does a file system, and repairs what can be repaired."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import click
@@ -14,6 +14,7 @@ from siltstone.maintenance.checking.check import check as check_store
 from siltstone.maintenance.checking.findings import CheckReport, Finding, Severity
 from siltstone.maintenance.checking.repair_plan import Repair, RepairPlan, plan_repair
 from siltstone.maintenance.checking.repairing import RepairReport, repair, unrepaired
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS
 from siltstone.server.components import Store
 from siltstone.server.settings.tree import values_of
@@ -53,7 +54,7 @@ def check(choice: StoreChoice, read_blocks: bool, is_repair: bool, is_answered: 
         report = _checked(store, read_blocks)
         plan = _planned(store, report)
         if not as_json:
-            _print_report(report)
+            _print_report(report, bucket_list_of(store.metadata.image).are_several)
             _print_plan(plan)
         repaired = _repaired(store, plan, is_answered) if is_repair and plan.repairs else None
     if as_json:
@@ -148,14 +149,16 @@ def _repaired_as_json(report: RepairReport) -> list[dict[str, object]]:
     ]
 
 
-def _print_report(report: CheckReport) -> None:
+def _print_report(report: CheckReport, names_buckets: bool) -> None:
     out = results()
     if report.findings:
-        shown = table("severity", "kind", "finding")
+        shown = table("severity", "kind", *((">bucket",) if names_buckets else ()), "finding")
         for finding, text in _rows(report.findings):
+            bucket = "" if finding.bucket_id is None else str(finding.bucket_id)
             shown.add_row(
                 finding.severity.name.lower(),
                 finding.kind.name.lower().replace("_", " "),
+                *((bucket,) if names_buckets else ()),
                 text,
                 style=_STYLES[finding.severity],
             )
@@ -178,14 +181,25 @@ def _print_report(report: CheckReport) -> None:
 
 
 def _rows(findings: Sequence[Finding]) -> Iterator[tuple[Finding, str]]:
-    """One row for each error and warning; more than NOTES_SHOWN_MAX notes of one kind share a row."""
+    """One row for each error and warning; more than NOTES_SHOWN_MAX notes of one kind and bucket share a row."""
     for _, alike in groupby(findings, key=lambda finding: finding.kind):
         group = list(alike)
         if group[0].severity is Severity.NOTE and len(group) > NOTES_SHOWN_MAX:
-            size_bytes = sum(finding.size_bytes for finding in group)
-            yield group[0], f"{len(group):,} times, {size_words(size_bytes)} in total (--json lists each)"
+            yield from map(_in_one_row, _by_bucket(group))
         else:
             yield from ((finding, finding.text) for finding in group)
+
+
+def _by_bucket(notes: Sequence[Finding]) -> Iterable[list[Finding]]:
+    found: dict[int | None, list[Finding]] = {}
+    for each in notes:
+        found.setdefault(each.bucket_id, []).append(each)
+    return found.values()
+
+
+def _in_one_row(notes: Sequence[Finding]) -> tuple[Finding, str]:
+    size_bytes = sum(each.size_bytes for each in notes)
+    return notes[0], f"{counted(len(notes), 'time')}, {size_words(size_bytes)} in total (--json lists each)"
 
 
 def _print_plan(plan: RepairPlan) -> None:

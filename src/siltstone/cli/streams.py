@@ -7,6 +7,7 @@ from siltstone.broker.topics.names import INTERNAL_TOPICS
 from siltstone.cli.output import is_drawn, print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted, size_words
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.metadata.image import MetadataImage
 
@@ -18,8 +19,8 @@ OF_PARTITION = {"topic", "partition", "kind"}
 
 
 class StreamRow(msgspec.Struct, frozen=True):
-    """``objects``: objects that hold data of the stream; ``size_bytes``: bytes of the stream in them; ``owner``: the
-    node that opened the stream last, -1 before the first opening."""
+    """``objects``: objects that hold data of the stream; ``buckets``: those that they are in, by id; ``size_bytes``:
+    bytes of the stream in them; ``owner``: the node that opened the stream last, -1 before the first opening."""
 
     stream_id: int
     state: str
@@ -28,15 +29,17 @@ class StreamRow(msgspec.Struct, frozen=True):
     start_offset: int
     end_offset: int
     objects: int
+    buckets: list[int]
     size_bytes: int
     tags: dict[str, str]
 
 
 def stream_rows(image: MetadataImage) -> list[StreamRow]:
-    return [_row(image.streams[stream_id]) for stream_id in sorted(image.streams)]
+    return [_row(image.streams[stream_id], image) for stream_id in sorted(image.streams)]
 
 
-def _row(stream: StreamMetadata) -> StreamRow:
+def _row(stream: StreamMetadata, image: MetadataImage) -> StreamRow:
+    objects = {held.object_id for held in stream.ranges}
     return StreamRow(
         stream_id=stream.stream_id,
         state=stream.state.name,
@@ -44,7 +47,8 @@ def _row(stream: StreamMetadata) -> StreamRow:
         owner=stream.owner,
         start_offset=stream.start_offset,
         end_offset=stream.end_offset,
-        objects=len({held.object_id for held in stream.ranges}),
+        objects=len(objects),
+        buckets=sorted({image.objects[each].bucket_id for each in objects if each in image.objects}),
         size_bytes=sum(held.size_bytes for held in stream.ranges),
         tags=stream.tags,
     )
@@ -57,8 +61,9 @@ def streams(choice: StoreChoice, as_json: bool) -> None:
     """List the streams of a store.
 
     Each line shows one stream: the node that may append to it (owner), the offsets from start up to, not including,
-    end, and how many objects hold them. Compaction gathers a stream into fewer objects. A terminal shows no streams of
-    internal topics to which nothing was written, and with less than 100 columns neither epoch nor owner.
+    end, how many objects hold them, and in which buckets, if the store has several. Compaction gathers a stream into
+    fewer objects. A terminal shows no streams of internal topics to which nothing was written, and with less than 100
+    columns neither epoch nor owner.
     """
     with choice.open() as store:
         image = store.metadata.image
@@ -66,17 +71,18 @@ def streams(choice: StoreChoice, as_json: bool) -> None:
     if as_json:
         print_json({"version": image.version, "streams": rows})
         return
-    _print_table(rows)
+    _print_table(rows, bucket_list_of(image).are_several)
 
 
-def _print_table(rows: list[StreamRow]) -> None:
+def _print_table(rows: list[StreamRow], names_buckets: bool) -> None:
     if not rows:
         results().print("This store has no streams yet.")
         return
     out = results()
     kept = [row for row in rows if not (is_drawn() and _is_empty_and_internal(row))]
     wide = () if is_drawn() and out.width < NARROW_COLUMNS else (">epoch", ">owner")
-    shown = table(">id", "state", *wide, ">start", ">end", ">objects", ">bytes", "tags")
+    buckets = ("buckets",) if names_buckets else ()
+    shown = table(">id", "state", *wide, ">start", ">end", ">objects", *buckets, ">bytes", "tags")
     for row in kept:
         owner = (str(row.epoch), str(row.owner) if row.owner >= 0 else "-")
         shown.add_row(
@@ -86,6 +92,7 @@ def _print_table(rows: list[StreamRow]) -> None:
             count_words(row.start_offset),
             count_words(row.end_offset),
             count_words(row.objects),
+            *((",".join(map(str, row.buckets)),) if names_buckets else ()),
             size_words(row.size_bytes),
             cell(_tag_words(row.tags)),
         )

@@ -79,6 +79,11 @@ class BucketList(msgspec.Struct, frozen=True):
         return frozenset(each.id for each in self.buckets if each.state is BucketState.DRAINING)
 
     @property
+    def are_several(self) -> bool:
+        """Then it matters in which one an object is."""
+        return len(self.urls) > 1
+
+    @property
     def removed(self) -> frozenset[int]:
         return frozenset(each.id for each in self.buckets if each.is_removed)
 

@@ -142,6 +142,7 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
         object_id=metadata.object_id,
         key=object_key(metadata.object_id),
         size_bytes=metadata.size_bytes,
+        bucket_id=metadata.bucket_id,
     )
 
 

@@ -131,4 +131,5 @@ def _finding(kind: FindingKind, metadata: ObjectMetadata, text: str, stream_id: 
         object_id=metadata.object_id,
         key=object_key(metadata.object_id),
         size_bytes=metadata.size_bytes,
+        bucket_id=metadata.bucket_id,
     )
