@@ -326,6 +326,8 @@ def test_commands_name_the_bucket_of_what_they_show(place: Place) -> None:
     assert run("streams", "--store", place.store).out.split("\n")[0].split()[6:8] == ["objects", "buckets"]
     listed = run("streams", "--json", "--store", place.store).json["streams"]
     assert listed[0]["buckets"] == [0, 1]
+    explained = run("maintain", "explain", "--store", place.store).words
+    assert explained.startswith("kind what buckets now because") and " retention t 0,1 stays " in explained
     lost = min(in_second)
     (path,) = place.second.rglob(f"objects/{lost:020}")
     path.rename(path.with_suffix(".kept"))

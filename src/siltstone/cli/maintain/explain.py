@@ -2,6 +2,7 @@
 
 import click
 
+from siltstone.cli.maintain.buckets import buckets_of
 from siltstone.cli.maintain.options import kind_option, scope_of, topic_option
 from siltstone.cli.maintain.progress import Progress
 from siltstone.cli.maintain.tables import explanation_rows, explanation_shown
@@ -9,6 +10,7 @@ from siltstone.cli.output import print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import overview
+from siltstone.metadata.buckets import bucket_list_of
 
 
 @click.command()
@@ -20,18 +22,26 @@ def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...]
     """Show why maintenance will, or will not, touch each topic now.
 
     Lists every topic and object with the reason, for instance the consumer group for which retention keeps a segment,
-    the threshold that a topic must reach before it is compacted, or the damage for which an object is skipped.
+    the threshold that a topic must reach before it is compacted, or the damage for which an object is skipped; and the
+    buckets of its data, if the store has several.
     """
     with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics)
         planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
+        image = store.metadata.image
     if as_json:
         print_json(
             [
-                {"kind": each.kind, "what": name, "now": now, "because": reason}
+                {
+                    "kind": each.kind,
+                    "what": name,
+                    "now": now,
+                    "because": reason,
+                    "buckets": buckets_of(name, image),
+                }
                 for each in planned.kinds
                 for name, now, reason in explanation_rows(each)
             ]
         )
     else:
-        results().print(explanation_shown(planned))
+        results().print(explanation_shown(planned, image if bucket_list_of(image).are_several else None))

@@ -7,16 +7,16 @@ from itertools import groupby, islice
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from siltstone.cli.maintain.buckets import PARTITION, buckets_of
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
 from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, row_of
 from siltstone.maintenance.pipeline.kind import WHOLE, PlannedUnit
 from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.metadata.image import MetadataImage
 
 ROWS_SHOWN_MAX = 60
 """Rows of one kind in a table; --json has all."""
-
-_PARTITION = re.compile(r"(.+)-(\d+)")
 
 ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream object, of one stream"
 
@@ -93,25 +93,31 @@ def _waiting_line(planned: KindOverview) -> str:
     )
 
 
-def explanation_shown(planned: Overview) -> RenderableType:
-    shown = table("kind", "what", "now", "because")
+def explanation_shown(planned: Overview, image: MetadataImage | None = None) -> RenderableType:
+    """With ``image`` in which buckets the data of each are."""
+    shown = table("kind", "what", *(("buckets",) if image else ()), "now", "because")
     for each in planned.kinds:
-        for name, now, reason in _shared_rows(explanation_rows(each)):
-            shown.add_row(each.kind, name, now, reason)
+        rows = [(name, *_buckets(name, image), now, why) for name, now, why in explanation_rows(each)]
+        for row in _shared_rows(rows):
+            shown.add_row(each.kind, *row)
     return shown
 
 
-def _shared_rows(rows: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Partitions of a topic that follow each other and have one reason share a row, ``topic-1 … topic-49``."""
-    numbered = [(row, _PARTITION.fullmatch(row[0])) for row in rows]
+def _buckets(name: str, image: MetadataImage | None) -> tuple[str, ...]:
+    return (",".join(map(str, buckets_of(name, image))),) if image else ()
 
-    def together(at: tuple[int, tuple[tuple[str, str, str], re.Match[str] | None]]) -> object:
+
+def _shared_rows(rows: list[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Partitions of a topic that follow each other and are alike share a row, ``topic-1 … topic-49``."""
+    numbered = [(row, PARTITION.fullmatch(row[0])) for row in rows]
+
+    def together(at: tuple[int, tuple[tuple[str, ...], re.Match[str] | None]]) -> object:
         place, (row, found) = at
         return (found[1], int(found[2]) - place, *row[1:]) if found else place
 
     for _, same in groupby(enumerate(numbered), together):
-        (name, now, reason), *more = [row for _, (row, _) in same]
-        yield (f"{name} … {more[-1][0]}" if more else name), now, reason
+        (name, *others), *more = [row for _, (row, _) in same]
+        yield (f"{name} … {more[-1][0]}" if more else name), *others
 
 
 def explanation_rows(planned: KindOverview) -> list[tuple[str, str, str]]:

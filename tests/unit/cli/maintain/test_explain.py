@@ -19,7 +19,9 @@ def test_everything_has_a_reason(store: StoreSettings, tidy: FakeKind) -> None:
 
 def test_as_json(store: StoreSettings, tidy: FakeKind) -> None:
     rows = run("maintain", "explain", "--json", "--store", store.folder).json
-    assert rows == [{"kind": "tidy", "what": "one", "now": "will be done", "because": "a test wants it"}]
+    assert rows == [
+        {"kind": "tidy", "what": "one", "now": "will be done", "because": "a test wants it", "buckets": []}
+    ]
 
 
 def test_a_kind_that_cannot_plan_says_so(store: StoreSettings, tidy: FakeKind) -> None:
