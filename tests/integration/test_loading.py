@@ -32,6 +32,7 @@ from siltstone.server.scanning import open_source
 from siltstone.stream_engine.engine import StreamEngine
 from support.kafka.raw_kafka import RawConnection
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
+from support.processes.ports import free_ports
 
 STEPS = ("staged", "intent", "prepared", "copied", "done")
 
