@@ -33,7 +33,7 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     "--registry", default="", metavar="URL", help="Schema registry for avro and protobuf, or a folder."
 )
 @click.option(
-    "--tail", type=click.Choice(("auto", "fetch", "committed")), default="auto", metavar="HOW",
+    "--tail", type=click.Choice(("auto", "fetch", "flush", "committed")), default="auto", metavar="HOW",
     help="What to do about records that are in no object yet: ask the broker (auto), or leave out (committed).",
 )  # fmt: skip
 @store_options

@@ -24,10 +24,12 @@ def fence(event: str, given: tuple[Any, ...]) -> None:
 
 
 def refuse(name: str, text: str) -> None:
-    os.mkdir(f"{SAYS}/{name}") if not os.path.isdir(f"{SAYS}/{name}") else None
+    os.makedirs(f"{SAYS}/{name}", exist_ok=True)
     raise ConnectionRefusedError(text)
 
 
-if SAYS:
+if (
+    SAYS and "SPARK_EXECUTOR_DIRS" in os.environ
+):  # the driver's own Python processes have the other variables, too
     Path(SAYS, f"fenced-{os.getpid()}").touch()
     sys.addaudithook(fence)
