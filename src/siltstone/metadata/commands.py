@@ -206,8 +206,8 @@ class DeleteStream(Command[None], frozen=True):
 
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
-    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. Refused with
-    BucketNotWritable."""
+    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. ``copies``: the further
+    buckets of each object, into all of which it is put. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -216,14 +216,60 @@ class PrepareObjects(Command[int], frozen=True):
     node_epoch: int | None = None
     job_id: int | None = None
     bucket_ids: tuple[int, ...] = ()
+    copies: tuple[int, ...] = ()
 
 
 class NewObject(msgspec.Struct, frozen=True):
-    """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id."""
+    """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id.
+    ``bucket_ids``: the buckets in which it is, if they are not all for which it was prepared."""
 
     object_id: int
     size_bytes: int
     ranges: tuple[ObjectRange, ...]
+    bucket_ids: tuple[int, ...] = ()
+
+
+class PrepareCopies(Command[tuple[int, ...]], frozen=True):
+    """→ ids of the objects that may be copied. Prepares a further copy of each COMMITTED object in a bucket; other
+    objects, and those that are there already, are left out. From now on the copy is deleted with its object, so the
+    caller may put it. Idempotent. Refused with BucketNotWritable."""
+
+    job_id: int
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class AddCopies(Command[None], frozen=True):
+    """→ None. The objects are in the bucket, too: they may be read from there. Refused with ObjectNotExist unless each
+    is COMMITTED and was prepared for a copy there; the caller then deletes what it has put. Idempotent."""
+
+    job_id: int
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class AcceptLoss(Command[None], frozen=True):
+    """→ None. The bytes of ``lost``, which are in the bucket and in no other, are given up. The new objects hold the
+    same offsets without any record, so a read at a lost offset goes on at the next record that is left.
+
+    Refused with BucketInUse unless the bucket takes no new objects and all ``lost`` are in it alone, and with what
+    CommitCompaction is refused with. Idempotent."""
+
+    job_id: int
+    bucket_id: int
+    lost: tuple[int, ...]
+    stream_set_objects: tuple[NewObject, ...]
+    stream_objects: tuple[NewObject, ...]
+
+
+class GiveUpBucket(Command[None], frozen=True):
+    """→ None. The bucket is lost for good. Objects that are in others, too, go on without it; those that were only to
+    be deleted there are forgotten, and prepared ones are given up. The bucket is the store's no more.
+
+    Refused with BucketNotListed, and with BucketInUse while it is writable, while it holds the only copy of a committed
+    object (AcceptLoss comes first), or a write-ahead log. Idempotent."""
+
+    bucket_id: int
 
 
 class CommitUpload(Command[None], frozen=True):
