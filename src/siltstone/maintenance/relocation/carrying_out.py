@@ -77,8 +77,9 @@ class RelocationWave(Wave):
         metadata = source.metadata
         try:
             self._bucket_of[group.name] = self._output(metadata)
-            store = self._context.buckets.store(metadata.bucket_id)
-            tail = store.get_range(object_key(metadata.object_id), tail_position(source), metadata.size_bytes)
+            key, position = object_key(metadata.object_id), tail_position(source)
+            copies = self._context.buckets.copies(metadata.bucket_ids, group.name)
+            tail = copies.read(lambda store: store.get_range(key, position, metadata.size_bytes))
             return PlannedMerge(group, WholeObject(source, tail))
         except SiltstoneError as trouble:
             return self._failed(group, failure_in_one_line(trouble))
@@ -107,5 +108,6 @@ class RelocationWave(Wave):
             copy = Copying(each.group, each.merge, first_id + at, self._context.buckets.store(bucket_id))
             copy.bucket_id = bucket_id
             copy.source_url = self._context.buckets.store(each.group.bucket_id).url
+            copy.copies = self._copies_of(each.group)
             copies.append(copy)
         return copies

@@ -67,6 +67,8 @@ class Merging:
         self.failure = ""
         self.source_url = ""
         """Where the sources are, if they are not in the bucket of the object."""
+        self.copies: tuple[tuple[tuple[int, str], ...], ...] = ()
+        """Where each of the sources is, if any is in several buckets."""
         self.results: list[CopyResult] = []
 
     @property
@@ -92,6 +94,7 @@ class Merging:
                 read=read,
                 read_request_bytes_max=read_request_bytes_max,
                 source_url=self.source_url,
+                copies=self.copies,
             )
 
     def take(self, result: CopyResult) -> None:
@@ -236,10 +239,19 @@ class Wave:
             ),
         )
         stores = [self._context.buckets.store(each.group.bucket_id) for each in planned]
-        return [
+        mergings = [
             Merging(each.group, each.merge, first_id + at, store)
             for at, (each, store) in enumerate(zip(planned, stores, strict=True))
         ]
+        for merging in mergings:
+            merging.copies = self._copies_of(merging.group)
+        return mergings
+
+    def _copies_of(self, group: Group) -> tuple[tuple[tuple[int, str], ...], ...]:
+        if not any(member.copies for member in group.members):
+            return ()
+        store = self._context.buckets.store
+        return tuple(tuple((each, store(each).url) for each in member.bucket_ids) for member in group.members)
 
     def _run(self, mergings: Sequence[Merging]) -> None:
         """Starts the uploads, runs the tasks and completes the uploads. Raises RunFailed, Cancelled."""

@@ -148,7 +148,7 @@ class CompactionRound:
         iteration = self._plan.iteration(at)
         first = self._plan.has_stream_set_object
         of_objects = tuple(self._bucket_ids[piece.number - first] for piece in iteration.stream_objects)
-        sources = (source.bucket_id for source in iteration.sources)
+        sources = {each for source in iteration.sources for each in (source.bucket_id, *source.copies)}
         urls = self._context.buckets.urls
         return IterationInput(
             iteration=iteration,
