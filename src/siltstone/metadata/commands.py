@@ -206,8 +206,8 @@ class DeleteStream(Command[None], frozen=True):
 
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
-    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. ``copies``: the further
-    buckets of each object, into all of which it is put. Refused with BucketNotWritable."""
+    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets
+    into all of which each object is put besides; its own may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -221,7 +221,7 @@ class PrepareObjects(Command[int], frozen=True):
 
 class NewObject(msgspec.Struct, frozen=True):
     """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id.
-    ``bucket_ids``: the buckets in which it is, if they are not all for which it was prepared."""
+    ``bucket_ids``: the buckets in which it is, of those for which it was prepared; without them it is in the first."""
 
     object_id: int
     size_bytes: int

@@ -156,7 +156,7 @@ def _places(view: ImageView, objects: NewObjects) -> Iterator[Record]:
     uncertain: defaultdict[int, list[int]] = defaultdict(list)
     for _, new in objects.members:
         prepared = view.objects[new.object_id].every_bucket_id
-        standing = new.bucket_ids or prepared
+        standing = new.bucket_ids or prepared[:1]
         if not set(standing) <= set(prepared):
             raise CommandMalformed(
                 f"object {new.object_id} was prepared for the buckets {list(prepared)}, and is committed in"

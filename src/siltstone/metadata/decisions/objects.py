@@ -27,13 +27,17 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
     _check_requester(view, command)
     bucket_ids = command.bucket_ids or (command.bucket_id,)
     copies = command.copies
-    if len(set(copies)) < len(copies) or not set(copies).isdisjoint(bucket_ids):
-        raise CommandMalformed(f"the buckets {list(copies)} of copies name a bucket twice; name others")
+    if len(set(copies)) < len(copies):
+        raise CommandMalformed(f"the buckets {list(copies)} of copies name a bucket twice")
     check_buckets_writable(view, (*bucket_ids, *copies))
     first_id = view.next_object_id
     deadline_ms = now_ms + command.time_limit_ms
-    ids = tuple(range(first_id, first_id + command.count))
-    further = tuple(CopiesPrepared(ids, bucket_id) for bucket_id in copies)
+    places = list(enumerate(command.bucket_ids or bucket_ids * command.count, first_id))
+    further = tuple(
+        CopiesPrepared(ids, bucket_id)
+        for bucket_id in copies
+        if (ids := tuple(object_id for object_id, first in places if first != bucket_id))
+    )
     if len(set(bucket_ids)) == 1:
         return Decision(
             (ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms), *further), first_id
