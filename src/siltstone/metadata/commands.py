@@ -248,6 +248,15 @@ class AddCopies(Command[None], frozen=True):
     bucket_id: int
 
 
+class WithdrawCopies(Command[tuple[int, ...]], frozen=True):
+    """→ ids of the objects whose copy in the bucket counts no more. The copies are missing or damaged; they are still
+    deleted with their objects, and may be put and added again. An object that is not COMMITTED, or in no other bucket,
+    is left as it is. Idempotent."""
+
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
 class AcceptLoss(Command[None], frozen=True):
     """→ None. The bytes of ``lost``, which are in the bucket and in no other, are given up. The new objects hold the
     same offsets without any record, so a read at a lost offset goes on at the next record that is left.

@@ -9,7 +9,7 @@ hold these offsets afterwards have no records.
 from collections.abc import Iterable
 
 from siltstone.metadata.buckets import bucket_list_of
-from siltstone.metadata.commands import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies
+from siltstone.metadata.commands import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
 from siltstone.metadata.decisions.buckets import check_buckets_writable, refuse_log_in, removal
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.decisions.fences import Decision, running_job
@@ -29,6 +29,7 @@ from siltstone.metadata.records import (
     BucketLost,
     CopiesAdded,
     CopiesPrepared,
+    CopiesUncertain,
     ObjectsForgotten,
     RangesLost,
 )
@@ -69,6 +70,20 @@ def decide_add_copies(view: ImageView, command: AddCopies, now_ms: int) -> Decis
         )
     new = tuple(each for each, held in found.items() if held and command.bucket_id in held.uncertain)
     return Decision((CopiesAdded(new, command.bucket_id),), None)
+
+
+def decide_withdraw_copies(
+    view: ImageView, command: WithdrawCopies, now_ms: int
+) -> Decision[tuple[int, ...]]:
+    withdrawn = tuple(
+        object_id
+        for object_id in sorted(set(command.object_ids))
+        if (found := committed_object(view, object_id)) is not None
+        and found.copies
+        and command.bucket_id in found.bucket_ids
+    )
+    records = (CopiesUncertain(withdrawn, command.bucket_id),) if withdrawn else ()
+    return Decision(records, withdrawn)
 
 
 def decide_accept_loss(view: ImageView, command: AcceptLoss, now_ms: int) -> Decision[None]:

@@ -61,6 +61,7 @@ from siltstone.metadata.commands import (
     TrimStreams,
     UnpinScan,
     UnregisterNode,
+    WithdrawCopies,
 )
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
@@ -75,6 +76,7 @@ from siltstone.metadata.decisions.copies import (
     decide_add_copies,
     decide_give_up_bucket,
     decide_prepare_copies,
+    decide_withdraw_copies,
 )
 from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.decisions.jobs import (
@@ -191,6 +193,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     SetWriteStrategy: decide_set_write_strategy,
     PrepareCopies: decide_prepare_copies,
     AddCopies: decide_add_copies,
+    WithdrawCopies: decide_withdraw_copies,
     AcceptLoss: decide_accept_loss,
     GiveUpBucket: decide_give_up_bucket,
 }
