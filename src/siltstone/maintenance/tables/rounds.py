@@ -400,7 +400,8 @@ class _Round:
         results: dict[int, ExportResult] = {}
         watch = self._attempt.watch
         report_progress = watch.steps(f"export {self._export.topic.name}", size_bytes)
-        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check)
+        label = self._attempt.label([self._export.topic.name])
+        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check, lambda _: label)
         with closing(ended):
             for at, result in ended:
                 if isinstance(result, RunFailed):
