@@ -207,8 +207,8 @@ class DeleteStream(Command[None], frozen=True):
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``), ``job_id`` and
     ``sink_id`` (with ``sink_driver``, the token of the driver of the sink's unfinished batch) is given. ``bucket_ids``:
-    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets into all of which each object is
-    put besides; its own may be among them. Refused with BucketNotWritable."""
+    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets into all of which each object
+    is put besides; its own may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int

@@ -126,6 +126,4 @@ COPIES: tuple[Record, ...] = (
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (
-    *STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING
-)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING)
