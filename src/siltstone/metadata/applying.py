@@ -25,6 +25,10 @@ from siltstone.metadata.entities import (
 )
 from siltstone.metadata.image import ImageDraft
 from siltstone.metadata.records import (
+    BucketLost,
+    CopiesAdded,
+    CopiesPrepared,
+    CopiesUncertain,
     FailoverClaimed,
     JobFinished,
     JobForgotten,
@@ -46,6 +50,7 @@ from siltstone.metadata.records import (
     PartitionsAdded,
     PartitionsMoving,
     PartitionsPlaced,
+    RangesLost,
     Record,
     ScanPinned,
     ScanUnpinned,
@@ -219,6 +224,56 @@ def _object_committed(draft: ImageDraft, record: ObjectCommitted) -> None:
     for held in record.ranges:
         stream = streams[held.stream_id]
         streams[held.stream_id] = replace(stream, ranges=inserted(stream.ranges, held))
+
+
+def _copies_prepared(draft: ImageDraft, record: CopiesPrepared) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        assert record.bucket_id not in metadata.every_bucket_id, f"object {object_id} has a place there"
+        draft.objects[object_id] = replace(metadata, uncertain=(*metadata.uncertain, record.bucket_id))
+
+
+def _copies_added(draft: ImageDraft, record: CopiesAdded) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        assert record.bucket_id in metadata.uncertain, f"object {object_id} has no place there"
+        draft.objects[object_id] = replace(
+            metadata,
+            copies=(*metadata.copies, record.bucket_id),
+            uncertain=tuple(each for each in metadata.uncertain if each != record.bucket_id),
+        )
+
+
+def _copies_uncertain(draft: ImageDraft, record: CopiesUncertain) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        first, *others = (each for each in metadata.bucket_ids if each != record.bucket_id)
+        draft.objects[object_id] = replace(
+            metadata,
+            bucket_id=first,
+            copies=tuple(others),
+            uncertain=(*metadata.uncertain, record.bucket_id),
+        )
+
+
+def _bucket_lost(draft: ImageDraft, record: BucketLost) -> None:
+    lost = record.bucket_id
+    concerned = [each for each in draft.objects.values() if lost in each.every_bucket_id]
+    for metadata in concerned:
+        left = [each for each in metadata.bucket_ids if each != lost]
+        uncertain = tuple(each for each in metadata.uncertain if each != lost)
+        if not left:
+            assert metadata.state is not ObjectState.COMMITTED, f"object {metadata.object_id} is nowhere else"
+            left, uncertain = list(uncertain[:1]), uncertain[1:]
+        draft.objects[metadata.object_id] = replace(
+            metadata, bucket_id=left[0] if left else lost, copies=tuple(left[1:]), uncertain=uncertain
+        )
+
+
+def _ranges_lost(draft: ImageDraft, record: RangesLost) -> None:
+    """The record is the log's evidence of the loss. The image changes by the records after it."""
+    for stream_id, _, _ in record.ranges:
+        assert stream_id in draft.streams, f"stream {stream_id} does not exist"
 
 
 def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
@@ -408,6 +463,11 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     ObjectCommitted: _object_committed,
     ObjectsDestroyed: _objects_destroyed,
     ObjectsForgotten: _objects_forgotten,
+    CopiesPrepared: _copies_prepared,
+    CopiesAdded: _copies_added,
+    CopiesUncertain: _copies_uncertain,
+    BucketLost: _bucket_lost,
+    RangesLost: _ranges_lost,
     KeySet: _key_set,
     KeyRemoved: _key_removed,
     JobStarted: _job_started,

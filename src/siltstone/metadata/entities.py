@@ -76,6 +76,10 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     object was uploaded first; compaction keeps it. ``ranges`` is empty unless the object is COMMITTED; its values are
     shared with ``StreamMetadata.ranges``. ``destroyed_version``: the version of the log entry that destroyed the
     object; 0 if it was destroyed before versions were noted.
+
+    ``copies``: the further buckets in which a COMMITTED object is. ``uncertain``: buckets for which a copy was prepared
+    that does not count, or not yet; it may have landed. A reader asks ``bucket_ids``; a destroyed object is deleted
+    from ``every_bucket_id`` before it is forgotten.
     """
 
     object_id: int
@@ -89,6 +93,16 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     data_time_ms: int
     ranges: tuple[ObjectRange, ...]
     destroyed_version: int = 0
+    copies: tuple[int, ...] = ()
+    uncertain: tuple[int, ...] = ()
+
+    @property
+    def bucket_ids(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies)
+
+    @property
+    def every_bucket_id(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies, *self.uncertain)
 
 
 class ScanPin(msgspec.Struct, frozen=True, gc=False, array_like=True):

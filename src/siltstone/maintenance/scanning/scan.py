@@ -34,6 +34,7 @@ from siltstone.metadata.commands import SHARED_PIN, PinScan
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
+from siltstone.model.errors import Unavailable
 from siltstone.object_store.bucket_identity import refuse_if_marked_by_another
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.topic_configs.table import stored_topic_config
@@ -217,7 +218,7 @@ def _offset_at(
     bounds: Bounds,
     ends: TailEnds,
 ) -> int:
-    found = committed_offset_at(image, partition, bound.value, source.buckets.store)
+    found = committed_offset_at(image, partition, bound.value, source.buckets.copies)
     if found is None:
         found = ends.offset_at(partition, bound.value)
     if found is None and not bounds.no_record_means_end:
@@ -230,8 +231,14 @@ def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[
     is; the others may be out of reach."""
     store_id = store_id_of(image) or ""
     if store_id:
-        for bucket_id in sorted({piece.bucket_id for pieces in units for piece in pieces}):
-            refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id, bucket_id)
+        all_pieces = [piece for pieces in units for piece in pieces]
+        needed = {piece.bucket_id for piece in all_pieces if not piece.copies}
+        for bucket_id in sorted({each for piece in all_pieces for each in piece.bucket_ids}):
+            try:
+                refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id, bucket_id)
+            except Unavailable:
+                if bucket_id in needed:
+                    raise
     return store_id
 
 

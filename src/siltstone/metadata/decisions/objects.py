@@ -11,7 +11,7 @@ from siltstone.metadata.decisions.new_objects import destruction
 from siltstone.metadata.decisions.sinks import check_sink_driver
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import expired_objects, grace_is_over, is_pinned, pinned_from
-from siltstone.metadata.records import ObjectsForgotten, ObjectsPrepared
+from siltstone.metadata.records import CopiesPrepared, ObjectsForgotten, ObjectsPrepared
 from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed, ObjectPinned
 from siltstone.metadata.sinks import sink_of
 
@@ -28,12 +28,23 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
         )
     _check_requester(view, command)
     bucket_ids = command.bucket_ids or (command.bucket_id,)
-    check_buckets_writable(view, bucket_ids)
+    copies = command.copies
+    if len(set(copies)) < len(copies):
+        raise CommandMalformed(f"the buckets {list(copies)} of copies name a bucket twice")
+    check_buckets_writable(view, (*bucket_ids, *copies))
     first_id = view.next_object_id
     deadline_ms = now_ms + command.time_limit_ms
+    places = list(enumerate(command.bucket_ids or bucket_ids * command.count, first_id))
+    further = tuple(
+        CopiesPrepared(ids, bucket_id)
+        for bucket_id in copies
+        if (ids := tuple(object_id for object_id, first in places if first != bucket_id))
+    )
     if len(set(bucket_ids)) == 1:
-        return Decision((ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms),), first_id)
-    return Decision(tuple(_prepared(first_id, bucket_ids, deadline_ms)), first_id)
+        return Decision(
+            (ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms), *further), first_id
+        )
+    return Decision((*_prepared(first_id, bucket_ids, deadline_ms), *further), first_id)
 
 
 def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> Iterator[ObjectsPrepared]:

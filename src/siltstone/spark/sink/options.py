@@ -15,6 +15,7 @@ from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
 
@@ -83,19 +84,20 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
 
 def _encoding(options: Mapping[str, str]) -> EncodingWish | None:
     value = options.get("value")
-    of_schema = sorted({"valueSchema", "schemaRegistry", "valueSubject"} & options.keys())
-    if value not in (None, "avro"):
+    of_avro = sorted({"valueSchema", "schemaRegistry", "valueSubject"} & options.keys())
+    if value not in (None, "avro", "json"):
         raise SinkRefused(
-            f"option value={value!r}: write avro, or leave it out for values that are bytes or text"
+            f"option value={value!r}: write json or avro, or leave it out for values that are bytes or text"
         )
+    if value != "avro" and of_avro:
+        raise SinkRefused(f"option {of_avro[0]} says how Avro is written: give option value=avro, too")
     if value is None:
-        if of_schema:
-            raise SinkRefused(
-                f"option {of_schema[0]} says how values are encoded: give option value=avro, too"
-            )
         return None
     return EncodingWish(
-        options.get("valueSchema"), options.get("schemaRegistry", ""), options.get("valueSubject", "")
+        options.get("valueSchema"),
+        options.get("schemaRegistry", ""),
+        options.get("valueSubject", ""),
+        FormatKind(value),
     )
 
 
