@@ -34,7 +34,8 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
 )
 @click.option(
     "--tail", type=click.Choice(("auto", "fetch", "flush", "committed")), default="auto", metavar="HOW",
-    help="What to do about records that are in no object yet: ask the broker (auto), or leave out (committed).",
+    help="What to do about records that are in no object yet: ask the broker (auto), have it upload them first "
+    "(flush), or leave out (committed).",
 )  # fmt: skip
 @store_options
 def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str) -> None:
