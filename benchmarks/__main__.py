@@ -19,6 +19,7 @@ from benchmarks import (
     planning,
     scanning,
     spark_reading,
+    spark_writing,
     stream_object_compaction,
 )
 from benchmarks.cluster import failover, large_image, metadata_log, moves, node_processes
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "o": (bucket_log.TITLE, bucket_log.run),
     "p": (large_image.TITLE, large_image.run),
     "q": (spark_reading.TITLE, spark_reading.run),
+    "s": (spark_writing.TITLE, spark_writing.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
     "kafka": (kafka.TITLE, kafka.run),

@@ -2,9 +2,11 @@
 with ``tail=flush`` and ``tail=committed``, and stage what sinks of both modes write."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -14,7 +16,7 @@ from support.processes.tried import RecordTried
 from support.spark import fenced_executors
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
 ROWS = 2_000
 DRIVER = """
@@ -36,8 +38,11 @@ def write(topic, sink, **options):
     writer = frame.write.format("siltstone").options(store=store, topic=topic, sinkName=sink, batchId=0, **options)
     writer.mode("append").save()
 
+(gate / "started").touch()
 found = {"committed before": len(rows("flights", "committed"))}
+(gate / "committed").touch()
 found["flush"] = rows("flights", "flush")
+(gate / "flushed").touch()
 found["committed"] = rows("flights", "committed")
 write("relayed", "relay")
 (gate / "relayed").touch()
@@ -51,7 +56,10 @@ print(json.dumps(found))
 
 
 def test_sr5_executors_that_reach_only_the_bucket_read_and_write_topics(
-    tmp_path: Path, spark_cluster: SparkCluster, record_tried: RecordTried
+    tmp_path: Path,
+    spark_cluster: SparkCluster,
+    record_tried: RecordTried,
+    request: pytest.FixtureRequest,
 ) -> None:
     store, says, gate = tmp_path / "store", tmp_path / "says", tmp_path / "gate"
     says.mkdir()
@@ -67,7 +75,9 @@ def test_sr5_executors_that_reach_only_the_bucket_read_and_write_topics(
         assert producer.flush(60) == 0
         settings = fenced(store, int(address.rpartition(":")[2]), says)
         driver = start_driver(DRIVER, spark_cluster.master, str(store), str(gate), json.dumps(settings))
-        wait_until(lambda: (gate / "relayed").exists() or driver.poll() is not None, "a batch is relayed")
+        request.addfinalizer(lambda: end(driver))
+        for step in ("started", "committed", "flushed", "relayed"):  # each has the time of one wait
+            wait_until(lambda step=step: (gate / step).exists() or driver.poll() is not None, step)
         assert driver.poll() is None, driver.communicate()[1][-4_000:]
         assert values(address, "relayed", 3) == [b"value-%06d" % number for number in range(1_000)]
     (gate / "stopped").touch()
@@ -82,6 +92,15 @@ def test_sr5_executors_that_reach_only_the_bucket_read_and_write_topics(
     assert set(names) == {"fenced"}, "no executor tried a broker or the metadata"
     assert len(names) >= 2, "the fence stood in the processes of both workers"
     record_tried("rows", 2 * ROWS + 2_000)
+
+
+def end(driver: subprocess.Popen[str]) -> None:
+    """Ends a driver that still runs, with its JVM."""
+    if driver.poll() is None:
+        for process in psutil.Process(driver.pid).children(recursive=True):
+            process.kill()
+        driver.kill()
+        driver.wait()
 
 
 def fenced(store: Path, port: int, says: Path) -> dict[str, Any]:
