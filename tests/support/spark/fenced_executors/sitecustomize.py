@@ -19,7 +19,7 @@ def fence(event: str, given: tuple[Any, ...]) -> None:
         refuse(f"broker-{os.getpid()}", f"port {PORT} is the broker's")
     if event in ("open", "sqlite3.connect") and isinstance(given[0], str | bytes | os.PathLike):
         path = os.path.abspath(os.fsdecode(given[0]))
-        if path.startswith(f"{STORE}/") and not path.startswith(f"{STORE}/bucket/"):
+        if path.startswith(f"{STORE}/") and not f"{path}/".startswith(f"{STORE}/bucket/"):
             refuse(f"metadata-{os.getpid()}", f"{path} is not in the bucket")
 
 
