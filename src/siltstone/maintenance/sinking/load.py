@@ -9,16 +9,21 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from msgspec.structs import replace
+
 from siltstone.maintenance.committing import ATTEMPTS_MAX, BACKOFF_MS_MAX, BACKOFF_MS_MIN, prepare
 from siltstone.maintenance.context import MaintenanceContext, check_may_write
-from siltstone.maintenance.output_buckets import OutputBuckets
+from siltstone.maintenance.output_buckets import OutputBuckets, TooFewBuckets
 from siltstone.maintenance.sinking.failures import SinkOutcomeUnknown
 from siltstone.maintenance.sinking.load_object import write_load_object
 from siltstone.maintenance.sinking.load_plan import LoadPlan, plan_load
 from siltstone.maintenance.sinking.manifest import SinkManifest
 from siltstone.maintenance.sinking.plan import SinkPlan
-from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.maintenance.tasks.source_bytes import copies_at, store_at
+from siltstone.maintenance.tasks.whole_copies import WholeCopy, WholeCopyInput
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import NewObject, PrepareObjects
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, Refusal, SinkStreamMoved
 from siltstone.metadata.sinks import CommitSinkBatch
 from siltstone.model.errors import SiltstoneError, Unavailable
@@ -79,13 +84,15 @@ class _Load:
         source = self._source
         with_append_time = frozenset(each.topic_id for each in self._plan.topics if not each.has_own_times)
         planned = plan_load(source.metadata.refresh(), self._manifest, with_append_time)
-        bucket_ids = self._buckets(planned)
+        outputs = OutputBuckets(source)
+        bucket_ids = self._buckets(planned, outputs)
         first_id = prepare(
             source,
             PrepareObjects(
                 len(planned.objects), planned.time_limit_ms, bucket_ids=bucket_ids,
                 sink_id=self._command.sink_id, sink_driver=self._command.driver,
             ),
+            outputs,
         )  # fmt: skip
         self._on_step("prepared")
         try:
@@ -96,36 +103,58 @@ class _Load:
         self._on_step("copied")
         self._commit(planned, written)
 
-    def _buckets(self, planned: LoadPlan) -> tuple[int, ...]:
-        """The bucket of each object, as the strategy of the store says. Each has been checked to be this store's, and
-        to have seen no newer metadata (rule 11)."""
-        chosen = OutputBuckets(self._source)
+    def _buckets(self, planned: LoadPlan, outputs: OutputBuckets) -> tuple[int, ...]:
+        """The first bucket of each object, as the strategy of the store says. Each, and those of copies, has been
+        checked to be this store's, and to have seen no newer metadata (rule 11)."""
         bucket_ids = tuple(
-            chosen.of_set() if each.is_set else chosen.of_stream(each.runs[0].stream_id)
+            outputs.of_set() if each.is_set else outputs.of_stream(each.runs[0].stream_id)
             for each in planned.objects
         )
-        for bucket_id in sorted(set(bucket_ids)):
+        for bucket_id in sorted({*bucket_ids, *outputs.of_copies()}):
             check_may_write(self._source, bucket_id)
         return bucket_ids
 
     def _write(self, planned: LoadPlan, first_id: int, bucket_ids: tuple[int, ...]) -> list[NewObject]:
         staged = store_at(self._plan.bucket_url)
-        now_ms = self._source.clock.now_ms()
+        now_ms, image = self._source.clock.now_ms(), self._source.metadata.image
 
         def write(number: int) -> NewObject:
             target = self._source.buckets.store(bucket_ids[number])
-            return write_load_object(
+            made = write_load_object(
                 planned.objects[number], first_id + number, self._manifest, staged, target, now_ms
             )
+            return self._in_all_buckets(image, made)
 
-        for number, bucket_id in enumerate(bucket_ids):
-            self._written.setdefault(bucket_id, []).append(object_key(first_id + number))
+        for object_id in range(first_id, first_id + len(bucket_ids)):
+            for bucket_id in image.objects[object_id].every_bucket_id:
+                self._written.setdefault(bucket_id, []).append(object_key(object_id))
         with ThreadPoolExecutor(WRITERS, "load") as writers:
             try:
                 return list(writers.map(write, range(len(planned.objects))))
             except BaseException:
                 writers.shutdown(cancel_futures=True)
                 raise
+
+    def _in_all_buckets(self, image: MetadataImage, made: NewObject) -> NewObject:
+        """The object with the buckets in which it is, once it is copied into those for which replication has prepared
+        it. Raises TooFewBuckets."""
+        prepared, stores = image.objects[made.object_id], self._source.buckets.store
+        places, troubles = [prepared.bucket_id], {}
+        sources = ((prepared.bucket_id, stores(prepared.bucket_id).url),)
+        for bucket_id in prepared.uncertain:
+            target = stores(bucket_id)
+            given = WholeCopyInput(
+                object_id=made.object_id, size_bytes=made.size_bytes, sources=sources, target_url=target.url
+            )
+            try:
+                WholeCopy(copies_at(sources, made.object_id), target, given).make()
+            except SiltstoneError as trouble:
+                troubles[bucket_id] = trouble
+            else:
+                places.append(bucket_id)
+        if len(places) < (needed := bucket_list_of(image).strategy.copies_needed):
+            raise TooFewBuckets(needed, troubles)
+        return replace(made, bucket_ids=tuple(places))
 
     def _commit(self, planned: LoadPlan, written: list[NewObject]) -> None:
         """Commits, and asks again while the outcome is unknown (rule 5): only a refusal to the first question permits

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.committing import ATTEMPTS_MAX
+from siltstone.maintenance.output_buckets import TooFewBuckets
 from siltstone.maintenance.sinking import load as module
 from siltstone.maintenance.sinking import load_plan
 from siltstone.maintenance.sinking.failures import ManifestDamaged, SinkOutcomeUnknown
@@ -16,6 +17,7 @@ from siltstone.maintenance.sinking.load import COPIES_MAX, load_batch
 from siltstone.maintenance.sinking.manifest import SinkManifest
 from siltstone.maintenance.sinking.plan import SinkPlan, plan_sink
 from siltstone.maintenance.sinking.staging import StagedPart
+from siltstone.metadata.buckets import SetWriteStrategy, bucket_list_of
 from siltstone.metadata.commands import CloseStream, OpenStream
 from siltstone.metadata.refusals import SinkStreamMoved, SinkTakenOver, StreamNotClosed
 from siltstone.metadata.sinks import (
@@ -26,7 +28,7 @@ from siltstone.metadata.sinks import (
     SinkState,
     sink_of,
 )
-from siltstone.model.buckets import StrategyType
+from siltstone.model.buckets import StrategyType, WriteStrategy
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
@@ -134,6 +136,39 @@ def test_each_object_goes_to_the_bucket_of_its_stream_and_one_that_takes_no_writ
         assert (
             world.store.stores[each.bucket_id].head(object_key(each.object_id)).size_bytes == each.size_bytes
         )
+
+
+@pytest.fixture
+def replicated() -> Iterator[World]:
+    with keyed_world(Spread(3)) as store:
+        store.metadata.execute(SetWriteStrategy(WriteStrategy(StrategyType.REPLICATION, copies=2)))
+        yield World(store)
+
+
+def test_replication_has_each_object_in_all_its_buckets_before_the_commit(replicated: World) -> None:
+    world = replicated
+    strategy = bucket_list_of(world.store.image).strategy
+    world.load()
+    (found,) = (each for each in world.store.image.objects.values() if each.state is ObjectState.COMMITTED)
+    assert len(found.every_bucket_id) == strategy.copies >= 2 and not found.uncertain
+    for bucket_id in found.every_bucket_id:
+        assert world.store.stores[bucket_id].head(object_key(found.object_id)).size_bytes == found.size_bytes
+    assert world.ends() == [3] * PARTITIONS
+
+
+def test_a_load_that_gets_into_too_few_buckets_is_not_committed(
+    replicated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = replicated
+    copied = bucket_list_of(world.store.image).strategy.in_order(world.store.stores)[1]
+
+    def denied(key: str, buffers: object) -> None:
+        raise StoreDenied("full")
+
+    world.at["prepared"] = lambda: monkeypatch.setattr(world.store.stores[copied], "put", denied)
+    with pytest.raises(TooFewBuckets, match=f"bucket {copied} takes no writes: full"):
+        world.load()
+    assert (world.keys(), world.ends(), world.state()) == ([], [0] * PARTITIONS, SinkState.INTENT)
 
 
 def test_rule_11_a_bucket_that_has_seen_newer_metadata_gets_nothing(
