@@ -18,6 +18,7 @@ from siltstone.maintenance.sinking.manifest import SinkManifest
 from siltstone.maintenance.sinking.plan import SinkPlan, plan_sink
 from siltstone.maintenance.sinking.staging import StagedPart
 from siltstone.metadata.buckets import SetWriteStrategy, bucket_list_of
+from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CloseStream, OpenStream
 from siltstone.metadata.refusals import SinkStreamMoved, SinkTakenOver, StreamNotClosed
 from siltstone.metadata.sinks import (
@@ -204,6 +205,26 @@ def test_sw11_a_log_that_never_tells_leaves_everything_where_it_is(
     world.store.log.faults.clear()
     world.load()
     assert world.ends() == [3] * PARTITIONS
+
+
+def test_rule_5_a_refusal_after_an_unknown_outcome_permits_no_deletion(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit may still be applied for all that this process knows."""
+    context = world.store.another_context()
+    real, asked = context.metadata.execute, []
+
+    def execute(command: Any) -> Any:
+        if isinstance(command, CommitSinkBatch) and not asked:
+            asked.append(command)
+            world.store.metadata.execute(OpenStream(0, 1, world.streams[2], 1))
+            raise CommitUnknown("the connection was lost")
+        return real(command)
+
+    monkeypatch.setattr(context.metadata, "execute", execute)
+    with pytest.raises(StreamNotClosed):
+        load_batch(context, world.plan, world.manifest(), CommitSinkBatch("out", 0, "a", ()), world.step)
+    assert (len(asked), len(world.keys())) == (1, 1)
 
 
 def test_two_loads_of_one_topic_follow_each_other(world: World) -> None:
