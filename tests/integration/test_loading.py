@@ -1,6 +1,7 @@
 """Batches of a sink that are written as objects, without a broker: each record once, wherever the driver dies, and a
 broker that starts then has them as if it had appended them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,14 +19,18 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.sinking import load_plan
 from siltstone.maintenance.sinking.batch import abandon
 from siltstone.maintenance.sinking.failures import SinkBatchStuck, TopicGoneForSink
+from siltstone.maintenance.sinking.staging import REPORT_VERSION, StagedPart, TaskReport
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import SINK_NODE, StreamMetadata, StreamState
 from siltstone.metadata.refusals import SinkTakenOver, StreamNotClosed
-from siltstone.metadata.sinks import SINK_PREFIX, SinkState
+from siltstone.metadata.sinks import SINK_PREFIX, SinkState, batch_folder
+from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.scanning import open_source
@@ -34,6 +39,7 @@ from support.kafka.raw_kafka import RawConnection
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
 from support.processes.cli import run
 from support.processes.ports import free_ports
+from support.processes.tried import RecordTried
 
 STEPS = ("staged", "intent", "prepared", "copied", "done")
 
@@ -434,6 +440,46 @@ def test_sw12_a_broker_opens_what_was_loaded_without_reading_it(
     with siltstone.open_store(store.folder) as opened:
         siltstone.maintenance.plan(opened).run()
     assert store.streams(topic)[0].start_offset == 0, "nothing is as old as retention wants"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1_800)
+def test_sw12_a_gibibyte_is_opened_in_a_second_of_work(
+    store: Store, monkeypatch: pytest.MonkeyPatch, record_tried: RecordTried
+) -> None:
+    """1 GiB of batches of 1 MiB. Time is that of this process, in which the broker runs."""
+    topic = store.topic("gibibyte", 1, **{"retention.ms": "-1"})
+    sink = store.sink(topic)
+    (stream,) = store.streams(topic)
+    batch = bytes(build_batch([Record(timestamp_ms=5_000, key=None, value=b"v" * 1_022)] * 1_000))
+    count, parts = GIB // len(batch) + 1, []
+    with sink.opened(plans=True) as (source, plan):
+        bucket = source.buckets.store(0)
+        for number, first in enumerate(range(0, count, 50)):
+            key = f"{batch_folder('out', 0)}{number}-a"
+            bucket.put(key, [batch] * (held := min(50, count - first)))
+            topic_id = plan.topics[0].topic_id
+            parts.append(
+                StagedPart(topic, topic_id, 0, stream.stream_id, key, 0, held * len(batch), held * 1_000)
+            )
+    sink.commit(0, [TaskReport(REPORT_VERSION, 0, "query", SystemClock().now_ms(), tuple(parts))])
+    read: list[int] = []
+    real = StreamEngine.read
+
+    async def counted(self: StreamEngine, stream: Any, *given: Any) -> Any:
+        found = await real(self, stream, *given)
+        read.extend(len(batch) for batch in found)
+        return found
+
+    monkeypatch.setattr(StreamEngine, "read", counted)
+    with store.broker:
+        producer = Producer({"bootstrap.servers": store.broker.bootstrap_servers, **QUIET})
+        before = time.process_time()
+        producer.produce(topic, b"after", partition=0)
+        assert producer.flush(60) == 0
+        assert time.process_time() - before < 1 and sum(read) < MIB
+        assert store.streams(topic)[0].end_offset == count * 1_000
+    record_tried("bytes", count * len(batch))
 
 
 def epoch_end(address: str, topic: str, current: int, asked: int) -> tuple[int, int]:
