@@ -29,7 +29,7 @@ from support.processes.tried import RecordTried
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "kept", 3, 2, 100
 KEYED, KEYS = "keyed", 40
 DATED = "dated"
-KILLS = 5
+KILLS = 4
 SECONDS_MAX = 240
 
 KEYED_CONFIG = {"cleanup.policy": "compact", "segment.ms": "2000", "min.cleanable.dirty.ratio": "0.01"}
