@@ -229,7 +229,7 @@ class MetadataClient:
                 f"after {attempt} attempts in {seconds:.0f} s; execute the commands again"
             )
         raise LogUnavailable(
-            f"all {attempt} attempts to append to the metadata log failed in {seconds:.0f} s; try again later"
+            f"no append to the metadata log succeeded in {seconds:.0f} s (attempts: {attempt}); try again later"
         )
 
     def _found(self, entry: LogEntry) -> LogPosition | None:
