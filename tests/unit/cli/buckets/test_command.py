@@ -113,7 +113,10 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
     ]:
         assert said in buckets("strategy", *words).words
     assert buckets("list", "--json").json["strategy"] == {
-        "name": "failover", "order": [1], "copies": 1, "copies_min": 0,
+        "name": "failover",
+        "order": [1],
+        "copies": 1,
+        "copies_min": 0,
     }
 
 
