@@ -17,6 +17,7 @@ from siltstone.maintenance.copies.planning import objects_short
 from siltstone.maintenance.settings import TableSettings
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.objects import ObjectState, object_key
@@ -54,7 +55,7 @@ def check(
         if not silent.refuses(bucket_id):
             findings += check_bucket(context, bucket_id, image)
     findings += silent.findings()
-    findings += _short(context)
+    findings += _short(image)
     if tables is not None:
         findings += check_tables(context, tables, context.metadata.refresh())
     return CheckReport(
@@ -133,7 +134,7 @@ def _check_objects(
             except InvalidRequest as unknown:
                 yield ObjectCheck((_of_unknown_bucket(metadata, unknown),))
                 continue
-            checked = check_object(store, metadata, bucket_id, read_blocks=read_blocks)
+            checked = check_object(store, metadata, read_blocks=read_blocks, bucket_id=bucket_id)
             yield silent.note(bucket_id, checked)
 
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
@@ -157,11 +158,11 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
     )
 
 
-def _short(context: MaintenanceContext) -> Iterator[Finding]:
+def _short(image: MetadataImage) -> Iterator[Finding]:
     """At most one note, about all objects with too few copies."""
-    short = objects_short(context.metadata.image)
+    short = objects_short(image)
     if short:
-        wanted = bucket_list_of(context.metadata.image).strategy.copies
+        wanted = bucket_list_of(image).strategy.copies
         text = f"{counted(len(short), 'object')} in fewer than {wanted} buckets, the first is {short[0].name}"
         yield Finding(FindingKind.TOO_FEW_COPIES, text)
 

@@ -29,12 +29,13 @@ class ObjectCheck(msgspec.Struct, frozen=True):
 
 
 def check_object(
-    store: ObjectStore, metadata: ObjectMetadata, bucket_id: int, *, read_blocks: bool
+    store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool, bucket_id: int | None = None
 ) -> ObjectCheck:
-    """Checks the object in one of its buckets."""
+    """Checks the object in its first bucket, or in the one given."""
     checked = _check_object(store, metadata, read_blocks=read_blocks)
-    in_bucket = tuple(replace(each, bucket_id=bucket_id) for each in checked.findings)
-    return replace(checked, findings=in_bucket)
+    if bucket_id in (None, metadata.bucket_id):
+        return checked
+    return replace(checked, findings=tuple(replace(each, bucket_id=bucket_id) for each in checked.findings))
 
 
 COPY_WRONG = {
