@@ -26,7 +26,7 @@ from support.cluster.cluster_simulation import GRACE_PERIOD_MS, ClusterSimulatio
 from support.engine.faulty_store import Fault, FaultyStore
 
 BUCKETS = 3
-WRITES = ("put", "start_multipart", "put_part", "complete_multipart")
+WRITES = ("put", "start_multipart", "upload_part", "complete_multipart")
 
 
 class WorldBucket(FaultyStore):

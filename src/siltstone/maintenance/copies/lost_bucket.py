@@ -31,7 +31,7 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.limits import MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object_key
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.batch_frame import encode_frame_header
+from siltstone.object_formats.batch_frame import encode_empty_frame_header
 from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder, ranges_of_entries
 from siltstone.object_store.bucket_identity import marked_identity
 from siltstone.runtime.tasks import OnProgress
@@ -174,7 +174,7 @@ def emptied(ranges: Sequence[ObjectRange]) -> EncodedObject:
     for held in sorted(ranges, key=lambda each: each.stream_id):
         for start in range(held.start_offset, held.end_offset, OFFSETS_PER_BATCH_MAX):
             batch = _empty_batch(held, start, min(start + OFFSETS_PER_BATCH_MAX, held.end_offset))
-            builder.append(batch, encode_frame_header(batch))
+            builder.append(batch, encode_empty_frame_header(batch))
     return builder.finish()
 
 

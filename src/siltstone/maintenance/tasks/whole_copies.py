@@ -33,13 +33,13 @@ from siltstone.object_store.port import ObjectNotFound, ObjectStore, UploadedPar
 
 class WholeCopyInput(msgspec.Struct, frozen=True, kw_only=True):
     """``sources``: pairs of bucket id and URL of the places where the object is. ``target_url``: the bucket of the new
-    copy. ``part_bytes_min``: every part but the last has at least so many bytes."""
+    copy. ``part_bytes_min``: every part but the last has at least so many bytes; 0: READ_REQUEST_BYTES_MAX."""
 
     object_id: int
     size_bytes: int
     sources: tuple[tuple[int, str], ...]
     target_url: str
-    part_bytes_min: int = READ_REQUEST_BYTES_MAX
+    part_bytes_min: int = 0
 
 
 class WholeCopyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,8 @@ class WholeCopy:
         self._object_id = given.object_id
         self._key = object_key(given.object_id)
         self._size_bytes = given.size_bytes
-        self._part_bytes = max(given.part_bytes_min, -(-given.size_bytes // (PART_COUNT_MAX - 1)))
+        part_bytes = given.part_bytes_min or READ_REQUEST_BYTES_MAX
+        self._part_bytes = max(part_bytes, -(-given.size_bytes // (PART_COUNT_MAX - 1)))
 
     def make(self) -> int:
         """Puts the copy, unless it is there already. Returns the bytes written. Raises UnusableSource, DamagedBlock,
