@@ -1,9 +1,9 @@
 """Which findings of a check can be repaired, and advice about those that cannot. Pure.
 
-Four repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
-age too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them. A copy that is
-missing or damaged, of which another one is right, counts no more: the kind of maintenance ``copies`` makes it again.
-For every other finding there is advice.
+Five repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
+age and left probes too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them.
+A copy that is missing or damaged, of which another one is right, counts no more: the kind of maintenance ``copies``
+makes it again. For every other finding there is advice.
 
 But for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold
 the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store
@@ -59,7 +59,7 @@ ADVICE: dict[FindingKind, str] = {
     FindingKind.DAMAGED_COPY: "siltstone check --repair has the kind of maintenance copies put it right",
     FindingKind.TOO_FEW_COPIES: "nothing: the kind of maintenance copies adds them",
     FindingKind.BUCKET_MISMATCH: "give each bucket its own URL in the settings, as its marker says",
-    FindingKind.PROBE_LEFT: "nothing: the next probe of the bucket deletes it; delete it yourself if none comes",
+    FindingKind.PROBE_LEFT: "siltstone check --repair or the next probe of the bucket deletes it",
     FindingKind.BUCKET_OF_ANOTHER_STORE: "name the right bucket in the settings, or the right metadata",
     FindingKind.WAL_LITTER: "siltstone check --repair deletes it once it is old enough",
     FindingKind.LISTING_DOUBTFUL: "check again; if this stays, ask the operator of the bucket",
@@ -82,6 +82,7 @@ class Action(Enum):
     DELETE_OBJECT = "delete object"
     DELETE_WAL_OBJECT = "delete litter of a write-ahead log"
     ABORT_UPLOAD = "abort upload"
+    DELETE_PROBE = "delete probe"
     WITHDRAW_COPY = "copy again"
 
 
@@ -175,7 +176,8 @@ class _Refusals:
             return SOMETHING_IS_WRONG
         if finding.bucket_id in self._newer_buckets:
             return METADATA_IS_OLDER
-        return None if finding.kind is FindingKind.ORPHAN_UPLOAD else self._of_orphan(finding)
+        needs_no_age = finding.kind in (FindingKind.ORPHAN_UPLOAD, FindingKind.PROBE_LEFT)
+        return None if needs_no_age else self._of_orphan(finding)
 
     def _of_orphan(self, finding: Finding) -> str | None:
         if finding.object_id in self._ids_in_use:
@@ -189,10 +191,19 @@ class _Refusals:
 
 _WRONG_COPIES = frozenset({FindingKind.MISSING_COPY, FindingKind.DAMAGED_COPY})
 _REPAIRED = (
-    frozenset({FindingKind.ORPHAN_OBJECT, FindingKind.ORPHAN_UPLOAD, FindingKind.WAL_LITTER}) | _WRONG_COPIES
+    frozenset(
+        {
+            FindingKind.ORPHAN_OBJECT,
+            FindingKind.ORPHAN_UPLOAD,
+            FindingKind.WAL_LITTER,
+            FindingKind.PROBE_LEFT,
+        }
+    )
+    | _WRONG_COPIES
 )
-_DELETIONS = frozenset({Action.DELETE_OBJECT, Action.DELETE_WAL_OBJECT})
+_DELETIONS = frozenset({Action.DELETE_OBJECT, Action.DELETE_WAL_OBJECT, Action.DELETE_PROBE})
 _ACTIONS = {
+    FindingKind.PROBE_LEFT: Action.DELETE_PROBE,
     FindingKind.MISSING_COPY: Action.WITHDRAW_COPY,
     FindingKind.DAMAGED_COPY: Action.WITHDRAW_COPY,
     FindingKind.ORPHAN_OBJECT: Action.DELETE_OBJECT,

@@ -79,6 +79,8 @@ def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) 
         return NOT_OURS
     if each.action is Action.ABORT_UPLOAD:
         return _abort(store, image, each)
+    if each.action is Action.DELETE_PROBE:
+        return _delete(store, each)
     is_litter = each.action is Action.DELETE_WAL_OBJECT
     if not (_is_litter(store, image, each) if is_litter else _is_orphan(image, each)):
         return IN_USE
