@@ -62,6 +62,7 @@ from siltstone.metadata.records import (
     StreamForgotten,
     StreamOpened,
     StreamsAdvanced,
+    StreamsLoaded,
     StreamTrimmed,
     TopicConfigured,
     TopicCreated,
@@ -182,6 +183,11 @@ def _segments_rolled(draft: ImageDraft, record: SegmentsRolled) -> None:
 def _stream_cleaned(draft: ImageDraft, record: StreamCleaned) -> None:
     stream = draft.streams[record.stream_id]
     draft.streams[record.stream_id] = stream_steps.cleaned(stream, record.cleaned_offset)
+
+
+def _streams_loaded(draft: ImageDraft, record: StreamsLoaded) -> None:
+    for stream_id, epoch, end_offset in record.loads:
+        draft.streams[stream_id] = stream_steps.loaded(draft.streams[stream_id], epoch, end_offset)
 
 
 def _objects_prepared(draft: ImageDraft, record: ObjectsPrepared) -> None:
@@ -452,6 +458,7 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     StreamForgotten: _stream_forgotten,
     SegmentsRolled: _segments_rolled,
     StreamCleaned: _stream_cleaned,
+    StreamsLoaded: _streams_loaded,
     ObjectsPrepared: _objects_prepared,
     ObjectCommitted: _object_committed,
     ObjectsDestroyed: _objects_destroyed,

@@ -205,9 +205,10 @@ class DeleteStream(Command[None], frozen=True):
 
 
 class PrepareObjects(Command[int], frozen=True):
-    """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
-    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets
-    into all of which each object is put besides; its own may be among them. Refused with BucketNotWritable."""
+    """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``), ``job_id`` and
+    ``sink_id`` (with ``sink_driver``, the token of the driver of the sink's unfinished batch) is given. ``bucket_ids``:
+    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets into all of which each object
+    is put besides; its own may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -216,6 +217,8 @@ class PrepareObjects(Command[int], frozen=True):
     node_epoch: int | None = None
     job_id: int | None = None
     bucket_ids: tuple[int, ...] = ()
+    sink_id: str | None = None
+    sink_driver: str = ""
     copies: tuple[int, ...] = ()
 
 

@@ -13,6 +13,10 @@ from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
 from siltstone.model.segments import ClosedSegment
 
 NO_NODE = -1
+SINK_NODE = 1_000_000
+"""The owner of what sinks append to closed streams. It is never registered, and neither is any id above it: so no part
+of a cluster lists it, suspects it, or waits for it."""
+
 NO_EPOCH = -1
 
 
@@ -39,7 +43,8 @@ class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``ranges`` is sorted by offset and has no overlap: the ranges of objects that hold [start_offset, end_offset),
-    and ranges below ``start_offset`` as long as their objects exist. ``owner`` is NO_NODE before the first opening.
+    and ranges below ``start_offset`` as long as their objects exist. ``owner`` is NO_NODE before the first opening, and
+    SINK_NODE after a sink has appended without a broker.
 
     ``segments`` are the closed segments, each beginning where the one before it ends; the active one follows them.
     Key compaction has cleaned the stream up to ``cleaned_offset``: of two records with one key below it, the older was

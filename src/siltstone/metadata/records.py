@@ -108,6 +108,14 @@ class StreamCleaned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=
     cleaned_offset: int
 
 
+class StreamsLoaded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=19):
+    """A sink has appended to CLOSED streams, which stay CLOSED: no other process ever sees one of them open at a sink.
+    ``loads``: stream id, the epoch of what was appended, and the new end offset. The owner of the streams is SINK_NODE
+    from now on."""
+
+    loads: tuple[tuple[int, int, int], ...]
+
+
 class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=20):
     first_id: int
     count: int
@@ -297,6 +305,7 @@ Record: TypeAlias = (
     | StreamForgotten
     | SegmentsRolled
     | StreamCleaned
+    | StreamsLoaded
     | ObjectsPrepared
     | ObjectCommitted
     | ObjectsDestroyed

@@ -39,6 +39,7 @@ from siltstone.metadata.records import (
     StreamForgotten,
     StreamOpened,
     StreamsAdvanced,
+    StreamsLoaded,
     StreamTrimmed,
     TopicConfigured,
     TopicCreated,
@@ -112,6 +113,7 @@ MEMBERSHIP: tuple[Record, ...] = (
     PartitionsPlaced(TOPIC_ID, ((0, 2), (1, 3))),
     PartitionsMoving(TOPIC_ID, ((0, 3), (1, NO_NODE))),
 )
+SINKS: tuple[Record, ...] = (StreamsLoaded(((3, 4, BEYOND_32_BITS), (5, 0, 7))),)
 SCANS: tuple[Record, ...] = (
     ScanPinned("query-1", 1_700_000_000_000, "host process 7: flights"),
     ScanUnpinned("query-1"),
@@ -124,4 +126,4 @@ COPIES: tuple[Record, ...] = (
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SCANS, *COPIES, *MOVING)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING)

@@ -79,6 +79,7 @@ from siltstone.metadata.decisions.copies import (
     decide_withdraw_copies,
 )
 from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.decisions.flushes import decide_answer_flush, decide_ask_flush
 from siltstone.metadata.decisions.jobs import (
     decide_cancel_job,
     decide_finish_job,
@@ -121,6 +122,7 @@ from siltstone.metadata.decisions.topics import (
     decide_delete_topic,
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
+from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
@@ -186,6 +188,8 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     UnpinScan: decide_unpin_scan,
     BeginSinkBatch: decide_begin_sink_batch,
     CommitSinkBatch: decide_commit_sink_batch,
+    AskFlush: decide_ask_flush,
+    AnswerFlush: decide_answer_flush,
     RegisterBuckets: decide_register_buckets,
     AddBucket: decide_add_bucket,
     SetBucketState: decide_set_bucket_state,
