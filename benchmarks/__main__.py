@@ -9,6 +9,7 @@ from benchmarks import (
     append_large,
     append_small,
     bucket_log,
+    buckets,
     cold_read,
     collecting,
     compaction,
@@ -46,6 +47,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "s": (spark_writing.TITLE, spark_writing.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
+    "aa": (buckets.UPLOADS_TITLE, buckets.run_uploads),
+    "ab": (buckets.GAP_TITLE, buckets.run_gap),
+    "ac": (buckets.DRAIN_TITLE, buckets.run_drain),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -138,19 +138,21 @@ class BlockFetcher:
                 self._under_way.succeed(key, block)
 
     async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
-        """The blocks of the first copy in which they are all undamaged. If there is none, those of a copy, of which the
-        undamaged ones can be read."""
+        """The blocks, each from a copy in which it is undamaged. A block that is damaged in all of them stays so."""
         if not copies.are_several:
             return await self._calls.run(read_blocks, copies.first, request)
         best: list[Block | DamagedBlock] = []
 
         def read_undamaged(store: ObjectStore) -> list[Block | DamagedBlock]:
             blocks = read_blocks(store, request)
-            damages = [each for each in blocks if isinstance(each, DamagedBlock)]
+            best[:] = [
+                new if isinstance(old, DamagedBlock) else old
+                for old, new in zip(best or blocks, blocks, strict=True)
+            ]
+            damages = [each for each in best if isinstance(each, DamagedBlock)]
             if damages:
-                best[:] = best or blocks
                 raise damages[0]
-            return blocks
+            return best
 
         try:
             return await read_any(copies, self._calls, self._clock, read_undamaged)
