@@ -18,7 +18,10 @@ from benchmarks import (
     maintenance_idle,
     planning,
     scanning,
+    spark_latency,
     spark_reading,
+    spark_tables,
+    spark_writing,
     stream_object_compaction,
 )
 from benchmarks.cluster import failover, large_image, metadata_log, moves, node_processes
@@ -42,6 +45,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "o": (bucket_log.TITLE, bucket_log.run),
     "p": (large_image.TITLE, large_image.run),
     "q": (spark_reading.TITLE, spark_reading.run),
+    "r": (spark_tables.TITLE, spark_tables.run),
+    "s": (spark_writing.TITLE, spark_writing.run),
+    "t": (spark_latency.TITLE, spark_latency.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
     "kafka": (kafka.TITLE, kafka.run),
