@@ -13,6 +13,7 @@ import msgspec
 
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
+from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
 from siltstone.value_formats.value_format import FormatKind
 
@@ -50,6 +51,7 @@ class SinkRequest(msgspec.Struct, frozen=True):
     compression: str | None
     bootstrap: str | None
     encoding: EncodingWish | None = None
+    mode: str | None = None
 
 
 def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: bool) -> SinkRequest:
@@ -60,9 +62,10 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
             " delete the topic"
         )
     options, place, bootstrap = _known(given)
-    if (mode := options.get("mode", "relay")) != "relay":
+    if (mode := options.get("mode")) not in (None, RELAY, OBJECTS):
         raise SinkRefused(
-            f"option mode={mode!r}: this version writes through the broker only; write mode=relay"
+            f"option mode={mode!r}: write relay, to write through the brokers, or objects, to write without one; left"
+            " out, the sink chooses by whether a broker is there"
         )
     sink_id, batch_id = _names(options, is_stream=is_stream)
     return SinkRequest(
@@ -75,6 +78,7 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
         options.get("compression"),
         bootstrap,
         _encoding(options),
+        mode,
     )
 
 

@@ -49,7 +49,7 @@ def test_the_store_and_its_brokers_are_named() -> None:
     ("options", "named"),
     [
         ({"overwrite": True}, "a topic cannot be overwritten"),
-        ({"mode": "objects"}, "option mode='objects'"),
+        ({"mode": "transaction"}, "option mode='transaction'"),
         ({"sinkName": "loads"}, "sinkName and batchId are given together"),
         ({"batchId": "5", "is_stream": True}, "Spark numbers its batches"),
         ({"batchId": "five", "sinkName": "a"}, "option batchId='five'"),
