@@ -186,6 +186,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     key_compaction_ms: int = limits.KEY_COMPACTION_INTERVAL_MS
     so_compaction_ms: int = limits.SO_COMPACTION_INTERVAL_MS
     relocation_ms: int = limits.RELOCATION_INTERVAL_MS
+    copies_ms: int = limits.COPIES_INTERVAL_MS
     major_gc_ms: int = limits.MAJOR_GC_INTERVAL_MS
 
     def __post_init__(self) -> None:

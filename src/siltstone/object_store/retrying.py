@@ -61,7 +61,7 @@ class RetryingStore:
     def without_retries(self) -> "RetryingStore":
         """The same bucket, each request tried once. They are counted here, and this breaker does not hear of them."""
         once = RetryingStore(self._store, self._clock, self._rng, replace(self._settings, attempts_max=1))
-        once._counter = self._counter
+        once._counter, once._slots, once.watch = self._counter, self._slots, self.watch
         return once
 
     def statistics(self) -> StoreStatistics:

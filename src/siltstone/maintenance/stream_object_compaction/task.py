@@ -21,12 +21,14 @@ from siltstone.maintenance.tasks.source_bytes import (
     blame,
     blaming,
     checked_blocks,
+    copies_at,
     read_source,
     store_at,
 )
 from siltstone.model.buffers import Buffer, total_bytes
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import UploadedPart
 
 PARTS_SIDE_BY_SIDE = 4
@@ -74,7 +76,6 @@ class _Work:
         self._given = given
         self._readers = readers
         self._store = store_at(given.bucket_url)
-        self._sources = store_at(given.source_url or given.bucket_url)
         self._blocks: Table = np.frombuffer(given.blocks, dtype=ENTRY)
         self._object_ids = given.source_ids
 
@@ -110,8 +111,13 @@ class _Work:
         wanted = zip(blocks["source"].tolist(), blocks["position"].tolist(), strict=True)
         reads = plan_reads(blocks, self._given.read_request_bytes_max)
         return checked_blocks(
-            blocks, SourceBytes(reads, wanted, self._fetch, self._readers), self._object_ids
+            blocks, SourceBytes(reads, wanted, self._fetch, self._readers), self._object_ids, self._copies_of
         )
 
     def _fetch(self, read: Read) -> bytes:
-        return read_source(self._sources, self._object_ids[read.source], read.start, read.end)
+        return read_source(self._copies_of(read.source), self._object_ids[read.source], read.start, read.end)
+
+    def _copies_of(self, number: int) -> Copies:
+        given = self._given
+        urls = given.copies[number] if given.copies else ((0, given.source_url or given.bucket_url),)
+        return copies_at(urls, self._object_ids[number])

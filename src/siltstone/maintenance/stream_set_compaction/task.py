@@ -29,11 +29,13 @@ from siltstone.maintenance.tasks.source_bytes import (
     SourceError,
     blame,
     checked_blocks,
+    copies_at,
     read_source,
     store_at,
 )
 from siltstone.model.buffers import total_bytes
 from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectStore, UploadedPart
 
 T = TypeVar("T")
@@ -94,7 +96,14 @@ class _Work:
 
     def _fetch(self, read: Read) -> bytes:
         source = self._iteration.sources[read.source]
-        return read_source(self._store_of(source.bucket_id), source.object_id, read.start, read.end)
+        return read_source(self._copies_of(read.source), source.object_id, read.start, read.end)
+
+    def _copies_of(self, number: int) -> Copies:
+        source = self._iteration.sources[number]
+        urls = self._given.bucket_urls
+        return copies_at(
+            [(each, urls[each]) for each in (source.bucket_id, *source.copies)], source.object_id
+        )
 
     def _store_of(self, bucket_id: int) -> ObjectStore:
         return store_at(self._given.bucket_urls[bucket_id])
@@ -120,7 +129,8 @@ class _Work:
         )
 
     def _checked(self, blocks: Table, sources: SourceBytes) -> list[memoryview]:
-        return checked_blocks(blocks, sources, [source.object_id for source in self._iteration.sources])
+        object_ids = [source.object_id for source in self._iteration.sources]
+        return checked_blocks(blocks, sources, object_ids, self._copies_of)
 
 
 def _results(futures: Sequence["Future[T]"]) -> list[T]:

@@ -143,7 +143,8 @@ class RoundTasks:
         watch = self._attempt.watch
         report_progress = watch.steps(f"{what} {self._export.topic.name}", size_bytes)
         done = 0
-        ended = self._attempt.start_runner().run_each(task, inputs, watch.check)
+        label = self._attempt.label([self._export.topic.name])
+        ended = self._attempt.start_runner().run_each(task, inputs, watch.check, lambda _: label)
         with closing(ended):
             for at, result in ended:
                 if isinstance(result, RunFailed):

@@ -91,8 +91,8 @@ class CommittedReader:
         self._refresh = refresh
         self._tasks = TaskGroup("committed-reader", self._fail)
         self._cache = BlockCache(settings.block_cache_bytes_max)
-        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max)
-        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings)
+        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max, clock)
+        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, clock)
         self._readers = SequentialReaders(settings, clock)
         self._reads = 0
         self._refreshes = 0

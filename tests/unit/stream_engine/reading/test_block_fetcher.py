@@ -40,7 +40,7 @@ class Fetching:
         self.failures: list[BaseException] = []
         tasks = TaskGroup("test", self.failures.append)
         self.fetcher = BlockFetcher(
-            Buckets(self.world.stores), self.cache, calls or InlineCalls(), tasks, settings
+            Buckets(self.world.stores), self.cache, calls or InlineCalls(), tasks, settings, ManualClock()
         )
         self.ahead = ReadAhead(settings, ManualClock())
         self.ahead.reads_on()
