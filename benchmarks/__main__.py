@@ -17,6 +17,7 @@ from benchmarks import (
     key_compaction,
     maintenance_idle,
     planning,
+    producing,
     scanning,
     spark_reading,
     stream_object_compaction,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "q": (spark_reading.TITLE, spark_reading.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
+    "w": (producing.TITLE, producing.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
