@@ -45,13 +45,13 @@ def compact_keys(given: KeyCompactionInput, kernels: Kernels, clock: Clock = _MA
 
 
 def _compact(given: KeyCompactionInput, kernels: Kernels, limit: TimeLimit) -> KeyCompactionResult:
-    def store_of(bucket_id: int) -> ObjectStore:
-        return store_at(given.bucket_urls[bucket_id])
-
-    scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, store_of), kernels)
+    stores: dict[int, ObjectStore] = {
+        bucket_id: store_at(url) for bucket_id, url in given.bucket_urls.items()
+    }
+    scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, stores.__getitem__), kernels)
     learned = learn(given, scanner, limit)
     scan = SecondScan(given, scanner, learned, limit)
-    output = Output(given, store_of(given.output_bucket_id))
+    output = Output(given, stores[given.output_bucket_id])
     unchanged = scan.look()
     tally = scan.write(output) if unchanged is None else unchanged
     return _result(given, learned, tally, output, scanner, is_unchanged=unchanged is not None)

@@ -69,6 +69,7 @@ class _Work:
         self._given = given
         self._iteration = given.iteration
         self._blocks: Table = np.frombuffer(given.iteration.blocks, dtype=ENTRY)
+        self._stores = {bucket_id: store_at(url) for bucket_id, url in given.bucket_urls.items()}
 
     def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
         wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
@@ -97,7 +98,7 @@ class _Work:
         return read_source(self._store_of(source.bucket_id), source.object_id, read.start, read.end)
 
     def _store_of(self, bucket_id: int) -> ObjectStore:
-        return store_at(self._given.bucket_urls[bucket_id])
+        return self._stores[bucket_id]
 
     def _write_stream_object(
         self, piece: StreamObjectPiece, bucket_id: int, sources: SourceBytes

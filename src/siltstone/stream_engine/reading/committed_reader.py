@@ -7,7 +7,7 @@ restored, the next read succeeds. Next: ``read_plan``, ``block_fetcher``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -15,9 +15,13 @@ import msgspec
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.errors import CorruptData, SiltstoneError, Unavailable
+from siltstone.model.limits import TAIL_READ_BYTES_MAX
+from siltstone.model.objects import ObjectRange
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_store.bandwidth.grades import Grade
+from siltstone.object_store.bandwidth.limiter import no_limit
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
@@ -92,7 +96,9 @@ class CommittedReader:
         self._tasks = TaskGroup("committed-reader", self._fail)
         self._cache = BlockCache(settings.block_cache_bytes_max)
         self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max)
-        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings)
+        self.catch_up = no_limit(clock)
+        """The limiter of catch-up reads alone, by which they give way to appends."""
+        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, self.catch_up)
         self._readers = SequentialReaders(settings, clock)
         self._reads = 0
         self._refreshes = 0
@@ -186,10 +192,11 @@ class CommittedReader:
         """One step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
         Returns False when no object holds the next offset."""
         image = self._image()
-        planned = await self._plan(image, stream_id, answer.next_offset, answer.end_offset, answer.bytes_left)
+        covering = find_ranges(image, stream_id, answer.next_offset, answer.end_offset, RANGES_PER_PLAN_MAX)
+        planned = await self._plan(image, covering, answer.next_offset, answer.end_offset, answer.bytes_left)
         if not planned:
             return False
-        promised = self._fetcher.fetch(planned, image.objects)
+        promised = self._fetcher.fetch(planned, image.objects, grade_of_read(covering))
         self._begin_read_ahead(stream_id, planned[-1].entry.end_offset, ahead)
         for promise in promised:
             block = await _arrived(promise)
@@ -202,9 +209,13 @@ class CommittedReader:
         return True
 
     async def _plan(
-        self, image: MetadataImage, stream_id: int, start: int, end: int | None, bytes_wanted: int
+        self,
+        image: MetadataImage,
+        covering: Sequence[ObjectRange],
+        start: int,
+        end: int | None,
+        bytes_wanted: int,
     ) -> list[PlannedBlock]:
-        covering = find_ranges(image, stream_id, start, end, RANGES_PER_PLAN_MAX)
         ranges = ranges_wanted(covering, start, bytes_wanted)
         indexes = await self._indexes.get_leading(image.objects[held.object_id] for held in ranges)
         readable = list(takewhile(lambda held: held.object_id in indexes, ranges))
@@ -224,7 +235,8 @@ class CommittedReader:
     async def _fetch_ahead(self, stream_id: int, start: int, bytes_wanted: int, ahead: ReadAhead) -> None:
         try:
             image = self._image()
-            planned = await self._plan(image, stream_id, start, None, bytes_wanted)
+            covering = find_ranges(image, stream_id, start, None, RANGES_PER_PLAN_MAX)
+            planned = await self._plan(image, covering, start, None, bytes_wanted)
             self._fetcher.fetch_ahead(planned, image.objects, ahead)
         except SiltstoneError:
             ahead.give_up()  # the read that needs these blocks will raise the error itself
@@ -241,6 +253,14 @@ class CommittedReader:
     def _end_waits(self, reason: ReaderClosed) -> None:
         self._indexes.close(reason)
         self._fetcher.close(reason)
+
+
+def grade_of_read(covering: Sequence[ObjectRange]) -> Grade:
+    """The grade of a read by the ranges that it has still before it, of which RANGES_PER_PLAN_MAX are known: a client
+    that is nearly at the end of its stream has few bytes before it."""
+    bytes_before_it = sum(held.size_bytes for held in covering)
+    is_far = bytes_before_it > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
+    return Grade.CATCH_UP_READ if is_far else Grade.TAIL_READ
 
 
 def _taken(answer: Answer, block: Block) -> bool:
