@@ -22,6 +22,7 @@ from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
 from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage
+from siltstone.object_store.bandwidth.passing_store import PassingStore
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.health import WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
@@ -274,8 +275,8 @@ class RetryingStore:
 
 
 def passing(store: ObjectStore, passage: Passage) -> ObjectStore:
-    """``RetryingStore.passing``; a store of another class, which only tests use, has no limiter."""
-    return store.passing(passage) if isinstance(store, RetryingStore) else store
+    """The same store; the bytes of its requests pass as ``passage`` says, and not as they did."""
+    return store.passing(passage) if isinstance(store, RetryingStore) else PassingStore(store, passage)
 
 
 def _answered(look: Callable[[], bool]) -> bool:

@@ -42,6 +42,7 @@ from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.tasks.pacing import PacedRunner
 from siltstone.maintenance.tasks.runner import RunnerUnusable
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.port import StoreDenied
@@ -194,7 +195,10 @@ class _CarryingOut:
         if self._kind.name in COPYING and names:
             size_bytes = sum(self._units[name].bytes_read for name in names)
             rates, space = self._context.rates, self._context.space()
-            self._watch.rate = rate_of(self._plan, size_bytes, rates, budget.spread_ms or 0, space)
+            is_draining = bool(bucket_list_of(self._context.metadata.image).draining)
+            # While a bucket is drained its objects are replaced soon, so a long compaction of them would be in vain.
+            spread_ms = 0 if is_draining else budget.spread_ms or 0
+            self._watch.rate = rate_of(self._plan, size_bytes, rates, spread_ms, space)
 
     def _paced(self, start_runner: StartRunner, units: int) -> StartRunner:
         """The runner at the rate of this run."""

@@ -5,5 +5,6 @@ of a low grade does not stand in the way of a small one of a high grade. *Hold*:
 Requests of the highest grade are counted and never held.
 
 ``grades`` (grades and directions), ``turns`` (who gets the next slice; pure), ``limiter`` (threads and coroutines that
-wait for slices), ``passage`` (how the requests of a store are counted or held).
+wait for slices), ``passage`` (how the requests of a store are counted or held),
+``passing_store`` (a store whose requests pass so).
 """

@@ -15,13 +15,13 @@ import msgspec
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.errors import CorruptData, SiltstoneError, Unavailable
-from siltstone.model.limits import TAIL_READ_BYTES_MAX
+from siltstone.model.limits import KIB, TAIL_READ_BYTES_MAX
 from siltstone.model.objects import ObjectRange
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.object_formats.block_index import DamagedBlock
-from siltstone.object_store.bandwidth.grades import Grade
-from siltstone.object_store.bandwidth.limiter import no_limit
+from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.limiter import LimiterStatistics, no_limit
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
@@ -50,6 +50,11 @@ RANGES_PER_PLAN_MAX = 256
 two."""
 
 
+GIVING_WAY_BYTES_MAX = 512 * KIB
+"""While catch-up reads give way, one of them returns about a block, so that appends have the event loop between two
+blocks: copying an answer of some MiB into a socket takes it for milliseconds."""
+
+
 class BucketNotThere(Unavailable):
     """An object is missing, and so is the marker of its bucket: the bucket is not mounted, or it was emptied."""
 
@@ -71,6 +76,7 @@ class ReadStatistics(msgspec.Struct, frozen=True):
     blocks: BlockCacheStatistics
     indexes: IndexCacheStatistics
     fetches: FetchStatistics
+    catch_up: LimiterStatistics
 
 
 class CommittedReader:
@@ -119,6 +125,8 @@ class CommittedReader:
             raise self._closed
         self._reads += 1
         ahead = self._readers.take(stream_id, start_offset)
+        if self.catch_up.is_limited(Direction.IN):
+            bytes_max = self._giving_way(stream_id, start_offset, end_offset, bytes_max)
         answer = Answer(start_offset, end_offset, bytes_max)
         try:
             await self._fill(answer, stream_id, ahead)
@@ -151,7 +159,15 @@ class CommittedReader:
             blocks=self._cache.statistics(),
             indexes=self._indexes.statistics(),
             fetches=self._fetcher.statistics(),
+            catch_up=self.catch_up.statistics(),
         )
+
+    def _giving_way(self, stream_id: int, start_offset: int, end_offset: int, bytes_max: int) -> int:
+        """How many bytes the read may return while catch-up reads give way to appends. Raises StreamNotExist,
+        OffsetOutOfRange."""
+        covering = find_ranges(self._image(), stream_id, start_offset, end_offset, RANGES_PER_PLAN_MAX)
+        is_catch_up = grade_of_read(covering) is Grade.CATCH_UP_READ
+        return min(bytes_max, GIVING_WAY_BYTES_MAX) if is_catch_up else bytes_max
 
     async def _fill(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> None:
         refreshes_left = REFRESHES_MAX
