@@ -18,6 +18,9 @@ from siltstone.runtime.clock import Clock, SystemClock, Timer
 STEP_MS = 250
 """The longest wait of a thread before ``check`` is called again: cancelling takes effect after that."""
 
+WAIT_MS_MIN = 0.01
+"""Less may change nothing in the time, which is a floating-point number."""
+
 PIECE_BYTES = 1 << 20
 """A thread asks for so much at a time. What threads ask for is bounded by their number, so it is never refused."""
 
@@ -103,7 +106,7 @@ class Limiter:
         begun_ms = now_ms = self._clock.monotonic_ms()
         while (debt_ms := self._debt_ms(direction, now_ms)) > 0:
             check()
-            self._clock.block_ms(min(STEP_MS, debt_ms))
+            self._clock.block_ms(min(STEP_MS, max(WAIT_MS_MIN, debt_ms)))
             now_ms = self._clock.monotonic_ms()
         return now_ms - begun_ms
 
