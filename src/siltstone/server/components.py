@@ -49,6 +49,7 @@ from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.reading.giving_way import GivingWay, give_way
+from siltstone.stream_engine.settings import ReadSettings
 from siltstone.stream_engine.wal.opening import WalPlace, open_wal, wal_threads
 
 log = logging.getLogger(__name__)
@@ -289,16 +290,21 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
-        if settings.read.catch_up_gives_way:
-            giving = GivingWay(settings.read.catch_up_bytes_per_second_min)
-            engine.run_beside(
-                "give-way",
-                give_way(reader.catch_up, lambda: engine.statistics().append_seconds, clock, giving),
-            )
+        _let_catch_up_give_way(engine, reader, settings.read, clock)
         engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
+
+
+def _let_catch_up_give_way(
+    engine: StreamEngine, reader: CommittedReader, settings: ReadSettings, clock: Clock
+) -> None:
+    if settings.catch_up_gives_way:
+        giving = GivingWay(settings.catch_up_bytes_per_second_min)
+        engine.run_beside(
+            "give-way", give_way(reader.catch_up, lambda: engine.statistics().append_seconds, clock, giving)
+        )
 
 
 async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:

@@ -73,6 +73,7 @@ class RunningPace:
     def __init__(self, pace: TaskPace, clock: Clock, check: Check) -> None:
         self._pace = pace
         self._check = check
+        self.bytes_per_second = pace.bytes_per_second
         self._rate = Limiter(BandwidthSettings(pace.bytes_per_second, 0), clock)
         self._of_process = limiter_of_process(pace.limits)
         self._lock = Lock()

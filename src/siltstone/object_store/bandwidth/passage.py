@@ -35,7 +35,7 @@ class Counted:
         return None
 
 
-class Uncounted:
+class _Uncounted:
     """For requests whose bytes have waited already, and for stores without a limiter."""
 
     def read(self, size_bytes: int) -> None:
@@ -48,7 +48,7 @@ class Uncounted:
         return None
 
 
-UNCOUNTED = Uncounted()
+UNCOUNTED: Passage = _Uncounted()
 
 PassageOf = Callable[[str], Passage]
 """The passage of the store at a URL."""

@@ -13,11 +13,11 @@ from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings, CopyRates
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.model.limits import MIB
+from siltstone.model.limits import HOUR_MS, MIB
 from siltstone.object_store.bandwidth.grades import Grade
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
 from support.maintenance.drained_world import drained_world
-from support.maintenance.keyed_world import keyed_world
+from support.maintenance.keyed_world import SETTINGS, keyed_world
 from support.maintenance.stream_object_world import add_stream_object, joined_up
 from support.maintenance.table_world import table_world
 
@@ -153,7 +153,8 @@ def test_key_compaction_is_held_in_both_its_scans() -> None:
         world.fill(stream, 1)
         before = world.records(stream)
         began_ms = world.clock.monotonic_ms()
-        report = world.compact(context=at_rate(world.context, 10_000))
+        settings = msgspec.structs.replace(SETTINGS, allowance_ms=HOUR_MS)
+        report = world.compact(settings, context=at_rate(world.context, 10_000))
         assert_held(world.context, began_ms, report, 10_000)
         assert len(world.records(stream)) < len(before)
 

@@ -81,7 +81,7 @@ def test_the_rate_is_divided_among_the_tasks_that_run_at_a_time(tmp_path) -> Non
     def task(given: bytes) -> bytes:
         pace = running_pace()
         assert pace is not None
-        seen.append(pace._pace.bytes_per_second)
+        seen.append(pace.bytes_per_second)
         return given
 
     of = Copying(tmp_path, 1000, Four(), units=3)
