@@ -37,6 +37,7 @@ from siltstone.stream_engine.reading.read_plan import (
     IndexNotMatched,
     PlannedBlock,
     blocks_wanted,
+    bytes_from,
     ranges_wanted,
 )
 from siltstone.stream_engine.settings import ReadSettings
@@ -166,7 +167,7 @@ class CommittedReader:
         """How many bytes the read may return while catch-up reads give way to appends. Raises StreamNotExist,
         OffsetOutOfRange."""
         covering = find_ranges(self._image(), stream_id, start_offset, end_offset, RANGES_PER_PLAN_MAX)
-        is_catch_up = grade_of_read(covering) is Grade.CATCH_UP_READ
+        is_catch_up = grade_of_read(covering, start_offset) is Grade.CATCH_UP_READ
         return min(bytes_max, GIVING_WAY_BYTES_MAX) if is_catch_up else bytes_max
 
     async def _fill(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> None:
@@ -212,7 +213,7 @@ class CommittedReader:
         planned = await self._plan(image, covering, answer.next_offset, answer.end_offset, answer.bytes_left)
         if not planned:
             return False
-        promised = self._fetcher.fetch(planned, image.objects, grade_of_read(covering))
+        promised = self._fetcher.fetch(planned, image.objects, grade_of_read(covering, answer.next_offset))
         self._begin_read_ahead(stream_id, planned[-1].entry.end_offset, ahead)
         for promise in promised:
             block = await _arrived(promise)
@@ -271,10 +272,10 @@ class CommittedReader:
         self._fetcher.close(reason)
 
 
-def grade_of_read(covering: Sequence[ObjectRange]) -> Grade:
+def grade_of_read(covering: Sequence[ObjectRange], start_offset: int) -> Grade:
     """The grade of a read by the ranges that it has still before it, of which RANGES_PER_PLAN_MAX are known: a client
     that is nearly at the end of its stream has few bytes before it."""
-    bytes_before_it = sum(held.size_bytes for held in covering)
+    bytes_before_it = sum(bytes_from(held, start_offset) for held in covering)
     is_far = bytes_before_it > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
     return Grade.CATCH_UP_READ if is_far else Grade.TAIL_READ
 

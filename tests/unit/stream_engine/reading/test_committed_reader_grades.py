@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.model.limits import MIB, TAIL_READ_BYTES_MAX
 from siltstone.model.objects import ObjectRange
@@ -37,10 +38,19 @@ def ranges(*sizes: int) -> list[ObjectRange]:
 
 
 def test_a_read_that_is_far_from_the_end_catches_up() -> None:
-    assert grade_of_read(ranges(TAIL_READ_BYTES_MAX - 1, 1)) is Grade.TAIL_READ
-    assert grade_of_read(ranges(TAIL_READ_BYTES_MAX, 1)) is Grade.CATCH_UP_READ
-    assert grade_of_read(ranges(*[1] * RANGES_PER_PLAN_MAX)) is Grade.CATCH_UP_READ, "more are not looked at"
-    assert grade_of_read([]) is Grade.TAIL_READ
+    assert grade_of_read(ranges(TAIL_READ_BYTES_MAX - 1, 1), 0) is Grade.TAIL_READ
+    assert grade_of_read(ranges(TAIL_READ_BYTES_MAX, 1), 0) is Grade.CATCH_UP_READ
+    assert grade_of_read(ranges(*[1] * RANGES_PER_PLAN_MAX), 0) is Grade.CATCH_UP_READ, (
+        "more are not looked at"
+    )
+    assert grade_of_read([], 0) is Grade.TAIL_READ
+
+
+def test_what_lies_behind_a_reader_in_the_same_object_does_not_count() -> None:
+    (held,) = ranges(10 * TAIL_READ_BYTES_MAX)
+    held = replace(held, end_offset=100)
+    assert grade_of_read([held], 80) is Grade.CATCH_UP_READ
+    assert grade_of_read([held], 95) is Grade.TAIL_READ
 
 
 class Reading:
