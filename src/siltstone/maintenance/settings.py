@@ -202,6 +202,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     key_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
     so_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
     relocation_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    copies_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
 
     def __post_init__(self) -> None:
         _refuse_below(self, may_be_zero=self.__struct_fields__)
@@ -226,6 +227,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     key_compaction_ms: int = limits.KEY_COMPACTION_INTERVAL_MS
     so_compaction_ms: int = limits.SO_COMPACTION_INTERVAL_MS
     relocation_ms: int = limits.RELOCATION_INTERVAL_MS
+    copies_ms: int = limits.COPIES_INTERVAL_MS
     major_gc_ms: int = limits.MAJOR_GC_INTERVAL_MS
 
     def __post_init__(self) -> None:

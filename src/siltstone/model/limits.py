@@ -257,6 +257,9 @@ SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
 RELOCATION_INTERVAL_MS = 1 * MINUTE_MS
 """How often objects of a bucket that is drained are looked for: somebody waits for it to become empty."""
 
+COPIES_INTERVAL_MS = 1 * MINUTE_MS
+"""How often objects with too few copies are looked for. Until they have them, a second outage makes them unreadable."""
+
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
 """How often compacted topics are checked. How dirty a partition is, and for how long, decides if it is compacted."""
 

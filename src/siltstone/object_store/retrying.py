@@ -73,8 +73,9 @@ class RetryingStore:
 
     def without_retries(self) -> "RetryingStore":
         """The same bucket, each request tried once. They are counted here, and this breaker does not hear of them."""
-        once = RetryingStore(self._store, self._clock, self._rng, replace(self._settings, attempts_max=1))
-        once._counter = self._counter
+        settings = replace(self._settings, attempts_max=1)
+        once = RetryingStore(self._store, self._clock, self._rng, settings, self._passage)
+        once._counter, once._slots, once.watch = self._counter, self._slots, self.watch
         return once
 
     def passing(self, passage: Passage) -> Self:

@@ -63,7 +63,7 @@ class BrokerThread:
         self._failure: BaseException | None = None
         self._node: KafkaNode | None = None
         self._lock = threading.Lock()
-        self._stop_is_wanted = False
+        self._stop_is_wanted = self._all_end = False
         self._wake: Callable[[], object] | None = None
         # A daemon thread does not keep a program alive that ends without ``stop``. Acknowledged records are in the
         # write-ahead log.
@@ -82,9 +82,11 @@ class BrokerThread:
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
-    def ask_to_stop(self) -> None:
-        """Tells the node to stop, and does not wait for it: ``stop`` does."""
+    def ask_to_stop(self, *, all_end: bool = False) -> None:
+        """Tells the node to stop, and does not wait for it: ``stop`` does. ``all_end``: all nodes of the store
+        end now."""
         with self._lock:
+            self._all_end |= all_end
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has already ended
@@ -175,7 +177,9 @@ class BrokerThread:
             self._wake = lambda: loop.call_soon_threadsafe(stop)
             if self._stop_is_wanted:
                 stopping.set()
-        async with running_kafka_node(self._settings, self._addresses, faults=self._faults) as node:
+        async with running_kafka_node(
+            self._settings, self._addresses, faults=self._faults, all_end=lambda: self._all_end
+        ) as node:
             self._node = node
             self._started.set_result((node, loop))
             await stopping.wait()

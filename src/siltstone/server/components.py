@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import Runner
@@ -44,6 +43,7 @@ from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import StoreSettings
+from siltstone.server.store_shown import store_html, store_words
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import NodeEnrolment, open_engine
@@ -115,11 +115,12 @@ class Store:
         return runner_on(spark)
 
     def __repr__(self) -> str:
-        """For notebooks: the folder, and how much is in the store as far as this process has read the metadata."""
-        image = self.metadata.image
-        parts = (("topic", image.topics), ("stream", image.streams), ("object", image.objects))
-        held = ", ".join(counted(len(those), name) for name, those in parts)
-        return f"Store({str(self.settings.folder)!r}: {held})"
+        """The folder, and how much is in the store as far as this process has read the metadata."""
+        return store_words(self.settings.folder, self.metadata.image)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same, and the topics."""
+        return store_html(self.settings.folder, self.metadata.image)
 
     def close(self) -> None:
         self.metadata.close()

@@ -226,7 +226,7 @@ class Broker:
         self._addresses = {number: self._addresses[number] for number in self._running}
         failures: list[Exception] = []
         for running in stopped:
-            running.ask_to_stop()
+            running.ask_to_stop(all_end=not self._running)
         for running in stopped:
             try:
                 running.stop(seconds_max)

@@ -174,7 +174,7 @@ _ROWS = (
     _row("siltstone.table.errors", STRING, "dead-letter", one_of(*ERRORS), Effect.ACTS, (),
          "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
     _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),
-         "The table that the topic is exported to: parquet, iceberg; empty: none."),
+         "The table that the topic is exported to: parquet, iceberg, delta; empty: none."),
     _row("siltstone.table.interval.ms", LONG, 5 * MINUTE_MS, at_least(0), Effect.ACTS, (),
          "The topic is exported to its table when records have waited this long."),
     _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),

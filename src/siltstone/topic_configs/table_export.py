@@ -17,7 +17,7 @@ import msgspec
 
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, refused
 
-FORMATS = ("parquet", "iceberg")
+FORMATS = ("parquet", "iceberg", "delta")
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string")
@@ -120,6 +120,13 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     def source_of(self, column: str) -> str:
         """The column by which the table is divided, as a path in its schema."""
         return f"{KAFKA}.{column}" if self.has_fields and not self.is_field(column) else column
+
+    @property
+    def division(self) -> tuple[PartitionTransform, ...]:
+        """The transforms of the table, with columns as paths in its schema."""
+        return tuple(
+            msgspec.structs.replace(each, column=self.source_of(each.column)) for each in self.partition_by
+        )
 
     @property
     def conflict(self) -> str:

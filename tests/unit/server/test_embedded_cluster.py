@@ -30,7 +30,7 @@ def numbers(broker: Broker, topic: str) -> list[int]:
     return sorted(int(record.value or b"") for record in broker.records(topic))
 
 
-def test_three_nodes_share_a_store_and_lead_its_partitions() -> None:
+def test_three_nodes_share_a_store_and_lead_its_partitions_also_after_a_restart_of_all() -> None:
     with Broker(nodes=3) as broker:
         assert list(broker.addresses) == [0, 1, 2]
         assert broker.bootstrap_servers == ",".join(broker.addresses.values())
@@ -41,6 +41,10 @@ def test_three_nodes_share_a_store_and_lead_its_partitions() -> None:
         broker.flush()
         assert all(broker.statistics(node).engine.upload.bytes_uploaded for node in broker.addresses)
         assert numbers(broker, "t") == list(range(30))
+        broker.restart()
+        produced(broker, "t", 30, 30, 3)
+        assert [broker.statistics(node).partitions.open for node in broker.addresses] == [1, 1, 1]
+        assert numbers(broker, "t") == list(range(60))
     assert not new_threads("siltstone")
 
 

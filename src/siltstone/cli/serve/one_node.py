@@ -11,7 +11,7 @@ from typing import Any
 from siltstone.cli.deadline import ProcessDeadline, counted_signals
 from siltstone.cli.failures import STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
-from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 from siltstone.maintenance.pipeline.set_aside import MAINTENANCE_LOOKED_AT_MS, why_late
 from siltstone.metadata.store.opening import log_exists
 from siltstone.runtime.clock import Clock, SystemClock
@@ -36,13 +36,17 @@ async def serve_one_node(
     has_parent: bool = False,
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given.
-    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes. Raises Failure when
-    the broker was stopped before everything was committed."""
+    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes, and all of them end
+    when it is gone. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
     try:
-        async with running_kafka_node(settings, addresses) as node, AsyncExitStack() as opened:
+        all_end = parent_is_gone if has_parent else _never
+        async with (
+            running_kafka_node(settings, addresses, all_end=all_end) as node,
+            AsyncExitStack() as opened,
+        ):
             stopping.is_ready(node)
             if is_new:  # so that a misspelt --store is noticed
                 say(f"created a new store at {settings.folder}")
@@ -64,6 +68,10 @@ async def serve_one_node(
 
 def _nothing(line: str, **style: Any) -> None:
     pass
+
+
+def _never() -> bool:
+    return False
 
 
 def _begin_maintenance(

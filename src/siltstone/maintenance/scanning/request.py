@@ -57,11 +57,14 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Tail(Enum):
-    """``AUTO``: what is in no object yet is read from the broker of an open partition. ``FETCH``: the broker is asked
-    for closed partitions, too. ``COMMITTED``: a partition ends where its objects end."""
+    """``AUTO``: what is in no object yet is read from the broker of an open partition; the broker of a compacted topic
+    uploads it first, since key compaction may remove records of a tail before they are read. ``FETCH``: the broker is
+    asked for closed partitions, too. ``FLUSH``: brokers upload first, and only objects are read. ``COMMITTED``: a
+    partition ends where its objects end."""
 
     AUTO = "auto"
     FETCH = "fetch"
+    FLUSH = "flush"
     COMMITTED = "committed"
 
 

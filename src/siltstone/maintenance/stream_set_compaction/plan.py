@@ -181,7 +181,7 @@ class CompactionPlan:
 
     def _reference(self, number: int) -> SourceReference:
         metadata = self.sources[number].metadata
-        return SourceReference(metadata.object_id, metadata.bucket_id)
+        return SourceReference(metadata.object_id, metadata.bucket_id, metadata.copies)
 
     def _stream_object_pieces(
         self, numbers: range, spans: Sequence[tuple[int, int]]

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from siltstone.maintenance.tables.fitting import fitted, joined_type, plain_type
+from siltstone.maintenance.tables.formats.derived import division_column, is_derived
+from siltstone.maintenance.tables.formats.port import plain_column
 from siltstone.record_columns.arrow import arrow_schema
 from siltstone.record_columns.row_columns import (
     ALL_COLUMNS,
@@ -51,9 +53,14 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
         value = pa.binary() if config.value == "raw" else pa.string()
         return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
-    fields = [pa.field(each.name, field_type(each.kind)) for each in config.columns]
+    fields = [pa.field(each.name, _column_type(each.kind, config)) for each in config.columns]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
     return pa.schema([*fields, pa.field(KAFKA, inside)])
+
+
+def _column_type(kind: str, config: TableConfig) -> Any:
+    """A Delta table has long for int from the beginning, since its columns cannot become wider."""
+    return field_type("long" if (kind, config.table_format) == ("int", "delta") else kind)
 
 
 def dead_letter_schema() -> Any:
@@ -83,6 +90,14 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
 def misdivision(schema: Any, config: TableConfig) -> str:
     """Why a table of the schema cannot be divided as configured; empty if it can. Only fields of values' schemas are
     judged here: those of JSON are known when a topic is configured."""
+    if config.table_format == "delta":
+        taken = [
+            each for each in config.division if is_derived(each) and division_column(each) in schema.names
+        ]
+        if taken:
+            name = division_column(taken[0])
+            plain = plain_column(taken[0].column)
+            return f"{taken[0].transform}({plain}) would have the name of the field {name}"
     if not config.has_schemas:
         return ""
     for by in config.partition_by:

@@ -13,7 +13,6 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
@@ -193,8 +192,7 @@ class _Round:
         if table is None:
             if self._progress is not None and self._progress.offsets:
                 raise LedgerLost(name, f"the table is gone, {self._progress.rows} rows of it")
-            divided_by = [replace(each, column=config.source_of(each.column)) for each in config.partition_by]
-            return self._made(name, wanted, tuple(divided_by))
+            return self._made(name, wanted, config.division)
         ledger = self._checked(table)
         self._refuse_rolled_back(ledger)
         if table.partition_by != config.partition_by:
@@ -371,7 +369,7 @@ class _Round:
         schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
         schema, dead_schema = (
             each.serialize().to_pybytes()
-            for each in (table.schema, dead_letters.schema if dead_letters else dead_letter_schema())
+            for each in (table.file_schema, dead_letters.schema if dead_letters else dead_letter_schema())
         )
         for number, unit in units.items():
             yield (
@@ -402,7 +400,8 @@ class _Round:
         results: dict[int, ExportResult] = {}
         watch = self._attempt.watch
         report_progress = watch.steps(f"export {self._export.topic.name}", size_bytes)
-        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check)
+        label = self._attempt.label([self._export.topic.name])
+        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check, lambda _: label)
         with closing(ended):
             for at, result in ended:
                 if isinstance(result, RunFailed):

@@ -6,15 +6,17 @@ The driver divides the rate of a run among the tasks that run at a time, and wra
 held. Without a rate and without limits nothing is wrapped.
 
 A byte that is copied counts once, though it is read and written: reading is held by the rate. A task finds its pace
-through ``running_pace``, in the thread in which the task was called. A task that runs in the driver's process is held
-by the driver's clock, and cancelled within ``limiter.STEP_MS``; Spark ends a task that is cancelled by itself.
+through ``running_pace``, in the thread in which it was called and in ``PacedThreads``. A task that runs in the
+driver's process is held by the driver's clock, and cancelled within ``limiter.STEP_MS``; Spark ends a task that is
+cancelled by itself.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from threading import Lock
-from typing import overload
+from typing import ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -24,6 +26,9 @@ from siltstone.object_store.bandwidth.limiter import Check, Limiter, limiter_of_
 from siltstone.object_store.bandwidth.passage import Passage
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import OnProgress
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TaskPace(msgspec.Struct, frozen=True, array_like=True):
@@ -127,6 +132,14 @@ _driver: ContextVar[tuple[Clock, Check] | None] = ContextVar("driver", default=N
 def running_pace() -> RunningPace | None:
     """The pace of the task that runs in this thread; None: it has none, or no task runs here."""
     return _pace.get()
+
+
+class PacedThreads(ThreadPoolExecutor):
+    """Threads of a task, in which its pace holds as well."""
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        context = copy_context()
+        return super().submit(lambda: context.run(call, *args, **kwargs))
 
 
 class PacedTask:

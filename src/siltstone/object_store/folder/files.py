@@ -12,12 +12,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from siltstone.model.buffers import Buffers, total_bytes
-from siltstone.model.limits import KIB
+from siltstone.model.limits import KIB, MIB, UPLOADS_IN_FLIGHT_MAX
 from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, NOT_DIRECT, Slabs, gathered, set_direct
 from siltstone.runtime.files import sync_directory, write_at
 
 RESERVED_BYTES_MIN = 256 * KIB
 """For smaller files the reservation costs as much as it saves."""
+
+DIRECT_BYTES_MIN = 1 * MIB
+"""Smaller objects go through the page cache: they cost little, and compaction reads them again soon."""
+
+SLAB_BYTES = 1 * MIB
+"""What the disk gets at a time of an object. Larger pieces save no CPU, and a sync of the write-ahead log on the same
+disk would stand behind them."""
+SLABS_KEPT_MAX = UPLOADS_IN_FLIGHT_MAX
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EBUSY, errno.ESTALE}
@@ -45,6 +54,43 @@ def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:
     the number of bytes."""
     _reserve(descriptor, position, total_bytes(buffers))
     return write_at(descriptor, buffers, position)
+
+
+class ObjectWriter:
+    """Writes objects into new files: large ones past the page cache where the file system can, others through it. It
+    keeps at most SLABS_KEPT_MAX slabs between two writes. Safe for threads."""
+
+    def __init__(self) -> None:
+        self.slabs = Slabs(SLAB_BYTES, SLABS_KEPT_MAX)
+
+    def write(self, descriptor: int, buffers: Buffers) -> None:
+        """Reserves the space and writes all buffers one after another. The caller syncs the file."""
+        size_bytes = total_bytes(buffers)
+        _reserve(descriptor, 0, size_bytes)
+        if size_bytes < DIRECT_BYTES_MIN or not self._write_directly(descriptor, buffers):
+            write_at(descriptor, buffers, 0)
+
+    def _write_directly(self, descriptor: int, buffers: Buffers) -> bool:
+        """Returns False if the file system refuses that; what was written is then to be written again."""
+        if not set_direct(descriptor, True):
+            return False
+        try:
+            with self.slabs.taken() as slab:
+                position = 0
+                for piece in gathered(buffers, slab):
+                    position += write_at(descriptor, [piece[: _whole_units(len(piece))]], position)
+            set_direct(descriptor, False)
+            write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)
+        except OSError as refused:
+            if refused.errno not in NOT_DIRECT:
+                raise
+            set_direct(descriptor, False)
+            return False
+        return True
+
+
+def _whole_units(size_bytes: int) -> int:
+    return size_bytes - size_bytes % DIRECT_UNIT_BYTES
 
 
 def _reserve(descriptor: int, position: int, size_bytes: int) -> None:

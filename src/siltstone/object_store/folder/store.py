@@ -16,9 +16,9 @@ from stat import S_ISREG
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.folder.files import (
     DurableDirectories,
+    ObjectWriter,
     os_errors_translated,
     read_at,
-    write_reserved,
 )
 from siltstone.object_store.folder.keys import TEMPORARY, path_of_key, status_of, summary_of, walk
 from siltstone.object_store.folder.multipart import FolderUploads
@@ -46,6 +46,7 @@ class FolderStore:
         self._clock = clock
         self._rng = rng
         self._directories = DurableDirectories(root)
+        self._writer = ObjectWriter()
         with os_errors_translated(f"open the folder {root}"):
             self._temporary = root / TEMPORARY
             self._directories.ensure(self._temporary)
@@ -145,7 +146,7 @@ class FolderStore:
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
-                write_reserved(descriptor, buffers, 0)
+                self._writer.write(descriptor, buffers)
                 os.fdatasync(descriptor)
             yield temporary
         finally:

@@ -84,7 +84,7 @@ _MAY_BE_ZERO = frozenset({
     "group_initial_rebalance_delay_ms", "offset_metadata_max_bytes", "settled_ms", "small_object_bytes",
     "copy_bytes_per_second", "quota_bytes", "allowance_ms", "in_bytes_per_second", "out_bytes_per_second",
     "table_export_bytes_per_second", "sso_compaction_bytes_per_second", "key_compaction_bytes_per_second",
-    "so_compaction_bytes_per_second", "relocation_bytes_per_second",
+    "so_compaction_bytes_per_second", "relocation_bytes_per_second", "copies_bytes_per_second",
 })  # fmt: skip
 
 

@@ -21,12 +21,14 @@ from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.object_store.bandwidth.passage import UNCOUNTED
 from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectStore, ObjectTruncated
-from siltstone.object_store.retrying import passing
 from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockKey
 from siltstone.stream_engine.reading.byte_budget import ByteBudget
+from siltstone.stream_engine.reading.copies import read_any
 from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
@@ -52,10 +54,12 @@ class BlockFetcher:
         calls: BlockingCalls,
         tasks: TaskGroup,
         settings: ReadSettings,
+        clock: Clock,
         catch_up: Limiter,
     ) -> None:
         """``catch_up`` is the limiter of catch-up reads alone; all reads pass that of the buckets, too."""
         self._buckets = buckets
+        self._clock = clock
         self._catch_up = catch_up
         self._cache = cache
         self._calls = calls
@@ -120,10 +124,11 @@ class BlockFetcher:
     ) -> dict[BlockKey, asyncio.Future[Block]]:
         """Starts the task that fetches the request; returns block key → promise. Read-ahead (``ahead``) has acquired
         its bytes of the budget and of the bandwidth already; without it the task acquires them."""
-        store = passing(self._buckets.store(objects[request.object_id].bucket_id), UNCOUNTED)
+        found = self._buckets.copies(objects[request.object_id].bucket_ids, f"object {request.object_id}")
+        copies = found.passing(UNCOUNTED)
         promises = {key: self._under_way.begin(key) for key in request.keys}
         self._tasks.start(
-            f"get-{request.object_id}-{request.position}", self._load(store, request, ahead, grade)
+            f"get-{request.object_id}-{request.position}", self._load(copies, request, ahead, grade)
         )
         return promises
 
@@ -144,7 +149,7 @@ class BlockFetcher:
         await self._buckets.limiter.wait(Direction.IN, grade, size_bytes)
 
     async def _load(
-        self, store: ObjectStore, request: BlockRequest, ahead: ReadAhead | None, grade: Grade
+        self, copies: Copies, request: BlockRequest, ahead: ReadAhead | None, grade: Grade
     ) -> None:
         if ahead is None:
             try:
@@ -154,7 +159,7 @@ class BlockFetcher:
                 return
             await self._budget.acquire(request.memory_bytes)
         try:
-            blocks = await self._calls.run(read_blocks, store, request)
+            blocks = await self._blocks_of(copies, request)
         except Exception as failure:  # raised to the readers that wait for the blocks
             self._under_way.fail(request.keys, failure)
             return
@@ -169,6 +174,26 @@ class BlockFetcher:
                 block.fetched_for = ahead
                 self._cache.put(block)
                 self._under_way.succeed(key, block)
+
+    async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
+        """The blocks of the first copy in which they are all undamaged. If there is none, those of a copy, of which the
+        undamaged ones can be read."""
+        if not copies.are_several:
+            return await self._calls.run(read_blocks, copies.first, request)
+        best: list[Block | DamagedBlock] = []
+
+        def read_undamaged(store: ObjectStore) -> list[Block | DamagedBlock]:
+            blocks = read_blocks(store, request)
+            damages = [each for each in blocks if isinstance(each, DamagedBlock)]
+            if damages:
+                best[:] = best or blocks
+                raise damages[0]
+            return blocks
+
+        try:
+            return await read_any(copies, self._calls, self._clock, read_undamaged)
+        except DamagedBlock:
+            return best
 
 
 def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:

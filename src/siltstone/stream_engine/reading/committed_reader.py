@@ -102,10 +102,10 @@ class CommittedReader:
         self._refresh = refresh
         self._tasks = TaskGroup("committed-reader", self._fail)
         self._cache = BlockCache(settings.block_cache_bytes_max)
-        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max)
+        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max, clock)
         self.catch_up = no_limit(clock)
         """The limiter of catch-up reads alone, by which they give way to appends."""
-        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, self.catch_up)
+        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, clock, self.catch_up)
         self._readers = SequentialReaders(settings, clock)
         self._reads = 0
         self._refreshes = 0

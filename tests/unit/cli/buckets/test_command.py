@@ -112,7 +112,12 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
         (("failover", "--order", "1"), "into bucket 1; while it takes no writes, into 0."),
     ]:
         assert said in buckets("strategy", *words).words
-    assert buckets("list", "--json").json["strategy"] == {"name": "failover", "order": [1], "copies": 1}
+    assert buckets("list", "--json").json["strategy"] == {
+        "name": "failover",
+        "order": [1],
+        "copies": 1,
+        "copies_min": 0,
+    }
 
 
 @pytest.mark.parametrize(

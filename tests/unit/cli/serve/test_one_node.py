@@ -62,7 +62,7 @@ class PlayedNode:
         await asyncio.Event().wait()
 
     @asynccontextmanager
-    async def running(self, *_: object) -> AsyncIterator["PlayedNode"]:
+    async def running(self, *_: object, **__: object) -> AsyncIterator["PlayedNode"]:
         self.life.append("running")
         try:
             yield self

@@ -43,7 +43,13 @@ class Fetching:
         self.catch_up = no_limit(ManualClock())
         tasks = TaskGroup("test", self.failures.append)
         self.fetcher = BlockFetcher(
-            Buckets(self.world.stores), self.cache, calls or InlineCalls(), tasks, settings, self.catch_up
+            Buckets(self.world.stores),
+            self.cache,
+            calls or InlineCalls(),
+            tasks,
+            settings,
+            ManualClock(),
+            self.catch_up,
         )
         self.ahead = ReadAhead(settings, ManualClock())
         self.ahead.reads_on()

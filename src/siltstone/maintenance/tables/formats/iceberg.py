@@ -115,6 +115,10 @@ class IcebergTable:
         return schema_to_pyarrow(self._table.schema())
 
     @property
+    def file_schema(self) -> Any:
+        return self.schema
+
+    @property
     def partition_by(self) -> tuple[PartitionTransform, ...]:
         schema, found = self._table.schema(), []
         for field in self._table.spec().fields:

@@ -65,6 +65,10 @@ class ParquetTable:
         return pa.ipc.read_schema(pa.py_buffer(self._newest.schema))
 
     @property
+    def file_schema(self) -> Any:
+        return self.schema
+
+    @property
     def partition_by(self) -> tuple[PartitionTransform, ...]:
         return self._newest.partition_by
 

@@ -36,7 +36,12 @@ class LoadedTable(Protocol):
 
     @property
     def schema(self) -> Any:
-        """The pyarrow.Schema of data files, with the field ids of the format."""
+        """The columns of records as a pyarrow.Schema, with the field ids of the format."""
+        ...
+
+    @property
+    def file_schema(self) -> Any:
+        """The pyarrow.Schema of data files. A Delta table has more columns, by which it is divided."""
         ...
 
     @property

@@ -1,0 +1,141 @@
+"""Large objects go past the page cache where the file system can, and are whole wherever it cannot."""
+
+import errno
+import fcntl
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from siltstone.model.limits import KIB, MIB
+from siltstone.object_store.folder import files
+from siltstone.object_store.folder.files import DIRECT_BYTES_MIN, SLAB_BYTES, SLABS_KEPT_MAX, ObjectWriter
+from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, set_direct
+from siltstone.runtime.files import opened
+
+Write = Callable[..., int]
+SIZES = [
+    [1],
+    [DIRECT_BYTES_MIN - 1],
+    [DIRECT_BYTES_MIN],
+    [DIRECT_BYTES_MIN + 1],
+    [72, SLAB_BYTES - 72, 72, SLAB_BYTES],
+    [SLAB_BYTES + DIRECT_UNIT_BYTES + 9],
+    [72, 128 * KIB] * 20,
+]
+
+
+def written(path: Path, buffers: list[bytes], writer: ObjectWriter | None = None) -> bytes:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+        (writer or ObjectWriter()).write(descriptor, buffers)
+        os.fdatasync(descriptor)
+    return path.read_bytes()
+
+
+def buffers_of(sizes: list[int]) -> list[bytes]:
+    rng = random.Random(7)
+    return [rng.randbytes(size) for size in sizes]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_file_has_the_bytes_of_the_buffers(tmp_path: Path, sizes: list[int]) -> None:
+    buffers = buffers_of(sizes)
+    assert written(tmp_path / "object", buffers) == b"".join(buffers)
+
+
+def test_all_but_the_last_part_of_a_unit_is_written_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "probe", os.O_WRONLY | os.O_CREAT) as probe:
+        if not set_direct(probe, True):
+            pytest.skip("this file system has no direct writes")
+    direct_bytes, other_bytes = watched_writes(monkeypatch)
+
+    written(tmp_path / "object", buffers_of([2 * MIB + 5]))
+
+    assert (sum(direct_bytes), sum(other_bytes)) == (2 * MIB, 5)
+    assert max(direct_bytes) == SLAB_BYTES, "a sync of the log never stands behind more"
+
+
+def test_a_small_object_goes_through_the_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct_bytes, other_bytes = watched_writes(monkeypatch)
+    written(tmp_path / "object", buffers_of([DIRECT_BYTES_MIN - 1]))
+    assert (sum(direct_bytes), sum(other_bytes)) == (0, DIRECT_BYTES_MIN - 1)
+
+
+def test_a_file_system_without_direct_writes_takes_the_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "set_direct", lambda _, is_direct: not is_direct)
+    buffers = buffers_of([2 * MIB + 5])
+    assert written(tmp_path / "object", buffers) == b"".join(buffers)
+
+
+@pytest.mark.parametrize("write_refused", [0, 1, 2])
+def test_a_direct_write_that_is_refused_is_made_again_through_the_page_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_refused: int
+) -> None:
+    """A disk may want larger units than a file system says: the first write tells."""
+    calls = iter(range(100))
+
+    def refuse(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        if next(calls) == write_refused:
+            raise OSError(errno.EINVAL, "the units are too small")
+        return pwritev(descriptor, buffers, position)
+
+    pwritev = os.pwritev
+    monkeypatch.setattr(os, "pwritev", refuse)
+    buffers = buffers_of([2 * MIB + 5])
+    assert written(tmp_path / "object", buffers) == b"".join(buffers)
+
+
+@pytest.mark.parametrize("taken", [DIRECT_UNIT_BYTES, 3 * DIRECT_UNIT_BYTES, 10])
+def test_a_write_that_stops_in_the_middle_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    def short(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        return pwritev(descriptor, [memoryview(buffers[0])[:taken]], position)
+
+    pwritev = os.pwritev
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", short)
+        buffers = buffers_of([DIRECT_BYTES_MIN + 5]) if taken > 10 else buffers_of([999])
+        assert written(tmp_path / "object", buffers) == b"".join(buffers)
+
+
+def test_a_failure_of_the_disk_is_not_taken_for_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "pwritev", fail)
+    writer = ObjectWriter()
+    with pytest.raises(OSError, match="broken"):
+        written(tmp_path / "object", buffers_of([2 * MIB]), writer)
+    assert writer.slabs.kept_bytes == SLAB_BYTES
+
+
+def test_the_slabs_that_are_kept_have_a_limit(tmp_path: Path) -> None:
+    writer = ObjectWriter()
+    for number in range(3 * SLABS_KEPT_MAX):
+        written(tmp_path / str(number), buffers_of([2 * MIB]), writer)
+    assert writer.slabs.kept_bytes <= SLABS_KEPT_MAX * SLAB_BYTES
+
+
+def watched_writes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """The sizes of direct and of other writes, as they are made."""
+    direct_bytes: list[int] = []
+    other_bytes: list[int] = []
+
+    def watch(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        count = pwritev(descriptor, buffers, position)
+        is_direct = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT
+        (direct_bytes if is_direct else other_bytes).append(count)
+        return count
+
+    pwritev = os.pwritev
+    monkeypatch.setattr(os, "pwritev", watch)
+    return direct_bytes, other_bytes
