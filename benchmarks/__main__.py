@@ -8,6 +8,7 @@ from rich.console import Console
 from benchmarks import (
     append_large,
     append_small,
+    bandwidth,
     bucket_log,
     cold_read,
     collecting,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "q": (spark_reading.TITLE, spark_reading.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
+    "ad": (bandwidth.TITLE, bandwidth.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -64,6 +64,17 @@ def test_a_new_limit_holds_for_what_waits() -> None:
     assert turns.debt_ms(12) <= 1000
 
 
+def test_what_was_saved_or_owed_at_one_limit_is_at_most_a_second_of_the_next() -> None:
+    turns = Turns(10**6, 0)
+    turns.passed(10**9, 0)
+    turns.change(10, 0)
+    assert turns.debt_ms(0) == 1000
+    turns = Turns(10**6, 0)
+    turns.change(10, 60_000)
+    assert not turns.try_pass(12, 60_000)
+    assert turns.try_pass(10, 60_000)
+
+
 def test_equals_go_in_order() -> None:
     turns = Turns(1600, 0)
     first, second = (turns.ask(Grade.TAIL_READ, 300, 0) for _ in range(2))
