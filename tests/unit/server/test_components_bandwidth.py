@@ -5,6 +5,7 @@ from pathlib import Path
 
 from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.limiter import limiter_of_process
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 
@@ -30,6 +31,8 @@ def test_uploads_of_acknowledged_data_are_never_held(tmp_path: Path) -> None:
         async with open_node(settings_of(tmp_path)) as node:
             await append(node, 4)
             limiter = node.buckets.limiter
+            own = limiter_of_process(settings_of(tmp_path).bandwidth)
+            assert limiter is not own, "coroutines of one event loop wait at that of a node"
         counts = limiter.statistics()
         assert counts.of(Direction.OUT, Grade.UPLOAD).size_bytes > 4 * MIB
         assert counts.bytes_per_second == {Direction.IN: 1, Direction.OUT: 1}

@@ -12,7 +12,10 @@ from siltstone.maintenance.pipeline.running import RunReport, run
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.settings import CompactionSettings, CopyRates
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
+from siltstone.maintenance.tasks.pacing import PacedRunner, TaskPace
 from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.maintenance.tasks.whole_copies import CODEC as WHOLE_COPY
+from siltstone.maintenance.tasks.whole_copies import WholeCopyInput, run_whole_copy
 from siltstone.model.limits import HOUR_MS, MIB
 from siltstone.object_store.bandwidth.grades import Grade
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
@@ -167,3 +170,20 @@ def test_table_export_is_held(tmp_path: Path) -> None:
         report = world.export(context=at_rate(world.context, 1_000))
         assert report.is_well and report.done and report.held_seconds > 0
         assert world.clock.monotonic_ms() - began_ms >= 1_000
+
+
+def test_whole_copies_are_held() -> None:
+    with drained_world() as world:
+        (object_id,) = world.upload({0: [(0, 5, 3_000)], 1: [(0, 5, 300)]})
+        size_bytes = world.metadata.image.objects[object_id].size_bytes
+        given = WholeCopyInput(
+            object_id=object_id, size_bytes=size_bytes, sources=((0, world.store.url),), target_url=world.second.url
+        )  # fmt: skip
+        held_ms: list[float] = []
+        runner = PacedRunner(
+            InProcessRunner(), TaskPace(100), units=1, clock=world.clock, check=lambda: None, on_held=held_ms.append
+        )  # fmt: skip
+        (answer,) = runner.run(run_whole_copy, [WHOLE_COPY.encode_input(given)])
+        result = WHOLE_COPY.decode_result(answer)
+        assert result.failure is None and result.bytes_written == size_bytes
+        assert sum(held_ms) >= size_bytes / 100 * 1000 * 0.99
