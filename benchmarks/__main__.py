@@ -8,6 +8,7 @@ from rich.console import Console
 from benchmarks import (
     append_large,
     append_small,
+    bandwidth,
     bucket_log,
     buckets,
     cold_read,
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "aa": (buckets.UPLOADS_TITLE, buckets.run_uploads),
     "ab": (buckets.GAP_TITLE, buckets.run_gap),
     "ac": (buckets.DRAIN_TITLE, buckets.run_drain),
+    "ad": (bandwidth.TITLE, bandwidth.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
