@@ -197,8 +197,9 @@ def open_buckets(
     limiter: Limiter | None = None,
 ) -> Buckets:
     """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
-    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process. Creates
-    a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is raised."""
+    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
+    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
+    raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not create:
