@@ -18,11 +18,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
+from pyspark_siltstone import DefaultSource
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import SinkState, sinks_of
 from siltstone.server.scanning import open_source
 from siltstone.spark.sink.batches import write_batch
 from siltstone.spark.source.lag import lag
+from siltstone.spark.source.stream_reader import TopicStreamReader
 from support.processes.tried import RecordTried
 from support.spark import stream_driver
 from support.spark.stream_driver import DRIVER_VARIABLE
@@ -322,3 +324,42 @@ def test_sw2_a_driver_that_is_killed_at_each_step_of_a_commit_writes_each_record
     assert values(broker, out, 2) == values(broker, topic, 2)
     record_tried("kills", len(steps))
     record_tried("records", 400)
+
+
+class KillingStream(DefaultSource):
+    """Our data source; the first task that reads of a stream kills its worker after some rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killing-stream"
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802  Spark's name
+        made: Any = super().streamReader(schema)
+        return KillingStreamReader(made._open_source, made._options)
+
+
+class KillingStreamReader(TopicStreamReader):
+    def read(self, partition: Any) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            try:
+                (Path(self._options.source.store or "") / "killed-stream").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.nightly
+def test_ss11_rows_come_once_although_the_worker_of_a_micro_batch_is_killed(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    source, copy = (create(broker, name, 2) for name in ("killed-source", "killed-copy"))
+    produce(broker, source, 300)
+    spark.dataSource.register(KillingStream)
+    options = {"store": str(broker.folder), "subscribe": source, "startingOffsets": "earliest"}
+    frame = spark.readStream.format("killing-stream").options(**options, maxOffsetsPerTrigger=100).load()
+    writer = frame.select("key", "value").writeStream.format("siltstone")
+    query = run(writer.options(store=str(broker.folder), topic=copy), tmp_path / "killed")
+    assert query.exception() is None and (broker.folder / "killed-stream").exists(), "a worker was killed"
+    assert values(broker, copy, 2) == [b"value-%06d" % number for number in range(300)]
+    record_tried("records of a stream whose worker was killed", 300)

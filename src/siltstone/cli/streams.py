@@ -48,7 +48,14 @@ def _row(stream: StreamMetadata, image: MetadataImage) -> StreamRow:
         start_offset=stream.start_offset,
         end_offset=stream.end_offset,
         objects=len(objects),
-        buckets=sorted({image.objects[each].bucket_id for each in objects if each in image.objects}),
+        buckets=sorted(
+            {
+                bucket_id
+                for each in objects
+                if each in image.objects
+                for bucket_id in image.objects[each].bucket_ids
+            }
+        ),
         size_bytes=sum(held.size_bytes for held in stream.ranges),
         tags=stream.tags,
     )
