@@ -106,6 +106,28 @@ def test_the_panels_of_the_dashboard_overlap_nowhere_and_legends_name_labels() -
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
+def test_ob02_grafana_can_import_the_dashboard() -> None:
+    """Nobody has opened it in a Grafana here; this is what its import and its panels need."""
+    assert DASHBOARD["uid"] and DASHBOARD["title"] and DASHBOARD["schemaVersion"] >= 36
+    assert DASHBOARD.get("id") is None, "the id of one Grafana"
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+    assert (
+        variables["datasource"]["type"] == "datasource" and variables["datasource"]["query"] == "prometheus"
+    )
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert all(each["datasource"] == source for each in variables.values() if each["type"] == "query")
+    for panel in DASHBOARD["panels"]:
+        assert panel["title"] and isinstance(panel["id"], int)
+        if panel["type"] == "row":
+            continue
+        assert panel["datasource"] == source and panel["fieldConfig"]["defaults"]["unit"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert references and len(references) == len(set(references))
+        for target in panel["targets"]:
+            used = set(re.findall(r"\$\{?(\w+)", target["expr"])) - {"__rate_interval", "__interval"}
+            assert used <= variables.keys(), target["expr"]
+
+
 def test_the_paths_of_the_page_exist() -> None:
     for path in re.findall(r"\]\(\.\./([^)]+)\)", TEXT):
         assert (Path(ROOT) / path).is_file()
