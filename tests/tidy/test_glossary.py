@@ -37,7 +37,7 @@ KINDS_OF_VALUE = words(
 VERBS = words(
     """
     add admit advance alter ask assign bind build carry change configure consume copy encode end estimate filter
-    follow hold judge keep learn lie load look maintain measure pass put rebuild remove reset resolve
+    follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
     rewrite see send share speak take tell tune walk want
     """
 )

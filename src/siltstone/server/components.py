@@ -6,7 +6,7 @@ Read next: ``kafka_node``, which adds the broker.
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -136,15 +136,23 @@ class Store:
 
 
 def open_store(
-    settings: StoreSettings, *, create: bool = False, clock: Clock | None = None, rng: Random | None = None
+    settings: StoreSettings,
+    *,
+    create: bool = False,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+    lost: int | None = None,
 ) -> Store:
-    """Opens the metadata and the buckets of a store. Raises StoreNotFound if there is no store and ``create`` is
-    false, and what the metadata log and the object stores raise."""
+    """Opens the metadata and the buckets of a store; the folder of the bucket ``lost`` may be missing. Raises
+    StoreNotFound if there is no store and ``create`` is false, and what the metadata log and the object stores
+    raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     with ExitStack() as opened:
         metadata = open_metadata(settings, clock, rng, create=create)
         opened.callback(metadata.close)
-        buckets = open_buckets(settings, create=create, removed=bucket_list_of(metadata.image).removed)
+        listed = bucket_list_of(metadata.image)
+        left_out = listed.removed if lost is None else listed.removed | {lost}
+        buckets = open_buckets(settings, create=create, removed=left_out, listed=listed.urls)
         buckets.follow(lambda: bucket_list_of(metadata.image))
         opened.pop_all()
     context = MaintenanceContext(
@@ -185,12 +193,15 @@ def open_buckets(
     create: bool,
     faults: BucketFaults | None = None,
     removed: Collection[int] = (),
+    listed: Mapping[int, str] | None = None,
     limiter: Limiter | None = None,
 ) -> Buckets:
-    """Opens the buckets of the settings but those that were ``removed`` from the store; what goes to and from them
-    passes the ``limiter``, by default that of the process. Creates a missing bucket folder
-    only if ``create``; otherwise the settings are probably wrong and StoreNotFound is raised."""
+    """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
+    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
+    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
+    raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
+    urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not create:
         for bucket_id, url in urls.items():
             if (folder := missing_folder(url)) is not None:

@@ -109,6 +109,8 @@ STORE = (
              "bucket", "operation"),
     _gauge("store_silent", "1 while a bucket refuses requests or does not answer, otherwise 0; the log has more.",
            "bucket"),
+    _counter("store_copies_passed_over", "Reads of a copy in this bucket that failed, so that another copy was read.",
+             "bucket"),
     _counter("store_cost", "The estimated cost of the requests to a bucket, and of the bytes read, by the prices in "
              "admin.prices.*.", "bucket"),
     _counter("bandwidth_bytes", "Bytes that have passed the limiter of this process, to and from all buckets, by "

@@ -51,6 +51,8 @@ class StoreSource:
         for bucket_id in counts:
             is_silent = any(buckets.silent().get(bucket_id) for buckets in self._buckets)
             collected.add("store_silent", int(is_silent), str(bucket_id))
+            passed_over = sum(buckets.passed_over().get(bucket_id, 0) for buckets in self._buckets)
+            collected.add("store_copies_passed_over", passed_over, str(bucket_id))
         for (bucket_id, operation), observed in seconds.items():
             collected.add("store_request_seconds", observed, str(bucket_id), operation)
             yield

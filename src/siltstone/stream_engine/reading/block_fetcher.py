@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.limits import KIB
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
@@ -22,7 +23,7 @@ from siltstone.object_store.bandwidth.passage import UNCOUNTED
 from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import ObjectStore, ObjectTruncated
+from siltstone.object_store.port import ObjectStore, ObjectTruncated, is_folder
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
@@ -33,6 +34,9 @@ from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
 from siltstone.stream_engine.settings import ReadSettings
+
+APART_BYTES_MIN = 64 * KIB
+"""Blocks of a folder that have this size on average are read one by one: copying one costs more than a system call."""
 
 PromisedBlock: TypeAlias = Block | asyncio.Future[Block]
 
@@ -176,19 +180,21 @@ class BlockFetcher:
                 self._under_way.succeed(key, block)
 
     async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
-        """The blocks of the first copy in which they are all undamaged. If there is none, those of a copy, of which the
-        undamaged ones can be read."""
+        """The blocks, each from a copy in which it is undamaged. A block that is damaged in all of them stays so."""
         if not copies.are_several:
             return await self._calls.run(read_blocks, copies.first, request)
         best: list[Block | DamagedBlock] = []
 
         def read_undamaged(store: ObjectStore) -> list[Block | DamagedBlock]:
             blocks = read_blocks(store, request)
-            damages = [each for each in blocks if isinstance(each, DamagedBlock)]
+            best[:] = [
+                new if isinstance(old, DamagedBlock) else old
+                for old, new in zip(best or blocks, blocks, strict=True)
+            ]
+            damages = [each for each in best if isinstance(each, DamagedBlock)]
             if damages:
-                best[:] = best or blocks
                 raise damages[0]
-            return blocks
+            return best
 
         try:
             return await read_any(copies, self._calls, self._clock, read_undamaged)
@@ -197,15 +203,20 @@ class BlockFetcher:
 
 
 def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
-    """Reads the blocks with one ranged GET and verifies each; a damaged block does not affect the others.
+    """Reads the blocks and verifies each; a damaged block does not affect the others.
 
-    Each block gets a copy of its bytes: a view would keep all 16 MiB of the answer in memory for one block, and the
-    limit of the block cache would not hold. If the object ends too early, the blocks before its end are returned."""
+    Each block has memory of its own: a view of one answer would keep all 16 MiB of it for one block, and the limit of
+    the block cache would not hold. A bucket is asked once, and the answer is copied block by block. From a folder each
+    block of a size worth a system call is read into its memory, which saves the copy and the 16 MiB beside it.
+    If the object ends too early, the blocks before its end are returned."""
+    blocks = len(request.entries)
+    if blocks > 1 and is_folder(store) and request.size_bytes >= blocks * APART_BYTES_MIN:
+        return _read_apart(store, request)
     try:
         answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
     except ObjectTruncated:
-        return _blocks_before_the_end(store, request)
-    if len(request.entries) == 1:
+        return _read_apart(store, request)
+    if blocks == 1:
         return [_checked(request.object_id, request.entries[0], answer)]
     view = memoryview(answer)
     start = request.position
@@ -215,7 +226,8 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
     ]
 
 
-def _blocks_before_the_end(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+def _read_apart(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+    """Reads one block after another, up to the end of the object."""
     key, entries = object_key(request.object_id), request.entries
     blocks: list[Block | DamagedBlock] = []
     for number, entry in enumerate(entries):
