@@ -38,10 +38,10 @@ from siltstone.server.components import open_store
 TITLE = "(ad) a producer beside a cold reader and beside maintenance, with grades against without"
 
 RATE = 16 * MIB
-PACE = AckLatency(1000, 6.0)
-READ_BYTES = 256 * MIB
-KEYED_RECORDS = 60_000
-TABLE_BYTES = 48 * MIB
+PACE = AckLatency(1000, 5.0)
+READ_BYTES = 192 * MIB
+KEYED_RECORDS = 24_000
+TABLE_BYTES = 24 * MIB
 OWN_RATE, OWN_BYTES = 8 * MIB, 64 * MIB
 """Of the compaction that is measured alone: eight seconds, and a rate that a busy machine reaches, too."""
 
@@ -100,7 +100,7 @@ class Side:
         for number in range(KEYED_RECORDS):
             producer.produce("keyed", bytes(1000), key=b"%d" % (number % 5000), partition=number % 4)
             producer.poll(0)
-        assert producer.flush(120) == 0
+        assert producer.flush(600) == 0
         self.new_topic("beside")
         answer_of(self.target("beside"), AckLatency(1000, 1.0), Latencies)
 

@@ -207,7 +207,13 @@ class _CarryingOut:
             return start_runner
         clock, watch = self._context.clock, self._watch
         return lambda: PacedRunner(
-            start_runner(), pace, units=units, clock=clock, check=watch.check, on_held=watch.held
+            start_runner(),
+            pace,
+            units=units,
+            clock=clock,
+            check=watch.check,
+            on_held=watch.held,
+            run=f"{self._kind.name} {self._job_id}",
         )
 
     def carry_out(self, names: Sequence[str], start_runner: StartRunner) -> None:

@@ -11,11 +11,12 @@ driver's process is held by the driver's clock, and cancelled within ``limiter.S
 cancelled by itself.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from threading import Lock
+from threading import Lock, get_ident
 from typing import ParamSpec, TypeVar, overload
 
 import msgspec
@@ -54,7 +55,10 @@ class TaskPace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PacedInput(msgspec.Struct, frozen=True, array_like=True):
+    """``run`` names the run among those that executors work for."""
+
     pace: TaskPace
+    run: str
     given: bytes
 
 
@@ -72,14 +76,50 @@ def _nothing() -> None:
     return None
 
 
+SAVED_MS_MAX = 10_000
+"""While tasks write what they have read they read nothing, and catch up afterwards by so much."""
+
+RUNS_KEPT_MAX = 16
+
+
+class _Limiters:
+    """The limiters of one run in this process: one for each thread that runs tasks, since each has a share of the rate.
+    Tasks that follow each other in a thread share it, so a run keeps to its rate although its tasks also write."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], Limiter] = {}
+        self._lock = Lock()
+
+    def of_this_thread(self, bytes_per_second: int, clock: Clock) -> Limiter:
+        with self._lock:
+            key = get_ident(), bytes_per_second
+            if key not in self._held:
+                self._held[key] = Limiter(BandwidthSettings(bytes_per_second, 0), clock, SAVED_MS_MAX)
+            return self._held[key]
+
+
+_limiters: OrderedDict[str, _Limiters] = OrderedDict()
+_lock = Lock()
+
+
+def _limiters_of(run: str) -> _Limiters:
+    """Those of a run whose driver is another process; RUNS_KEPT_MAX runs are remembered."""
+    with _lock:
+        found = _limiters.pop(run, None) or _Limiters()
+        _limiters[run] = found
+        while len(_limiters) > RUNS_KEPT_MAX:
+            _limiters.popitem(last=False)
+        return found
+
+
 class RunningPace:
     """The pace of a task that runs. Its threads share it."""
 
-    def __init__(self, pace: TaskPace, clock: Clock, check: Check) -> None:
+    def __init__(self, pace: TaskPace, clock: Clock, check: Check, limiters: _Limiters) -> None:
         self._pace = pace
         self._check = check
         self.bytes_per_second = pace.bytes_per_second
-        self._rate = Limiter(BandwidthSettings(pace.bytes_per_second, 0), clock)
+        self._rate = limiters.of_this_thread(pace.bytes_per_second, clock)
         self._of_process = limiter_of_process(pace.limits)
         self._lock = Lock()
         self.held_ms = 0.0
@@ -93,7 +133,7 @@ class RunningPace:
         self._hold(self._rate, Direction.IN, size_bytes)
 
     def end(self) -> None:
-        """Waits until what the task has read is paid for: many small tasks keep to the rate as well."""
+        """Waits until what was read is paid for: many small tasks in many threads keep to the rate as well."""
         self.held_ms += self._rate.pay(Direction.IN, self._check)
 
     def of_process(self, direction: Direction, size_bytes: int) -> None:
@@ -125,8 +165,8 @@ class _Paced:
 
 
 _pace: ContextVar[RunningPace | None] = ContextVar("pace", default=None)
-_driver: ContextVar[tuple[Clock, Check] | None] = ContextVar("driver", default=None)
-"""The driver's clock and its check, in threads of the driver's process."""
+_driver: ContextVar[tuple[Clock, Check, _Limiters] | None] = ContextVar("driver", default=None)
+"""The driver's clock, its check and the limiters of its run, in threads of the driver's process."""
 
 
 def running_pace() -> RunningPace | None:
@@ -151,8 +191,8 @@ class PacedTask:
 
     def __call__(self, data: bytes) -> bytes:
         paced = _INPUT.decode(data)
-        clock, check = _driver.get() or (SystemClock(), _nothing)
-        running = RunningPace(paced.pace, clock, check)
+        clock, check, limiters = _driver.get() or (SystemClock(), _nothing, _limiters_of(paced.run))
+        running = RunningPace(paced.pace, clock, check, limiters)
         before = _pace.set(running)
         try:
             result = self._task(paced.given)
@@ -165,9 +205,10 @@ class PacedTask:
 class _PacedInputs(Sequence[bytes]):
     """Each input is wrapped when it is taken, since a large plan makes its inputs one by one, too."""
 
-    def __init__(self, inputs: Sequence[bytes], pace: TaskPace) -> None:
+    def __init__(self, inputs: Sequence[bytes], pace: TaskPace, run: str) -> None:
         self._inputs = inputs
         self._pace = pace
+        self._run = run
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -179,12 +220,12 @@ class _PacedInputs(Sequence[bytes]):
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
         given = self._inputs[at]
         if isinstance(given, bytes):
-            return _wrapped(self._pace, given)
-        return [_wrapped(self._pace, each) for each in given]
+            return _wrapped(self._pace, self._run, given)
+        return [_wrapped(self._pace, self._run, each) for each in given]
 
 
-def _wrapped(pace: TaskPace, given: bytes) -> bytes:
-    return _ENCODER.encode(PacedInput(pace, given))
+def _wrapped(pace: TaskPace, run: str, given: bytes) -> bytes:
+    return _ENCODER.encode(PacedInput(pace, run, given))
 
 
 class PacedRunner:
@@ -201,7 +242,11 @@ class PacedRunner:
         clock: Clock,
         check: Check,
         on_held: Callable[[float], None],
+        run: str = "",
     ) -> None:
+        """``run``: a name of the run that no other has that may run on the same executors at the same time."""
+        self._run = run
+        self._limiters = _Limiters()
         self._runner = runner
         self._pace = pace
         self._units = units
@@ -214,7 +259,9 @@ class PacedRunner:
     ) -> list[bytes]:
         pace = self._pace.shared(min(self.slots, len(inputs)))
         with self._told():
-            results = self._runner.run(PacedTask(task), _PacedInputs(inputs, pace), on_progress, label)
+            results = self._runner.run(
+                PacedTask(task), _PacedInputs(inputs, pace, self._run), on_progress, label
+            )
         return [self._taken(each) for each in results]
 
     def run_each(
@@ -225,7 +272,7 @@ class PacedRunner:
         label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
         pace = self._pace.shared(min(self.slots, self._units))
-        wrapped: Iterator[bytes] = (_wrapped(pace, given) for given in inputs)
+        wrapped: Iterator[bytes] = (_wrapped(pace, self._run, given) for given in inputs)
         ended = self._runner.run_each(PacedTask(task), wrapped, on_waiting, label_of)
         try:
             while True:
@@ -252,7 +299,7 @@ class PacedRunner:
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Tasks that run in this process meanwhile use the driver's clock and check."""
-        before = _driver.set((self._clock, self._check))
+        before = _driver.set((self._clock, self._check, self._limiters))
         try:
             yield
         finally:

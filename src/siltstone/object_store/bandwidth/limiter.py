@@ -12,7 +12,7 @@ from threading import Lock
 import msgspec
 
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
-from siltstone.object_store.bandwidth.turns import Ticket, TooMuchWaits, Turns
+from siltstone.object_store.bandwidth.turns import BURST_MS_MAX, Ticket, TooMuchWaits, Turns
 from siltstone.runtime.clock import Clock, SystemClock, Timer
 
 STEP_MS = 250
@@ -56,8 +56,8 @@ class LimiterStatistics(msgspec.Struct, frozen=True):
 class _Lane:
     """One direction: its turns, its counts, and the futures of coroutines that wait."""
 
-    def __init__(self, bytes_per_second: int, now_ms: float) -> None:
-        self.turns = Turns(bytes_per_second, now_ms)
+    def __init__(self, bytes_per_second: int, now_ms: float, burst_ms_max: int) -> None:
+        self.turns = Turns(bytes_per_second, now_ms, burst_ms_max)
         self.size_bytes = dict.fromkeys(Grade, 0)
         self.held_ms = dict.fromkeys(Grade, 0.0)
         self.awaited: dict[Ticket, asyncio.Future[None]] = {}
@@ -67,11 +67,13 @@ class _Lane:
 class Limiter:
     """All threads of a process, and one event loop, share it."""
 
-    def __init__(self, settings: BandwidthSettings, clock: Clock) -> None:
+    def __init__(self, settings: BandwidthSettings, clock: Clock, burst_ms_max: int = BURST_MS_MAX) -> None:
         self._clock = clock
         self._lock = Lock()
         now_ms = clock.monotonic_ms()
-        self._lanes = {direction: _Lane(settings.of(direction), now_ms) for direction in Direction}
+        self._lanes = {
+            direction: _Lane(settings.of(direction), now_ms, burst_ms_max) for direction in Direction
+        }
 
     def is_limited(self, direction: Direction) -> bool:
         return self._lanes[direction].turns.bytes_per_second > 0

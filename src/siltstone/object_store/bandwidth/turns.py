@@ -70,8 +70,10 @@ class Turns:
     """The turns of one direction. ``bytes_per_second`` 0 means no limit: then everything is admitted at once. Times are
     milliseconds that never decrease; amounts are counted in bytes × 1000, so that whole numbers stay whole."""
 
-    def __init__(self, bytes_per_second: int, now_ms: float) -> None:
+    def __init__(self, bytes_per_second: int, now_ms: float, burst_ms_max: int = BURST_MS_MAX) -> None:
+        """``burst_ms_max``: a direction that was idle for so long or longer has saved what passes in that time."""
         assert bytes_per_second >= 0
+        self._burst_ms_max = burst_ms_max
         self._rate = bytes_per_second
         self._tokens = 0.0
         self._counted_ms = now_ms
@@ -168,7 +170,7 @@ class Turns:
 
     @property
     def _burst_max(self) -> float:
-        return float(self._rate * BURST_MS_MAX)
+        return float(self._rate * self._burst_ms_max)
 
     @property
     def _debt_max(self) -> float:

@@ -7,7 +7,15 @@ from threading import Thread
 import pytest
 
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
-from siltstone.maintenance.tasks.pacing import PacedRunner, TaskPace, running_pace
+from siltstone.maintenance.tasks.pacing import (
+    RUNS_KEPT_MAX,
+    PacedRunner,
+    RunningPace,
+    TaskPace,
+    _Limiters,
+    _limiters_of,
+    running_pace,
+)
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Runner
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import KIB, MIB
@@ -155,14 +163,38 @@ def test_copies_inside_a_folder_count_and_those_inside_another_store_only_for_co
 
 
 def _held_by_copy(counts_copies: bool, url: str) -> int:
-    from siltstone.maintenance.tasks.pacing import RunningPace
-
     clock = ManualClock()
-    running = RunningPace(TaskPace(1000, Grade.MAINTENANCE, counts_copies), clock, nothing)
+    running = RunningPace(TaskPace(1000, Grade.MAINTENANCE, counts_copies), clock, nothing, _Limiters())
     began_ms = clock.monotonic_ms()
     running.passage(url).copy(1000)
     running.end()
     return round(clock.monotonic_ms() - began_ms)
+
+
+def test_the_time_in_which_a_task_writes_counts_for_the_next(tmp_path) -> None:
+    """Each of ten tasks reads for a second at the rate, and writes for half a second."""
+    of = Copying(tmp_path, 64 * KIB)
+
+    def task(given: bytes) -> bytes:
+        store_at(of.url).get_range("a", 0, 64 * KIB)
+        of.clock.block_ms(500)
+        return given
+
+    of.runner.run(task, [b""] * 10)
+    assert of.took_ms == pytest.approx(10_000, rel=0.06)
+    of.clock.advance_ms(3_600_000)
+    began_ms = of.clock.monotonic_ms()
+    of.runner.run(task, [b""] * 30)
+    took_ms = of.clock.monotonic_ms() - began_ms
+    assert took_ms == pytest.approx(20_000, rel=0.06), "what was saved in an hour is ten seconds at most"
+
+
+def test_runs_of_other_drivers_have_limiters_of_their_own_and_few_are_remembered() -> None:
+    first = _limiters_of("a 1")
+    assert _limiters_of("a 1") is first
+    for number in range(RUNS_KEPT_MAX):
+        _limiters_of(f"b {number}")
+    assert _limiters_of("a 1") is not first
 
 
 def test_no_pace_outside_of_a_task_nor_after_it(tmp_path) -> None:
