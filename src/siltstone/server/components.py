@@ -29,6 +29,7 @@ from siltstone.metadata.store.opening import open_log, shown_url
 from siltstone.metadata.store.port import LogNotFound, MetadataLog
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
+from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
 from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
@@ -47,6 +48,8 @@ from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
+from siltstone.stream_engine.reading.giving_way import GivingWay, give_way
+from siltstone.stream_engine.settings import ReadSettings
 from siltstone.stream_engine.wal.opening import WalPlace, open_wal, wal_threads
 
 log = logging.getLogger(__name__)
@@ -152,9 +155,16 @@ def open_store(
         buckets = open_buckets(settings, create=create, removed=left_out, listed=listed.urls)
         buckets.follow(lambda: bucket_list_of(metadata.image))
         opened.pop_all()
-    return Store(
-        settings, MaintenanceContext(metadata, buckets, clock, rng, settings.maintenance.gc.quota_bytes)
+    context = MaintenanceContext(
+        metadata,
+        buckets,
+        clock,
+        rng,
+        settings.maintenance.gc.quota_bytes,
+        rates=settings.maintenance.copy_rates,
+        bandwidth=settings.bandwidth,
     )
+    return Store(settings, context)
 
 
 def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
@@ -184,10 +194,12 @@ def open_buckets(
     faults: BucketFaults | None = None,
     removed: Collection[int] = (),
     listed: Mapping[int, str] | None = None,
+    limiter: Limiter | None = None,
 ) -> Buckets:
     """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
-    metadata have ``listed``. Creates a missing bucket folder only if ``create``; otherwise the settings are probably
-    wrong and StoreNotFound is raised."""
+    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
+    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
+    raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not create:
@@ -197,7 +209,7 @@ def open_buckets(
                     f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
                     f"buckets.{bucket_id}, or restore the folder"
                 )
-    return Buckets.open(urls, settings.retry, faults)
+    return Buckets.open(urls, settings.retry, faults, limiter or limiter_of_process(settings.bandwidth))
 
 
 def missing_folder(url: str) -> Path | None:
@@ -246,7 +258,10 @@ async def open_node(
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
-            buckets = await upload_calls.run(lambda: open_buckets(settings, create=True, faults=faults))
+            limiter = Limiter(settings.bandwidth, clock)
+            buckets = await upload_calls.run(
+                lambda: open_buckets(settings, create=True, faults=faults, limiter=limiter)
+            )
         opened.callback(buckets.close)
         looking = TaskGroup("buckets", lambda _: None)
         opened.push_async_callback(looking.cancel)
@@ -287,10 +302,21 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
+        _let_catch_up_give_way(engine, reader, settings.read, clock)
         engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
+
+
+def _let_catch_up_give_way(
+    engine: StreamEngine, reader: CommittedReader, settings: ReadSettings, clock: Clock
+) -> None:
+    if settings.catch_up_gives_way:
+        giving = GivingWay(settings.catch_up_bytes_per_second_min)
+        engine.run_beside(
+            "give-way", give_way(reader.catch_up, lambda: engine.statistics().append_seconds, clock, giving)
+        )
 
 
 async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:

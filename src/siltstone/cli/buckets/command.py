@@ -45,7 +45,7 @@ from siltstone.runtime.randomness import random_token
 from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
 from siltstone.server.components import Store
 
-bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(min=0))
+bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(0, 2**31 - 1))
 
 
 COPIES_DEFAULT = 2

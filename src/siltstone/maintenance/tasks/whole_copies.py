@@ -6,10 +6,11 @@ A task that runs twice writes the same bytes. One part is read while the part be
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import msgspec
 
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceError,
@@ -196,7 +197,7 @@ class WholeCopy:
 
     def _parts(self, runs: Sequence[list[BlockEntry]]) -> Iterator[tuple[int, Part]]:
         """The parts with their positions; the next one is read while the caller works on the one before."""
-        with ThreadPoolExecutor(1, thread_name_prefix="copy-read") as reader:
+        with PacedThreads(1, thread_name_prefix="copy-read") as reader:
             ahead: Future[Part] | None = None
             for number, run in enumerate(runs):
                 coming = reader.submit(self._read, run, is_last=number == len(runs) - 1)
