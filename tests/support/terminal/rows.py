@@ -286,7 +286,6 @@ ROWS: dict[str, dict[State, Case | str]] = {
     "buckets lost": row(
         "it is told what is lost",
         Case("buckets lost 0 --store {store}", 2, "is not lost"),
-        Case("buckets lost 0 --accept-loss --store {store}", 2, "siltstone buckets drain 0"),
         Case("buckets lost 7 --store {store}", 1, "there is no bucket 7"),
         begun("buckets lost 0 --store {store}"),
     ),
