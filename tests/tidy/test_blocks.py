@@ -67,6 +67,8 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/operations.md: it serves until it is stopped; tests/integration/test_serve_nodes.py runs it",
         "docs/operations.md: no images can be fetched where the tests run",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so while a producer writes",
+        "docs/buckets.md: tests/integration/test_several_buckets.py does so with a real broker",
+        "docs/buckets.md: tests/integration/test_several_buckets.py does so",
         "docs/postgresql.md: the database of the example does not exist; "
         "tests/integration/test_postgres_store.py serves a store from one",
         "docs/postgresql.md: the database of the example does not exist; "

@@ -36,9 +36,9 @@ KINDS_OF_VALUE = words(
 
 VERBS = words(
     """
-    add admit advance alter ask assign bind build carry change configure consume copy encode end estimate filter
+    add admit advance alter ask assign bind build carry change configure consume encode end estimate filter
     follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
-    rewrite see send share speak take tell tune walk want
+    rewrite see send share speak take tell tune walk want withdraw
     """
 )
 """What is done with the noun beside it, in any form: FoundOffset, LogFormatter."""

@@ -202,6 +202,8 @@ def open_buckets(
     raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
+    if not urls:  # the only bucket is said to be lost
+        return Buckets.open(settings.buckets, settings.retry, faults)
     if not create:
         for bucket_id, url in urls.items():
             if (folder := missing_folder(url)) is not None:

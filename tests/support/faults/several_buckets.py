@@ -169,7 +169,7 @@ def play_bucket_row(scene: SeveralBuckets, row: BucketRow) -> None:
     wanted = [row.bucket] if row.is_written_to else [0]
     scene.wait(lambda: all(scene.objects_in()[each] for each in wanted), 60, f"objects in {wanted}")
     if row.strategy == "replication":
-        copied = scene.command("maintain", "run", "--kind", "copies", "--runner", "in-process")
+        copied = scene.command("maintain", "run", "--kind", "copies", "--runner", "in-process", seconds=300)
         if copied.status != 0:
             raise Unwanted(f"copies of what was there before: {copied.text}")
     before = scene.objects_in()

@@ -283,6 +283,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("buckets remove 7 --store {store}", 1, "there is no bucket 7"),
         begun("buckets remove 0 --store {store}"),
     ),
+    "buckets lost": row(
+        "it is told what is lost",
+        Case("buckets lost 0 --store {store}", 2, "is not lost"),
+        Case("buckets lost 7 --store {store}", 1, "there is no bucket 7"),
+        begun("buckets lost 0 --store {store}"),
+    ),
     "buckets strategy": row(
         "it is told which one",
         Case("buckets strategy round-robin --store {store}", shows="New objects are put into bucket 0"),

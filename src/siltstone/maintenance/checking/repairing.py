@@ -13,7 +13,7 @@ from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPla
 from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.maintenance.sweep.sweeping import is_forsaken
-from siltstone.metadata.commands import WithdrawCopies
+from siltstone.metadata.copies import WithdrawCopies
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError

@@ -16,7 +16,7 @@ from siltstone.maintenance.copies.planning import ObjectShort
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
 from siltstone.maintenance.tasks.whole_copies import CODEC, WholeCopyInput, WholeCopyResult, run_whole_copy
-from siltstone.metadata.commands import AddCopies, PrepareCopies
+from siltstone.metadata.copies import AddCopies, PrepareCopies
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import JobNotRunning, Refusal

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from siltstone.maintenance.context import MaintenanceContext
-from siltstone.metadata.commands import WithdrawCopies
+from siltstone.metadata.copies import WithdrawCopies
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.objects import object_id_of_key, object_key

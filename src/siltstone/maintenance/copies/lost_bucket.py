@@ -19,7 +19,8 @@ from siltstone.maintenance.jobs import running_job
 from siltstone.maintenance.output_buckets import OutputBuckets
 from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.buckets import SetBucketState, bucket_list_of
-from siltstone.metadata.commands import AcceptLoss, GiveUpBucket, NewObject, PrepareObjects
+from siltstone.metadata.commands import NewObject, PrepareObjects
+from siltstone.metadata.copies import AcceptLoss, GiveUpBucket
 from siltstone.metadata.decisions.copies import only_in_bucket
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage

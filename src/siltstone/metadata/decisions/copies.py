@@ -9,7 +9,7 @@ hold these offsets afterwards have no records.
 from collections.abc import Iterable
 
 from siltstone.metadata.buckets import bucket_list_of
-from siltstone.metadata.commands import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
+from siltstone.metadata.copies import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
 from siltstone.metadata.decisions.buckets import check_buckets_writable, refuse_log_in, removal
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.decisions.fences import Decision, running_job

@@ -18,8 +18,6 @@ from siltstone.metadata.buckets import (
     SetWriteStrategy,
 )
 from siltstone.metadata.commands import (
-    AcceptLoss,
-    AddCopies,
     AddPartitions,
     AlterTopicConfigs,
     CancelJob,
@@ -38,7 +36,6 @@ from siltstone.metadata.commands import (
     FenceNode,
     FinishJob,
     ForgetObjects,
-    GiveUpBucket,
     GiveUpLog,
     GiveUpPartitions,
     MovePartitions,
@@ -46,7 +43,6 @@ from siltstone.metadata.commands import (
     OpenStream,
     PinScan,
     PlacePartitions,
-    PrepareCopies,
     PrepareObjects,
     PutKey,
     RegisterNode,
@@ -61,8 +57,8 @@ from siltstone.metadata.commands import (
     TrimStreams,
     UnpinScan,
     UnregisterNode,
-    WithdrawCopies,
 )
+from siltstone.metadata.copies import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
     decide_register_buckets,

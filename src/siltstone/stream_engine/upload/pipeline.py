@@ -40,7 +40,7 @@ from siltstone.runtime.tasks import TaskGroup, ends_in_time
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.outage import METADATA_LOG, Outage, OutageWatch, PreparedTooLongAgo
-from siltstone.stream_engine.upload.upload_buckets import Next, ObjectToPut, UploadBuckets
+from siltstone.stream_engine.upload.upload_buckets import CopyOutcome, ObjectToPut, UploadBuckets
 from siltstone.stream_engine.upload.upload_plan import (
     UploadPlan,
     encode_object,
@@ -332,9 +332,9 @@ class UploadPipeline:
                 raise trouble
             return False
         after = self.upload_buckets.after_copies_failed(standing, troubles)
-        if after is Next.AGAIN:
+        if after is CopyOutcome.AGAIN:
             raise self.upload_buckets.refused_copies(troubles)
-        return after is Next.COMMIT
+        return after is CopyOutcome.COMMIT
 
     async def _put_in_time(self, encoded: EncodedObject, object_id: int, bucket_id: int) -> None:
         """Puts the object; gives up after WITHOUT_SUCCESS_MS if other buckets could take it. Raises StoreTransient,

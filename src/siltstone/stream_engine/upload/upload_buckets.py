@@ -56,14 +56,14 @@ class ObjectToPut(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class BucketChoice(msgspec.Struct, frozen=True):
     """The bucket of each object, and the further buckets into which replication puts all of them."""
 
     bucket_ids: tuple[int, ...]
     copies: tuple[int, ...] = ()
 
 
-class Next(Enum):
+class CopyOutcome(Enum):
     """What happens to an object of which some copies could not be put."""
 
     COMMIT = "the copies that are there are enough"
@@ -97,16 +97,16 @@ class UploadBuckets:
         image = self._metadata.image
         self._given = bytes_given_at_start(bucket_list_of(image).buckets, bytes_by_bucket(image))
 
-    def choose(self, objects: Sequence[ObjectToPut]) -> Chosen:
+    def choose(self, objects: Sequence[ObjectToPut]) -> BucketChoice:
         """The buckets of the objects. Raises NoBucketReady."""
         listed = bucket_list_of(self._metadata.image)
         if not listed.buckets:
-            return Chosen((self._buckets.default_bucket_id,) * len(objects))
+            return BucketChoice((self._buckets.default_bucket_id,) * len(objects))
         if listed.strategy.is_replication:
             return self._choose_copies(listed, objects)
-        return Chosen(tuple(self._choose(listed, each) for each in objects))
+        return BucketChoice(tuple(self._choose(listed, each) for each in objects))
 
-    def _choose_copies(self, listed: BucketList, objects: Sequence[ObjectToPut]) -> Chosen:
+    def _choose_copies(self, listed: BucketList, objects: Sequence[ObjectToPut]) -> BucketChoice:
         """As many buckets as there are to be copies. If some take no writes, fewer are enough, but not fewer than the
         strategy demands: then the first ones in order are chosen although they take no writes, and are asked again and
         again (B13)."""
@@ -122,7 +122,7 @@ class UploadBuckets:
             chosen = strategy.in_order(each.bucket_id for each in candidates)[: strategy.copies]
         for bucket_id in chosen:
             self._given[bucket_id] += sum(each.size_bytes for each in objects)
-        return Chosen((chosen[0],) * len(objects), tuple(chosen[1:]))
+        return BucketChoice((chosen[0],) * len(objects), tuple(chosen[1:]))
 
     def has_enough_without(self, bucket_id: int) -> bool:
         """Whether enough other buckets for an object take writes, as far as this node knows."""
@@ -130,7 +130,7 @@ class UploadBuckets:
         working = [each for each in self._working(listed) if each != bucket_id]
         return len(working) >= listed.strategy.copies_needed
 
-    def after_copies_failed(self, standing: Set[int], troubles: Mapping[int, SiltstoneError]) -> Next:
+    def after_copies_failed(self, standing: Set[int], troubles: Mapping[int, SiltstoneError]) -> CopyOutcome:
         """What is next for an object that is in the buckets ``standing``, when its puts into others have failed or were
         given up. The breakers of these are open afterwards."""
         listed = bucket_list_of(self._metadata.image)
@@ -139,11 +139,11 @@ class UploadBuckets:
             self._buckets.breaker(bucket_id).trip(self._clock.monotonic_ms(), str(trouble))
         working = len(self._working(listed))
         if working >= strategy.copies or len(standing) < strategy.copies_needed <= working:
-            result, then = Next.ELSEWHERE, "New objects go to the other buckets until it does"
+            result, then = CopyOutcome.ELSEWHERE, "New objects go to the other buckets until it does"
         elif len(standing) >= strategy.copies_needed:
-            result, then = Next.COMMIT, f"New objects have {len(standing)} copies until it does"
+            result, then = CopyOutcome.COMMIT, f"New objects have {len(standing)} copies until it does"
         else:
-            result = Next.AGAIN
+            result = CopyOutcome.AGAIN
             then = f"Nothing is uploaded until it does: each object has to be in {strategy.copies_needed} buckets"
         for bucket_id, trouble in troubles.items():
             self._say_open(bucket_id, trouble, then)

@@ -12,14 +12,8 @@ from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tasks import whole_copies
 from siltstone.metadata.client import CommitUnknown
-from siltstone.metadata.commands import (
-    AddCopies,
-    CommitCompaction,
-    CommitUpload,
-    NewObject,
-    PrepareObjects,
-    StartJob,
-)
+from siltstone.metadata.commands import CommitCompaction, CommitUpload, NewObject, PrepareObjects, StartJob
+from siltstone.metadata.copies import AddCopies
 from siltstone.model.limits import DAY_MS, GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_formats.object_layout import ranges_of_entries

@@ -12,17 +12,8 @@ from siltstone.metadata.buckets import (
     SetWriteStrategy,
     bucket_list_of,
 )
-from siltstone.metadata.commands import (
-    AcceptLoss,
-    AddCopies,
-    CommitUpload,
-    ForgetObjects,
-    GiveUpBucket,
-    PrepareCopies,
-    PrepareObjects,
-    TrimStream,
-    WithdrawCopies,
-)
+from siltstone.metadata.commands import CommitUpload, ForgetObjects, PrepareObjects, TrimStream
+from siltstone.metadata.copies import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.refusals import (
     BucketInUse,
