@@ -187,7 +187,7 @@ def _play(
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
             stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table)
             steps: list[Held] = []
-            spark_sql = table.SparkSql() if has_table and runner == SPARK else None
+            spark_sql = table.SparkQuery() if has_table and runner == SPARK else None
             is_right = _with_broker(stage, steps, runner, master, spark_sql)
         is_right &= collect(stage)
         steps.append(held(settings, "garbage collection"))
@@ -214,7 +214,7 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
 
 
 def _with_broker(
-    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkSql | None
+    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkQuery | None
 ) -> bool:
     before, after, is_right = _produce_and_compact(stage, steps, runner, master)
     if spark_sql is not None and is_right:

@@ -73,7 +73,7 @@ def append(stage: Stage) -> bool:
     return is_right
 
 
-class SparkSql:
+class SparkQuery:
     """Spark SQL over the table. The first query of a Spark takes seconds, most of them for loading and compiling its
     code, so a thread asks the same once while the demo goes on."""
 
@@ -96,7 +96,7 @@ class SparkSql:
         return by_spark(files)
 
 
-def query(stage: Stage, spark_sql: SparkSql | None) -> bool:
+def query(stage: Stage, spark_sql: SparkQuery | None) -> bool:
     """Asks the engines and the source. Returns whether all answers are equal."""
     story = stage.story
     story.step("The whole year in the Iceberg table, though the topic was compacted")

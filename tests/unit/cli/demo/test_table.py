@@ -62,7 +62,7 @@ def test_spark_is_warmed_up_with_the_question_and_an_error_waits_for_who_asks(
 
     monkeypatch.setattr(table, "_files", lambda _: ["file:///a"])
     monkeypatch.setattr(table, "by_spark", fails)
-    spark_sql = table.SparkSql()
+    spark_sql = table.SparkQuery()
     stage: Any = None
     spark_sql.warm_up(stage)
     with pytest.raises(OSError, match="the JVM has died"):
