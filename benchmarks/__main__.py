@@ -8,7 +8,9 @@ from rich.console import Console
 from benchmarks import (
     append_large,
     append_small,
+    bandwidth,
     bucket_log,
+    buckets,
     cold_read,
     collecting,
     compaction,
@@ -17,6 +19,7 @@ from benchmarks import (
     key_compaction,
     maintenance_idle,
     planning,
+    producing,
     scanning,
     spark_latency,
     spark_reading,
@@ -50,6 +53,11 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "t": (spark_latency.TITLE, spark_latency.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
+    "w": (producing.TITLE, producing.run),
+    "aa": (buckets.UPLOADS_TITLE, buckets.run_uploads),
+    "ab": (buckets.GAP_TITLE, buckets.run_gap),
+    "ac": (buckets.DRAIN_TITLE, buckets.run_drain),
+    "ad": (bandwidth.TITLE, bandwidth.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -197,13 +197,39 @@ def test_sw17_sw20_sw24_batches_are_appended_once_or_refused_by_name(
         (frame, "overwrite", {}, "a topic cannot be overwritten"),
         (frame.withColumn("more", frame.value), "append", {}, "a sink has no column 'more'"),
         (frame, "append", {"sinkName": "loads"}, "sinkName and batchId are given together"),
-        (frame, "append", {"mode": "objects"}, "this version writes through the broker only"),
+        (frame, "append", {"mode": "objects"}, "is open at node 0, and only the broker there may append"),
+        (frame, "append", {"mode": "transaction"}, "write relay, to write through the brokers, or objects"),
         (frame, None, {}, "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
     ):
         prepared = writer(rows, **options)
         with pytest.raises(Exception, match=named):
             (prepared if mode is None else prepared.mode(mode)).save()
     assert len(values(broker, topic)) == 4
+
+
+def test_sw12_without_a_broker_batches_and_streams_are_objects(spark: Any, tmp_path: Path) -> None:
+    """Nobody names a mode: no broker is there. A stream reads what a batch wrote, and writes it elsewhere."""
+    store = siltstone.Broker(tmp_path / "store")
+    with store:
+        source, copy = create(store, "loaded", 2), create(store, "copied")
+    rows = spark.range(100).selectExpr(
+        "cast(id as string) as key", "format_string('value-%06d', id) as value"
+    )
+    for _ in range(2):
+        writer = rows.write.format("siltstone").options(store=str(store.folder), topic=source)
+        writer.options(sinkName="loads", batchId=0).mode("append").save()
+    read = spark.read.format("siltstone").options(store=str(store.folder), subscribe=source).load()
+    assert read.count() == 100
+    frame = stream(spark, store, source, maxOffsetsPerTrigger=40).select("key", "value")
+    run(
+        frame.writeStream.format("siltstone").options(store=str(store.folder), topic=copy, mode="objects"),
+        tmp_path / "checkpoint",
+    )
+    with open_source(store.folder) as opened:
+        assert {each.mode for each in sinks_of(opened.metadata.image).values()} == {"objects"}
+    with store:
+        expected = [b"value-%06d" % number for number in range(100)]
+        assert values(store, source, 2) == values(store, copy) == expected
 
 
 class Driver:
