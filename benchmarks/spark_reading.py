@@ -50,8 +50,8 @@ def apache_topic(place: Path, records: int) -> Iterator[ApacheTopic | None]:
         return
     (place / "apache").mkdir()
     with KAFKA_DEFAULT.prepared(place / "apache").started() as broker:
-        produce(broker.address, records)
-        yield ApacheTopic(broker.address, broker.pid)
+        produce(broker.bootstrap_servers, records)
+        yield ApacheTopic(broker.bootstrap_servers, broker.pid)
 
 
 def _rows(spark: Any, topic: FilledTopic, apache: ApacheTopic | None, place: Path) -> list[Row]:

@@ -12,7 +12,7 @@ import pytest
 from siltstone.maintenance.scanning import reading
 from siltstone.maintenance.tasks import source_bytes
 from support.maintenance.scanned_life import ScannedLife
-from support.processes.inline_executor import put_inline_in
+from support.processes.inline_executor import InlineExecutor
 from support.processes.tried import RecordTried
 
 STEPS = 250
@@ -25,7 +25,7 @@ def lived(seed: int) -> Counter[str]:
     life = ScannedLife(seed)
     opened = {store.url: store for store in life.stores.values()}
     with pytest.MonkeyPatch.context() as patch:
-        put_inline_in(patch, reading)
+        patch.setattr(reading, "PacedThreads", InlineExecutor)
         patch.setattr(reading, "INDEXES", reading.Indexes())  # another store's objects have the same ids
         for url, store in opened.items():
             patch.setitem(source_bytes._opened, url, store)

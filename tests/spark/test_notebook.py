@@ -1,5 +1,5 @@
-"""The notebook of ``examples`` runs from its first cell to its last: on the Spark of all tests here, and at night in a
-kernel of Jupyter's with a Spark of its own."""
+"""The notebook of ``examples`` runs from its first cell to its last: by day without the cells that need Spark, at night
+on the Spark of all tests here, and in a kernel of Jupyter's with a Spark of its own."""
 
 import json
 import os
@@ -11,30 +11,48 @@ from typing import Any
 
 import pytest
 
-from support.pages.notebooks import run_cells
+from support.pages.notebooks import code_cells, run_cells
 from support.processes.tried import RecordTried
-
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 
 
-def test_the_notebook_runs_and_shows_tables_instead_of_objects(spark: Any) -> None:
-    scope: dict[str, Any] = {}
+OF_SPARK = "spark"
+"""The tag of the cells that need a Spark."""
+
+
+def shown_by(scope: dict[str, Any], without_tag: str = "") -> str:
     try:
-        shown = [each for each in run_cells(NOTEBOOK, scope) if each is not None]
+        return "\n".join(each for each in run_cells(NOTEBOOK, scope, without_tag) if each is not None)
     finally:
         scope["broker"].stop()  # again, if the last cell was reached
-    text = "\n".join(shown)
+
+
+def test_the_notebook_runs_without_spark_but_for_the_stream() -> None:
+    """Maintenance gets None for a Spark, and runs in this process."""
+    text = shown_by({"spark": None}, OF_SPARK)
+    for wanted in ("scan of 4 partitions: 2,000 offsets", "table-export", ">flights</td>", ">2,000</td>"):
+        assert wanted in text, wanted
+    assert not re.search(r"<[\w.]+ object at 0x", text)
+
+
+@pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_the_notebook_runs_and_shows_tables_instead_of_objects(spark: Any, record_tried: RecordTried) -> None:
+    text = shown_by({})
     assert re.search(r"scan flights, \d+ objects?, .*<td>struct&lt;carrier:string", text, re.DOTALL)
     for wanted in ("scan of 4 partitions: 2,000 offsets", "table-export", ">flights</td>", "2,500"):
         assert wanted in text, wanted
     assert not re.search(r"<[\w.]+ object at 0x", text)
     assert spark.range(2).count() == 2, "the Spark of the other tests runs on"
+    record_tried("cells of a notebook", len(code_cells(NOTEBOOK)))
 
 
 @pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_the_notebook_runs_in_jupyter(tmp_path: Path, record_tried: RecordTried) -> None:
     program = Path(sys.executable).with_name("jupyter-execute")
     executed = tmp_path / "executed.ipynb"

@@ -9,17 +9,22 @@ from typing import Any
 REPRS = ("_repr_html_", "_repr_markdown_")
 
 
-def code_cells(file: Path) -> list[str]:
+def code_cells(file: Path, without_tag: str = "") -> list[str]:
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return [
+        "".join(cell["source"])
+        for cell in cells
+        if cell["cell_type"] == "code" and without_tag not in cell["metadata"].get("tags", ())
+    ]
 
 
-def run_cells(file: Path, scope: dict[str, Any]) -> list[str | None]:
+def run_cells(file: Path, scope: dict[str, Any], without_tag: str = "") -> list[str | None]:
     """What each cell shows: HTML where the value has some, else its repr; None for a cell that shows nothing. ``scope``
-    gets the names that the cells define. An exception has the number of its cell as a note."""
+    gets the names that the cells define. Cells with the tag are left out. An exception has the number of its cell as a
+    note."""
     scope["__name__"] = "__main__"
     shown: list[str | None] = []
-    for number, source in enumerate(code_cells(file)):
+    for number, source in enumerate(code_cells(file, without_tag)):
         try:
             shown.append(_shown(_value(source, f"{file.name} cell {number}", scope)))
         except BaseException as failure:
