@@ -74,7 +74,7 @@ class RowFile:
         """So many rows that they take a limited number of bytes, also in a file of another program."""
         metadata = self._file.metadata.row_group(group)
         row_bytes = max(1, metadata.total_byte_size // max(1, metadata.num_rows))
-        return max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
+        return int(max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes)))
 
     def column_bytes(self, path: str) -> int:
         """The bytes of a column before compression."""
