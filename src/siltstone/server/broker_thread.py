@@ -7,7 +7,7 @@ or raises within the time limits of network and engine together, whatever hangs.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
@@ -63,7 +63,8 @@ class BrokerThread:
         self._failure: BaseException | None = None
         self._node: KafkaNode | None = None
         self._lock = threading.Lock()
-        self._stop_is_wanted = self._all_end = False
+        self._stop_is_wanted = False
+        self._ends_with: Collection[int] = ()
         self._wake: Callable[[], object] | None = None
         # A daemon thread does not keep a program alive that ends without ``stop``. Acknowledged records are in the
         # write-ahead log.
@@ -82,11 +83,11 @@ class BrokerThread:
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
-    def ask_to_stop(self, *, all_end: bool = False) -> None:
-        """Tells the node to stop, and does not wait for it: ``stop`` does. ``all_end``: all nodes of the store
-        end now."""
+    def ask_to_stop(self, ends_with: Collection[int] = ()) -> None:
+        """Tells the node to stop, and does not wait for it: ``stop`` does. ``ends_with``: the nodes that end
+        now, this one included."""
         with self._lock:
-            self._all_end |= all_end
+            self._ends_with = ends_with or self._ends_with
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has already ended
@@ -178,7 +179,7 @@ class BrokerThread:
             if self._stop_is_wanted:
                 stopping.set()
         async with running_kafka_node(
-            self._settings, self._addresses, faults=self._faults, all_end=lambda: self._all_end
+            self._settings, self._addresses, faults=self._faults, ends_with=lambda: self._ends_with
         ) as node:
             self._node = node
             self._started.set_result((node, loop))

@@ -2,7 +2,7 @@
 order."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
@@ -99,12 +99,12 @@ async def running_kafka_node(
     clock: Clock | None = None,
     rng: Random | None = None,
     faults: BucketFaults | None = None,
-    all_end: Callable[[], bool] = lambda: False,
+    ends_with: Callable[[], Collection[int]] = tuple,
 ) -> AsyncIterator[KafkaNode]:
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers
-    the requests that were begun, commits all data and closes the node's streams. ``all_end`` is asked first then:
-    whether all nodes of the store end now, so that no other one is to take the partitions. Raises CannotListen, before
-    it opens the store, if a listener's address is in use, and what ``open_node`` raises."""
+    the requests that were begun, commits all data and closes the node's streams. ``ends_with`` is asked first then:
+    which nodes end now, together with this one. When no other is live, nobody is to take the partitions. Raises
+    CannotListen, before it opens the store, if a listener's address is in use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
@@ -132,7 +132,7 @@ async def running_kafka_node(
         await _tell_address(node, listeners)
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
-        opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, all_end)
+        opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
         if admin is not None:
             from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
 
@@ -144,9 +144,11 @@ async def running_kafka_node(
 
 
 async def _leave_others(
-    node: Node, broker: KafkaBroker, limit_ms: float, clock: Clock, all_end: Callable[[], bool]
+    node: Node, broker: KafkaBroker, limit_ms: float, clock: Clock, ends_with: Callable[[], Collection[int]]
 ) -> None:
-    if all_end():
+    live = {each.node_id for each in node.metadata.image.nodes.values() if each.is_live}
+    ending = {*ends_with()}
+    if ending and live <= ending | {node.engine.node_id}:
         await node.place.rest()
     else:
         await hand_over_everything(node.engine, node.metadata, broker, limit_ms, clock)

@@ -70,6 +70,18 @@ def test_a_node_that_is_killed_and_restarted_has_its_port_and_what_it_acknowledg
         assert numbers(broker, "t") == list(range(40))
 
 
+def test_nodes_that_end_together_hand_their_partitions_to_others_of_the_store_if_any_run(
+    tmp_path: Path,
+) -> None:
+    with Broker(tmp_path, settings={"engine.node_id": "5"}) as stays:
+        with Broker(tmp_path, nodes=2) as leaving:
+            produced(leaving, leaving.create_topic("t", partitions=3), 0, 30, 3)
+        assert stays.statistics().partitions.open == 1, "what it is given is opened when it is asked for"
+        produced(stays, "t", 30, 30, 3)
+        assert stays.statistics().partitions.open == 3
+        assert numbers(stays, "t") == list(range(60))
+
+
 def test_its_numbers_and_ports_begin_with_those_that_are_given() -> None:
     ports = free_ports(2)
     with Broker(nodes=2, port=ports[0], settings={"engine.node_id": "5"}) as broker:

@@ -5,7 +5,7 @@ seconds at a time and may bring a JVM; ``siltstone serve --nodes`` keeps the pro
 session of its own, so Ctrl-C at a terminal reaches this process alone, which passes it on once. Its stdin is a pipe
 whose other end only this process has: when this process is gone, however it ended, the kept one reads the end of the
 pipe, and stops, too (``end_with_parent``). The nodes of ``serve --nodes`` are stopped by that alone: so each of them
-knows that all end, and not only itself (``parent_is_gone``).
+knows that the others end, too (``parent_is_gone``).
 """
 
 import logging

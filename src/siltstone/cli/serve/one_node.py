@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -34,17 +34,19 @@ async def serve_one_node(
     maintenance: KeptProcess | None = None,
     *,
     has_parent: bool = False,
+    together: Collection[int] = (),
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given.
-    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes, and all of them end
-    when it is gone. Raises Failure when the broker was stopped before everything was committed."""
+    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes; when it is gone, the
+    nodes ``together`` end. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
     try:
-        all_end = parent_is_gone if has_parent else _never
         async with (
-            running_kafka_node(settings, addresses, all_end=all_end) as node,
+            running_kafka_node(
+                settings, addresses, ends_with=lambda: together if has_parent and parent_is_gone() else ()
+            ) as node,
             AsyncExitStack() as opened,
         ):
             stopping.is_ready(node)
@@ -68,10 +70,6 @@ async def serve_one_node(
 
 def _nothing(line: str, **style: Any) -> None:
     pass
-
-
-def _never() -> bool:
-    return False
 
 
 def _begin_maintenance(
@@ -208,6 +206,6 @@ def hint(address: str) -> None:
     if sys.stderr.isatty():
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
         remark(
-            f"Ctrl-C stops it. In another terminal: siltstone topics{option}; then produce, tail, groups",
+            f"Ctrl-C stops it. In another terminal: siltstone topics{option}",
             dim=True,
         )

@@ -33,7 +33,7 @@ from siltstone.maintenance.scanning.streaming.advancing import (
 )
 from siltstone.maintenance.scanning.streaming.batch_pins import BatchPins
 from siltstone.maintenance.scanning.streaming.failures import StoreIsAnother, TopicMadeAnew
-from siltstone.maintenance.scanning.streaming.owners import TailOwners
+from siltstone.maintenance.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.maintenance.scanning.streaming.position import StreamKey, StreamPosition
 from siltstone.maintenance.scanning.tail import NOT_THERE, TailEnds, tail_ends
 from siltstone.maintenance.scanning.unit import ScanUnit
@@ -95,7 +95,8 @@ class TopicStream:
         self._owners: TailOwners | None = None
         self._pins: BatchPins | None = None
         self._seen: _Seen | None = None
-        self._seen_ms = 0.0
+        self._seen_ms = self._asked_ms = 0.0
+        self._warned_ms: float | None = None
         self._fixed: _Seen | None = None
         self._initial: StreamPosition | None = None
         self._newest: StreamPosition | None = None
@@ -214,22 +215,32 @@ class TopicStream:
 
     def _look(self) -> _Seen:
         source, now_ms = self._source, self._source.clock.monotonic_ms()
-        if self._seen is not None and now_ms - self._seen_ms < self._request.poll_interval_ms:
+        if self._seen is not None and now_ms - self._asked_ms < self._request.poll_interval_ms:
             return self._seen
+        self._asked_ms = now_ms
         try:
             image = self._flushed_from_time_to_time(source)
         except Unavailable as trouble:
             if self._seen is None or now_ms - self._seen_ms > OUTAGE_MS_MAX:
                 raise
-            log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
+            self._warn(trouble, now_ms)
             return self._seen
+        if self._warned_ms is not None:
+            self._warned_ms = None
+            log.warning("the metadata can be read again, and the query goes on")
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
         ends = TailEnds("")
         if self._request.scan.tail in (Tail.AUTO, Tail.FETCH) and self._owners is not None:
             ends = self._owners.ends(image, partitions)
         self._seen = _Seen(image, _stream_ends(partitions, ends))
-        self._seen_ms = source.clock.monotonic_ms()
+        self._seen_ms = self._asked_ms = source.clock.monotonic_ms()
         return self._seen
+
+    def _warn(self, trouble: Unavailable, now_ms: float) -> None:
+        """Once a minute, although Spark asks all the time."""
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
 
     @property
     def _flushes(self) -> bool:
