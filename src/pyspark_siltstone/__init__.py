@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from siltstone.maintenance.context import MaintenanceContext
+    from siltstone.server.components import Store
     from siltstone.spark.sink.options import SinkPlace
     from siltstone.spark.source.options import SourceRequest
 
@@ -33,3 +34,12 @@ def open_place(place: "Path | str") -> "AbstractContextManager[MaintenanceContex
     from siltstone.server.scanning import open_source  # noqa: PLC0415
 
     return open_source(place)
+
+
+def open_store_place(place: "Path | str") -> "AbstractContextManager[Store]":
+    """Opens a store by its folder, with its settings."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from siltstone.server.opening import open_store  # noqa: PLC0415
+
+    return open_store(Path(place))

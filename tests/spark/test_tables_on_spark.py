@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
+from siltstone.maintenance.tables.failures import TableNotThere
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
 
 pytestmark = pytest.mark.spark
@@ -112,3 +114,39 @@ def test_tb1_tb7_the_rows_that_spark_wrote_are_those_of_every_reader(
             assert sorted(reader(files, spark, store), key=repr) == sorted(expected, key=repr), (
                 reader.__name__
             )
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
+def test_tb1_a_table_is_read_as_a_dataframe(spark: Any, tmp_path: Path, table_format: str) -> None:
+    """Its columns are those of the whole table, also in rows of files that lack some; and so are those of no file."""
+    folder, name = tmp_path / "store", "siltstone.table.columns"
+    with siltstone.Broker(folder) as broker:
+        config = {"siltstone.table.format": table_format, "siltstone.table.value": "json", name: "a int"}
+        broker.create_topic("flights", config=config)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        for number in range(20):
+            producer.produce("flights", value="garbage" if number == 7 else f'{{"a": {number}, "b": "x"}}')
+        assert producer.flush(60) == 0
+        del producer
+    with siltstone.open_store(folder) as store:
+        with pytest.raises(TableNotThere):
+            siltstone.spark.read_table("flights", store=store, spark=spark)
+        assert siltstone.maintenance.plan(store, kinds=["table-export"]).run().is_well
+    rows = siltstone.spark.read_table("flights", store=folder, spark=spark)
+    assert sorted(row.a for row in rows.collect()) == [each for each in range(20) if each != 7]
+    assert rows.where("a > 15 and kafka.offset < 19").count() == 3
+    dead = siltstone.spark.read_table("flights", store=folder, spark=spark, dead_letters=True)
+    assert [(row.offset, bytes(row.value)) for row in dead.collect()] == [(7, b"garbage")]
+    with siltstone.open_store(folder) as store:
+        topic_id = store.metadata.refresh().topic_ids["flights"]
+        store.metadata.execute(AlterTopicConfigs(topic_id, put={name: "a int,b string"}))
+    with siltstone.Broker(folder) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        producer.produce("flights", value='{"a": 100, "b": "y"}')
+        assert producer.flush(60) == 0
+        del producer
+    with siltstone.open_store(folder) as store:
+        assert siltstone.maintenance.plan(store, kinds=["table-export"], force=True).run().is_well
+        newer = siltstone.spark.read_table("flights", store=store, spark=spark)
+    assert newer.where("b = 'y'").collect()[0].a == 100 and newer.where("b is null").count() == 19
+    assert rows.count() == 19, "a DataFrame is of one moment"

@@ -1,11 +1,11 @@
 """Floor 6: Spark. Finds a Java, starts Spark, and runs maintenance tasks on it.
 
 Only this package uses pyspark, and it imports pyspark only when Spark is started. ``spark_runner`` is the Runner that
-maintenance calls; ``frames`` has what a program calls, ``siltstone.spark.session`` and ``.read``; ``choice`` picks a
-runner for maintenance that is called from Python; ``starting`` starts Spark, with the Java that
-``java`` finds, after ``master`` has checked that a standalone master answers; ``task_attempt`` is what runs in the
-executors. ``source`` reads topics as DataFrames, ``sink`` writes them, ``naming`` says what Spark's pages and notebooks
-show of both. Read next: ``spark_runner``.
+maintenance calls; ``frames`` has what a program calls, ``siltstone.spark.session`` and ``.read``, ``tables`` has
+``.read_table``; ``choice`` picks a runner for maintenance that is called from Python; ``starting`` starts Spark, with
+the Java that ``java`` finds, after ``master`` has checked that a standalone master answers; ``task_attempt`` is what
+runs in the executors. ``source`` reads topics as DataFrames, ``sink`` writes them, ``naming`` says what Spark's pages
+and notebooks show of both. Read next: ``spark_runner``.
 """
 
 from importlib import import_module
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from siltstone.spark.naming import named
     from siltstone.spark.sink.batches import write_batch
     from siltstone.spark.source.lag import lag
+    from siltstone.spark.tables import read_table
 
-__all__ = ["lag", "named", "read", "session", "write_batch"]
+__all__ = ["lag", "named", "read", "read_table", "session", "write_batch"]
 
 _HOMES = {
     "lag": "siltstone.spark.source.lag",
     "named": "siltstone.spark.naming",
     "read": "siltstone.spark.frames",
+    "read_table": "siltstone.spark.tables",
     "session": "siltstone.spark.frames",
     "write_batch": "siltstone.spark.sink.batches",
 }

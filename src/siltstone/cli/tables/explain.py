@@ -7,10 +7,13 @@ from rich.markup import escape
 
 from siltstone.cli.output import facts, print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.foundation.quantity_words import duration_words, size_words
+from siltstone.foundation.quantity_words import counted, duration_words, size_words
+from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.overview import KindOverview, overview
 from siltstone.maintenance.pipeline.kind import Scope
-from siltstone.maintenance.tables.inspecting import export_of
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.failures import TableNotThere
+from siltstone.maintenance.tables.inspecting import export_of, keys_in_several_partitions, opened_table
 from siltstone.maintenance.tables.kind import TableExport
 from siltstone.maintenance.tables.planning import TopicExport
 from siltstone.maintenance.topic_streams import topic_defaults
@@ -29,7 +32,8 @@ def explain(choice: StoreChoice, topic: str, as_json: bool) -> None:
         config = stored_topic_config(export.topic.configs, topic_defaults(image))
         scope = Scope(topics=frozenset([topic]))
         (planned,) = overview(store.context, [TableExport(store.kind_settings.tables)], scope).kinds
-    told = {"now": _now(planned), **dict(_told(export, config))}
+        newest = _newest(store.context, store.kind_settings.tables, export)
+    told = {"now": _now(planned), **dict(_told(export, config)), **newest}
     if as_json:
         print_json({"topic": topic, "table": export.table, **told})
     else:
@@ -45,6 +49,20 @@ def _now(planned: KindOverview) -> str:
     for unit in planned.units:
         return f"will be exported: {unit.reason}"
     return f"is not exported: {planned.unplanned[0].reason}"
+
+
+def _newest(context: MaintenanceContext, settings: TableSettings, export: TopicExport) -> dict[str, str]:
+    """Of a table with the newest record of each key: how many keys have a row for each of several partitions."""
+    if not export.config.is_upsert:
+        return {}
+    try:
+        with opened_table(context, settings, export.topic.name) as table:
+            rows = keys_in_several_partitions(table, settings, export.config)
+    except TableNotThere:
+        return {"mode": "upsert"}
+    return {
+        "mode": f"upsert; {counted(rows, 'row')} more than keys, of keys with records in several partitions"
+    }
 
 
 def _told(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str, str]]:

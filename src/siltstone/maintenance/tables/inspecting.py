@@ -16,7 +16,9 @@ from siltstone.maintenance.tables.formats.choosing import home_of, open_format
 from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
 from siltstone.maintenance.tables.kind import TABLE_EXPORT
 from siltstone.maintenance.tables.planning import TopicExport, conflict, exports, lag_of, progress_in
+from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.image import ImageView, MetadataImage
+from siltstone.topic_configs.table_export import KEY, TableConfig
 
 
 class TableRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,3 +104,12 @@ def file_urls(table: LoadedTable, settings: TableSettings) -> list[str]:
     files of rounds that failed, too."""
     home = home_of(settings.location)
     return [f"{home}/{folder_of(table.name)}{each.path}" for each in table.files()]
+
+
+def keys_in_several_partitions(table: LoadedTable, settings: TableSettings, config: TableConfig) -> int:
+    """How many rows more than keys an upsert table has. Reads the keys of the whole table. Raises what the store
+    raises."""
+    from siltstone.maintenance.tables.reading import repeated_keys  # noqa: PLC0415  loads pyarrow
+
+    store = store_at(settings.location)
+    return repeated_keys(store, folder_of(table.name), table.files(), config.source_of(KEY))

@@ -4,16 +4,19 @@ A column is found by the field id that Iceberg gave it, and otherwise by its nam
 column was renamed has the id. A column that a file lacks is null.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
 
 BATCH_ROWS = 65_536
+BATCH_BYTES = 32 * MIB
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -59,8 +62,19 @@ class RowFile:
         self._file.close()
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Its rows as pyarrow.RecordBatches. ``columns`` are paths; None: all."""
-        yield from self._file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
+        """Its rows as pyarrow.RecordBatches, none of which has rows of two row groups: a group that an export has
+        written takes a limited number of bytes in memory, however large its rows are. ``columns`` are paths; None:
+        all."""
+        for group in range(self._file.num_row_groups):
+            yield from self._file.iter_batches(
+                self._batch_rows(group), row_groups=[group], columns=columns, use_threads=False
+            )
+
+    def _batch_rows(self, group: int) -> int:
+        """So many rows that they take a limited number of bytes, also in a file of another program."""
+        metadata = self._file.metadata.row_group(group)
+        row_bytes = max(1, metadata.total_byte_size // max(1, metadata.num_rows))
+        return int(max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes)))
 
     def column_bytes(self, path: str) -> int:
         """The bytes of a column before compression."""
@@ -109,3 +123,22 @@ def _of_type(array: Any, kind: Any) -> Any:
         keys, items = _of_type(array.keys, kind.key_type), _of_type(array.items, kind.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
     return array.cast(kind)
+
+
+def repeated_keys(store: ObjectStore, folder: str, files: Iterable[DataFile], key: str) -> int:
+    """How many rows more than keys an upsert table has, as its keys have records in several partitions. ``key`` is the
+    path of the key's column. The keys of one bucket are in memory at a time."""
+    buckets: dict[tuple[Any, ...], list[DataFile]] = {}
+    for each in files:
+        buckets.setdefault(each.partition, []).append(each)
+    found = 0
+    for of_bucket in buckets.values():
+        keys = []
+        for each in of_bucket:
+            with RowFile(store, f"{folder}{each.path}", each.size_bytes) as file:
+                for rows in file.batches([key]):
+                    outer, _, inner = key.rpartition(".")
+                    keys.append(rows.column(outer).field(inner) if outer else rows.column(inner))
+        whole = pa.chunked_array(keys)
+        found += len(whole) - len(whole.unique())
+    return found

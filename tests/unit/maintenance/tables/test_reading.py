@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from siltstone.maintenance.tables import reading
 from siltstone.maintenance.tables.reading import RowFile, _StoredFile, realigned
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
@@ -45,6 +46,15 @@ def test_rows_and_the_bytes_of_a_column(store: MemoryStore) -> None:
         assert pa.Table.from_batches(batches).to_pylist() == rows.to_pylist()
         assert next(each.schema.names for each in file.batches(["s.n"])) == ["s"]
         assert file.column_bytes("s.n") > 0 and file.column_bytes("k") > 0
+
+
+def test_batches_of_large_rows_are_small(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "BATCH_BYTES", 10_000)
+    rows = pa.table({"v": [bytes([number % 251]) * 1_000 for number in range(100)]})
+    size = put(store, rows, row_group_size=25, use_dictionary=False, compression="none")
+    with RowFile(store, "x", size) as file:
+        counts = [each.num_rows for each in file.batches()]
+    assert sum(counts) == 100 and max(counts) <= 10 and len(counts) >= 12
 
 
 def test_a_column_is_found_by_its_id_when_it_was_renamed_and_by_its_name_without_one() -> None:

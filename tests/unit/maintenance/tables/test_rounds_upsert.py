@@ -8,8 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from siltstone.cli.tables.explain import _newest
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.tables import rewriting
+from siltstone.maintenance.tables.planning import exports
 from siltstone.maintenance.tables.rewriting import run_rewrite
 from support.maintenance.table_faults import (
     another_driver,
@@ -172,9 +174,15 @@ def test_tb25_a_key_in_two_partitions_has_two_rows(world: TableWorld) -> None:
     streams = kept(world)
     for stream in streams:
         world.append_pairs(stream, [("a", "1"), ("b", "1")])
+    export = exports(world.image)["t"]
+    assert "mode" in _newest(world.context, world.settings, export)
+    world.export_now()
+    told = _newest(world.context, world.settings, export)
+    assert told == {"mode": "upsert; 2 rows more than keys, of keys with records in several partitions"}
     world.append_pairs(streams[0], [("a", None)])
     world.export_now()
     assert world.rows() == newest(world, streams) and len(world.rows()) == 3
+    assert "1 row more than keys" in _newest(world.context, world.settings, export)["mode"]
 
 
 def test_tb7_a_merge_that_runs_twice_writes_the_same_file(

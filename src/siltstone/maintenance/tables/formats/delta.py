@@ -237,7 +237,7 @@ class DeltaTable:
     ) -> None:
         version = self._table.version() + 1
         transactions = _transactions(msgspec.structs.replace(ledger, snapshot_id=version), self.ledger)
-        actions = [self._registered(each) for each in files]
+        actions = [self._registered(each, ledger.committed_ms) for each in files]
         if replacement is not None:
             actions += self._replaced(replacement, ledger.committed_ms)
         with self._committing():
@@ -258,7 +258,10 @@ class DeltaTable:
             RemoveAction(path, is_change, now_ms, each.size_bytes, self._values(each))
             for path, each in found.items()
         ]
-        return [*removed, *(self._registered(each, is_change=is_change) for each in replacement.added)]
+        return [
+            *removed,
+            *(self._registered(each, now_ms, is_change=is_change) for each in replacement.added),
+        ]
 
     def _values(self, each: DataFile) -> dict[str, str | None]:
         return {
@@ -266,9 +269,8 @@ class DeltaTable:
             for by, value in zip(self._division, each.partition, strict=True)
         }
 
-    def _registered(self, each: DataFile, *, is_change: bool = True) -> Any:
+    def _registered(self, each: DataFile, made_ms: int, *, is_change: bool = True) -> Any:
         footer = pq.read_metadata(BytesIO(self._read(f"{folder_of(self._name)}{each.path}")))
-        made_ms = self.ledger.created_ms
         return AddAction(
             each.path, each.size_bytes, self._values(each), made_ms, is_change, _statistics(footer)
         )

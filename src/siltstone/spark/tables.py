@@ -1,0 +1,63 @@
+"""``siltstone.spark.read_table``: the table of a topic as a DataFrame.
+
+No connector of Iceberg or Delta works with Spark 4.3. So the table is opened in this process, and Spark reads the list
+of its data files as Parquet. The table has no files with deletions, because exports write none.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.settings import TableSettings
+from siltstone.maintenance.tables.fitting import plain_type
+from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.spark.frames import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_table(
+    topic: str, *, store: Any, spark: "SparkSession | None" = None, dead_letters: bool = False
+) -> "DataFrame":
+    """The table of a topic as it is now, or the table of its dead letters. ``store`` is the folder of the store, or a
+    store that ``siltstone.open_store`` has opened with other settings of tables.
+
+    A later export does not change the DataFrame. Files that were replaced since can be read for a day. Executors need
+    access to ``tables.location``; for ``s3://`` Spark needs hadoop-aws. Raises what ``session`` raises, TableNotThere,
+    TablesMissing, CatalogFailed, LedgerLost."""
+    spark = spark or session()
+    if isinstance(store, str | Path):
+        from pyspark_siltstone import open_store_place  # noqa: PLC0415  finding a store is the server's
+
+        with open_store_place(store) as opened:
+            return _read(opened.context, opened.kind_settings.tables, topic, spark, dead_letters=dead_letters)
+    return _read(store.context, store.kind_settings.tables, topic, spark, dead_letters=dead_letters)
+
+
+def _read(
+    context: MaintenanceContext,
+    settings: TableSettings,
+    topic: str,
+    spark: "SparkSession",
+    *,
+    dead_letters: bool,
+) -> "DataFrame":
+    with opened_table(context, settings, topic, dead_letters=dead_letters) as table:
+        schema, files = _spark_schema(table.file_schema), file_urls(table, settings)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*[_of_hadoop(each) for each in files])
+
+
+def _spark_schema(schema: Any) -> Any:
+    """The columns of the table in Spark's types: of the whole table, because older files lack the newer columns."""
+    from pyarrow import schema as arrow_schema  # noqa: PLC0415  takes a while, and is an extra
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+    return from_arrow_schema(arrow_schema([each.with_type(plain_type(each.type)) for each in schema]))
+
+
+def _of_hadoop(url: str) -> str:
+    """A URL as Hadoop's file systems name it."""
+    return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
