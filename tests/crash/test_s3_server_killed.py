@@ -100,7 +100,7 @@ class Maintenance:
                 self.troubles.append(ran.stderr[-2_000:])
             reports = json.loads(ran.stdout) if ran.stdout.startswith("[") else []
             for report in reports:
-                self.done[report["kind"]] += sum(unit["outcome"] == "DONE" for unit in report["units"])
+                self.done[report["kind"]] += sum(unit["outcome"] == "done" for unit in report["units"])
             self.runs_well += ran.returncode == 0
 
     def close(self) -> None:
