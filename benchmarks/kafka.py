@@ -38,7 +38,7 @@ def run() -> list[Row]:
 
 
 def measure(contenders: Iterable[Contender], rounds: int, scale: Scale) -> Rounds:
-    taking_part = [each for each in contenders if _takes_part(each)]
+    taking_part = [each for each in contenders if takes_part(each)]
     found: Rounds = {each.name: [] for each in taking_part}
     for _ in range(rounds):
         for contender in taking_part:
@@ -54,7 +54,7 @@ def report(rounds: Rounds) -> list[Row]:
     return [head, *(_row(number, first, rounds) for number in range(len(rounds[first][0])))]
 
 
-def _takes_part(contender: Contender) -> bool:
+def takes_part(contender: Contender) -> bool:
     if reason := contender.why_not():
         print(f"without {contender.name}: {reason}", file=sys.stderr)
     return reason is None

@@ -5,11 +5,12 @@ Throughput: one partition, idempotent, acks=all, a linger that lets batches fill
 themselves; measured from when a message was due, so that a stall counts for all it delays.
 """
 
+import statistics
 import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -67,7 +68,25 @@ class AckLatency(msgspec.Struct, frozen=True, tag="ack-latency"):
     seconds: float
 
 
-Task = Produce | Consume | Latency | AckLatency
+class ProduceSpread(msgspec.Struct, frozen=True, tag="produce-spread"):
+    """To all partitions in turn, as fast as the broker takes it. ``batch_bytes``: None leaves batches to the client."""
+
+    partitions: int
+    record_bytes: int
+    seconds: float
+    batch_bytes: int | None = None
+
+
+class ManyProducers(msgspec.Struct, frozen=True, tag="many-producers"):
+    """From each producer to the broker's acknowledgement; the producers send ``messages_per_second`` together."""
+
+    producers: int
+    messages_per_second: int
+    partitions: int
+    seconds: float
+
+
+Task = Produce | Consume | Latency | AckLatency | ProduceSpread | ManyProducers
 
 
 class Throughput(msgspec.Struct, frozen=True):
@@ -78,6 +97,18 @@ class Throughput(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         return self.records * VALUE_BYTES
+
+
+class SpreadThroughput(msgspec.Struct, frozen=True):
+    """The round trips are those of librdkafka's own statistics: of each second the p50 and the p99 of its requests,
+    and of these the medians."""
+
+    size_bytes: int
+    records: int
+    seconds: float
+    client_cpu_seconds: float
+    round_trip_p50_ms: float
+    round_trip_p99_ms: float
 
 
 class Latencies(msgspec.Struct, frozen=True):
@@ -92,7 +123,7 @@ def main(target_json: str, task_json: str) -> None:
     print(msgspec.json.encode(perform(target, task)).decode())
 
 
-def perform(target: Target, task: Task) -> Throughput | Latencies:
+def perform(target: Target, task: Task) -> Throughput | SpreadThroughput | Latencies:
     match task:
         case Produce():
             return produce(target, task)
@@ -102,6 +133,10 @@ def perform(target: Target, task: Task) -> Throughput | Latencies:
             return end_to_end_latency(target, task)
         case AckLatency():
             return acknowledgement_latency(target, task)
+        case ProduceSpread():
+            return produce_spread(target, task)
+        case ManyProducers():
+            return many_producers(target, task)
 
 
 def produce(target: Target, task: Produce) -> Throughput:
@@ -122,6 +157,94 @@ def produce(target: Target, task: Produce) -> Throughput:
     assert remaining == 0, f"{remaining} records are not acknowledged"
     assert not failures, failures[0]
     return Throughput(records, seconds, cpu_seconds)
+
+
+def produce_spread(target: Target, task: ProduceSpread) -> SpreadThroughput:
+    round_trips: list[tuple[float, float]] = []
+    failures: list[KafkaError] = []
+    settings = {
+        **_servers(target),
+        "acks": "all",
+        "enable.idempotence": True,
+        "message.max.bytes": CLIENT_BYTES_MAX,
+        "queue.buffering.max.messages": 2 * QUEUED_MAX,
+        "delivery.report.only.error": True,
+        "statistics.interval.ms": 1000,
+        "stats_cb": lambda text: round_trips.extend(_round_trips(text)),
+    }
+    if task.batch_bytes is not None:
+        settings |= {"batch.size": task.batch_bytes, "linger.ms": 20}
+    producer = Producer(settings)
+    producer.list_topics(target.topic, 20)  # connected before the clock starts
+    messages = [{"value": bytes(task.record_bytes)}] * max(10, MESSAGES_A_CALL // task.partitions)
+    calls = records = 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - wall < task.seconds:
+        records += producer.produce_batch(
+            target.topic,
+            messages,
+            partition=calls % task.partitions,
+            on_delivery=lambda error, _: failures.append(error),
+        )
+        calls += 1
+        while len(producer) > QUEUED_MAX:
+            producer.poll(0.002)
+    assert producer.flush(STALL_SECONDS) == 0, "records are not acknowledged"
+    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    assert not failures, failures[0]
+    p50s, p99s = zip(*round_trips, strict=True) if round_trips else ((0.0,), (0.0,))
+    return SpreadThroughput(
+        records * task.record_bytes,
+        records,
+        seconds,
+        cpu_seconds,
+        statistics.median(p50s),
+        statistics.median(p99s),
+    )
+
+
+def _round_trips(text: str) -> Iterator[tuple[float, float]]:
+    """The p50 and the p99 of the requests of the last second, in milliseconds, for each broker that had some."""
+    for broker in msgspec.json.decode(text)["brokers"].values():
+        if broker["nodeid"] >= 0 and broker["rtt"]["cnt"]:
+            yield broker["rtt"]["p50"] / 1000, broker["rtt"]["p99"] / 1000
+
+
+def many_producers(target: Target, task: ManyProducers) -> Latencies:
+    producers = [Producer({**_servers(target), "acks": "all"}) for _ in range(task.producers)]
+    for producer in producers:
+        _produce_one(producer, target)
+    latencies_ms: list[float] = []
+
+    def callback_for(due: float) -> Callable[[KafkaError | None, Message], None]:
+        def acknowledged(error: KafkaError | None, _: Message) -> None:
+            assert error is None, error
+            latencies_ms.append((time.monotonic() - due) * 1000)
+
+        return acknowledged
+
+    each_per_second = task.messages_per_second / task.producers
+    each = int(each_per_second * task.seconds)
+    begin = time.monotonic()
+    threads = [
+        threading.Thread(
+            target=_send_at_a_pace,
+            args=(producer, target, each_per_second, each, callback_for),
+            kwargs={
+                "begin": begin + number / task.messages_per_second,
+                "partition": number % task.partitions,
+            },
+        )
+        for number, producer in enumerate(producers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for producer in producers:
+        assert producer.flush(STALL_SECONDS) == 0, "records are not acknowledged"
+    assert len(latencies_ms) == each * task.producers, f"{len(latencies_ms)} messages were acknowledged"
+    return _summary(latencies_ms)
 
 
 def consume(target: Target, task: Consume) -> Throughput:
@@ -198,17 +321,24 @@ def acknowledgement_latency(target: Target, task: AckLatency) -> Latencies:
 
 
 def _send_at_a_pace(
-    producer: Producer, target: Target, per_second: int, count: int, callback_for: Callable[[float], Any]
+    producer: Producer,
+    target: Target,
+    per_second: float,
+    count: int,
+    callback_for: Callable[[float], Any],
+    *,
+    begin: float | None = None,
+    partition: int = 0,
 ) -> None:
     """Each when it is due; those that are late follow at once. Acknowledgements are taken while waiting."""
-    begin = time.monotonic()
+    begin = time.monotonic() if begin is None else begin
     padding = bytes(VALUE_BYTES - 8)
     for number in range(count):
         due = begin + number / per_second
         while (ahead := due - time.monotonic()) > 0:
             producer.poll(ahead)
         value = struct.pack(">d", due) + padding
-        producer.produce(target.topic, value, partition=0, on_delivery=callback_for(due))
+        producer.produce(target.topic, value, partition=partition, on_delivery=callback_for(due))
         producer.poll(0)
 
 

@@ -136,10 +136,10 @@ class Round:
     def target(self, topic: str) -> Target:
         return Target(self.broker.bootstrap_servers, topic)
 
-    def new_topic(self, name: str) -> Target:
+    def new_topic(self, name: str, partitions: int = 1) -> Target:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
         config = {"max.message.bytes": str(CLIENT_BYTES_MAX)}
-        admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
         return self.target(name)
 
     def _throughput(self, measure: str, target: Target, task: Produce | Consume) -> list[Figure]:

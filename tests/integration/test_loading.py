@@ -32,6 +32,7 @@ from siltstone.server.scanning import open_source
 from siltstone.stream_engine.engine import StreamEngine
 from support.kafka.raw_kafka import RawConnection
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
+from support.processes.cli import run
 from support.processes.ports import free_ports
 
 STEPS = ("staged", "intent", "prepared", "copied", "done")
@@ -99,6 +100,8 @@ def test_a_batch_without_a_broker_is_objects_that_scans_and_then_a_broker_read(s
         assert stream.owner_ranges[-1].end_offset == stream.end_offset > 0
     sink.write(1, rows_of(150, 10))
     assert [len(stream.owner_ranges) for stream in store.streams(topic)] == [1, 1, 1], "one for many batches"
+    listed = run("streams", "--store", store.folder, COLUMNS="200").out
+    assert listed.count(" sink ") == 3, "an owner that is no node is named"
     assert store.values(topic, 3) == numbers(range(160))
     with open_source(store.folder) as source:
         assert SINK_NODE not in source.metadata.image.nodes and not source.metadata.image.jobs

@@ -21,6 +21,7 @@ from siltstone.object_formats.block_index import BlockIndex, DamagedIndex
 from siltstone.object_formats.footer import DamagedFooter
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.bandwidth.limiter import Limiter, no_limit
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.health import Breaker, probe
@@ -28,6 +29,7 @@ from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.object_store.statistics import StoreStatistics
+from siltstone.runtime.clock import SystemClock
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +55,17 @@ class Buckets:
         stores: Mapping[int, ObjectStore],
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
-        """``settings`` and ``faults`` are for buckets that are opened later."""
+        """``settings`` and ``faults`` are for buckets that are opened later. What goes to and from all of them passes
+        the ``limiter``."""
         assert stores, "at least one bucket"
         self._growing = Lock()
         self._stores = dict(stores)  # never changed, but replaced: other threads go through it
         self._breakers: dict[int, Breaker] = {}
         self._settings = settings
         self._faults = faults
+        self.limiter = limiter or no_limit(SystemClock())
         self._listed: Callable[[], BucketList] = BucketList
         self._passed_over: Counter[int] = Counter()
 
@@ -70,12 +75,14 @@ class Buckets:
         urls: Mapping[int, str],
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
+        limiter: Limiter | None = None,
     ) -> Self:
         """Opens the stores of the URLs. Raises what ``open_store`` raises."""
         opened = {
-            bucket_id: open_store(url, settings=settings, faults=faults) for bucket_id, url in urls.items()
+            bucket_id: open_store(url, settings=settings, faults=faults, limiter=limiter)
+            for bucket_id, url in urls.items()
         }
-        return cls(opened, settings, faults)
+        return cls(opened, settings, faults, limiter)
 
     def follow(self, listed: Callable[[], BucketList]) -> None:
         """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
@@ -92,7 +99,13 @@ class Buckets:
             raise UnknownBucket(bucket_id)
         with self._growing:
             if bucket_id not in self._stores:
-                store = open_store(url, settings=self._settings, faults=self._faults, is_opened_later=True)
+                store = open_store(
+                    url,
+                    settings=self._settings,
+                    faults=self._faults,
+                    is_opened_later=True,
+                    limiter=self.limiter,
+                )
                 self._stores = {**self._stores, bucket_id: store}
             return self._stores[bucket_id]
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.object_store.bandwidth.passage import Passage
 from siltstone.object_store.port import ObjectStore
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, passing
 
 T = TypeVar("T")
 
@@ -36,6 +37,11 @@ class Copies:
     @property
     def first(self) -> ObjectStore:
         return self._stores[0][1]
+
+    def passing(self, passage: Passage) -> "Copies":
+        """The same copies; the bytes of requests to them pass as ``passage`` says."""
+        stores = [(bucket_id, passing(store, passage)) for bucket_id, store in self._stores]
+        return Copies(stores, self._on_passed_over)
 
     def read(self, call: Callable[[ObjectStore], T]) -> T:
         """What ``call`` returns for the first copy for which it raises no SiltstoneError. Raises what it raised for the

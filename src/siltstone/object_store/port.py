@@ -134,3 +134,8 @@ class ObjectStore(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def is_folder(store: ObjectStore) -> bool:
+    """Whether the objects are files: a request is a system call then, and costs no round trip."""
+    return store.url.startswith("file:")

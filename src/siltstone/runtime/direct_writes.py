@@ -42,8 +42,9 @@ def set_direct(descriptor: int, is_direct: bool) -> bool:
 
 
 def new_slab(size_bytes: int) -> memoryview:
-    """Memory that begins at a page. It is given back to the operating system when nothing refers to it."""
-    return memoryview(mmap.mmap(-1, size_bytes))
+    """Memory that begins at a page. It is given back to the operating system when nothing refers to it. A process that
+    is forked has a copy of its own."""
+    return memoryview(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 class Slabs:

@@ -39,7 +39,6 @@ from siltstone.stream_engine.errors import (
     StreamHandleClosed,
     StreamHeld,
 )
-from siltstone.stream_engine.flush_requests import FlushRequests
 from siltstone.stream_engine.recovery import NOTHING_CARRIED, CarriedLog, close_in_metadata
 from siltstone.stream_engine.sealing import Sealing
 from siltstone.stream_engine.settings import EngineSettings
@@ -94,9 +93,6 @@ class StreamEngine:
             components.guards, components.metadata, components.upload_calls, components.clock
         )
         self._tasks = TaskGroup("engine", self._fail)
-        self._flushes = FlushRequests(
-            self.flush, components.metadata, components.clock, self._tasks, self.node_id, node_epoch
-        )
         self._image = components.metadata.image
         self._stop_following = components.metadata.add_listener(self._follow)
 
@@ -112,7 +108,6 @@ class StreamEngine:
         probing = self._pipeline.upload_buckets.probe_from_time_to_time
         self._tasks.start("probe-buckets", probing(self._upload_calls, self.node_id, self._tasks))
         self._metadata.add_failure_listener(self._metadata_failed)
-        self._flushes.follow(self._metadata.image)
 
     def run_beside(self, name: str, body: Coroutine[Any, Any, None]) -> None:
         """Runs a task of the node until the engine is closed. When it fails the engine has failed, as with its own."""
@@ -124,7 +119,6 @@ class StreamEngine:
             if (stream := self._streams.get(stream_id)) is not None:
                 stream.trim(min(metadata.start_offset, stream.confirmed_offset))
         self._image = image
-        self._flushes.follow(image)
 
     # -- streams -----------------------------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ class TableWorld(KeyedWorld):
 
     def kept(self, of: str = "t", partitions: int = 1, **table: str) -> list[int]:
         """A topic that is kept as a table; ``value="json"`` stands for siltstone.table.value."""
-        configs = {"siltstone.table.format": self.table_format, "cleanup.policy": "delete"}
+        policy = "compact" if table.get("mode") == "upsert" else "delete"
+        configs = {"siltstone.table.format": self.table_format, "cleanup.policy": policy}
         named = {f"siltstone.table.{key.replace('_', '.')}": text for key, text in table.items()}
         return self.topic(of, partitions, **(configs | named))
 

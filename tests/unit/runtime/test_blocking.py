@@ -1,10 +1,14 @@
 """Calls in threads: as many at a time as there may be, in order, and none that keeps Python from ending."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
 
@@ -12,6 +16,12 @@ from siltstone.runtime.blocking import BlockingThreads, ThreadedCalls
 from support.processes.new_threads import new_threads
 
 SECONDS_MAX = 60
+
+
+def submitted(pool: BlockingThreads, call: Callable[..., object], *args: object) -> "Future[object]":
+    result: Future[object] = Future()
+    pool.submit(lambda: result.set_result(call(*args)))
+    return result
 
 
 def test_a_call_returns_and_raises_where_it_is_awaited() -> None:
@@ -42,23 +52,23 @@ def test_no_more_calls_run_at_a_time_than_there_are_threads_and_all_are_used() -
         most.append(len(running))
         running.pop()
 
-    futures = [pool.submit(call) for _ in range(12)]
+    futures = [submitted(pool, call) for _ in range(12)]
     for future in futures:
         future.result(SECONDS_MAX)
     assert max(most) == 3 and len(new_threads("blocking-test")) == 3
-    pool.shutdown()
+    pool.shut_down()
     assert not new_threads("blocking-test")
 
 
 def test_one_call_after_another_needs_one_thread() -> None:
     pool = BlockingThreads("blocking-test", 3)
     for number in range(20):
-        assert pool.submit(abs, -number).result(SECONDS_MAX) == number
+        assert submitted(pool, abs, -number).result(SECONDS_MAX) == number
         deadline = time.monotonic() + SECONDS_MAX
-        while not pool._idle._value and time.monotonic() < deadline:  # the thread is back at its queue
+        while not pool._idle_count and time.monotonic() < deadline:  # the thread is back at its queue
             time.sleep(0)
     assert new_threads("blocking-test") == ["blocking-test_0"]
-    pool.shutdown()
+    pool.shut_down()
 
 
 def test_without_memory_for_another_thread_the_first_one_makes_all_calls(
@@ -68,27 +78,107 @@ def test_without_memory_for_another_thread_the_first_one_makes_all_calls(
         raise RuntimeError("can't start new thread")
 
     pool, goes_on = BlockingThreads("blocking-test", 3), threading.Event()
-    first = pool.submit(goes_on.wait, SECONDS_MAX)
+    first = submitted(pool, goes_on.wait, SECONDS_MAX)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        second = pool.submit(abs, -2)
+        second = submitted(pool, abs, -2)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            BlockingThreads("blocking-test-2", 1).submit(abs, -1)
+            BlockingThreads("blocking-test-2", 1).submit(lambda: None)
     goes_on.set()
     assert first.result(SECONDS_MAX) and second.result(SECONDS_MAX) == 2
-    pool.shutdown()
+    pool.shut_down()
 
 
 def test_what_was_submitted_is_done_before_the_threads_end() -> None:
     pool, begins = BlockingThreads("blocking-test", 2), threading.Event()
-    waiting = [pool.submit(begins.wait, SECONDS_MAX) for _ in range(2)]
-    futures = [pool.submit(abs, -number) for number in range(5)]
-    futures[3].cancel()
-    pool.shutdown(wait=False)
+    waiting = [submitted(pool, begins.wait, SECONDS_MAX) for _ in range(2)]
+    results = [submitted(pool, abs, -number) for number in range(5)]
+    ending = threading.Thread(target=pool.shut_down)
+    ending.start()
     begins.set()
-    pool.shutdown()
+    ending.join(SECONDS_MAX)
+    assert not ending.is_alive()
     assert all(each.result(0) for each in waiting)
-    assert [future.cancelled() or future.result(0) for future in futures] == [0, 1, 2, True, 4]
+    assert [each.result(0) for each in results] == [0, 1, 2, 3, 4]
+
+
+def test_a_call_that_has_begun_is_not_stopped_by_a_cancellation_and_one_that_waits_is_not_made() -> None:
+    async def main() -> None:
+        calls, goes_on, made = ThreadedCalls("blocking-test", 1), threading.Event(), []
+
+        def first() -> None:
+            begun.set()
+            goes_on.wait(SECONDS_MAX)
+            made.append("first")
+
+        begun = threading.Event()
+        tasks = [
+            asyncio.create_task(calls.run(first)),
+            asyncio.create_task(calls.run(made.append, "second")),
+            asyncio.create_task(calls.run(made.append, "third")),
+        ]
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        for task in tasks[:2]:
+            task.cancel()
+        await asyncio.wait(tasks[:2])
+        goes_on.set()
+        await tasks[2]
+        assert made == ["first", "third"]
+        calls.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_ends_after_its_loop_was_closed_harms_nobody() -> None:
+    calls, goes_on, begun = ThreadedCalls("blocking-test", 1), threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        goes_on.wait(SECONDS_MAX)
+
+    async def main() -> None:
+        task = asyncio.create_task(calls.run(call))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(main())
+    goes_on.set()
+    assert asyncio.run(calls.run(abs, -1)) == 1, "the thread has outlived the first loop"
+    calls.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_keeps_the_arguments_and_the_result_of_a_call(fails: bool) -> None:
+    """They may be a gigabyte: they are gone at once, not when the garbage is collected."""
+
+    class Large:
+        pass
+
+    def call(argument: Large) -> Large:
+        if fails:
+            raise ValueError(argument)
+        return argument
+
+    async def main() -> None:
+        calls = ThreadedCalls("blocking-test", 1)
+        large = Large()
+        seen = weakref.ref(large)
+        try:
+            await calls.run(call, large)
+        except ValueError:
+            assert fails
+        del large
+        await calls.run(abs, -1)  # the thread has let go of the call before
+        assert seen() is None
+        calls.close()
+
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
 
 
 PROGRAM = """

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,7 +61,7 @@ def test_questions_that_come_during_a_flush_are_answered_by_the_next_one(
             flushes.append(1)
             await going.wait()
 
-        monkeypatch.setattr(node.engine._flushes, "_flush", slow)
+        monkeypatch.setattr(node.engine, "flush", slow)
         client = client_of(world)
         client.execute(AskFlush(0))
         await node.metadata.refresh()
@@ -77,17 +76,19 @@ def test_questions_that_come_during_a_flush_are_answered_by_the_next_one(
     run(tmp_path, scenario)
 
 
-def test_a_suspended_node_answers_when_it_has_resumed(tmp_path: Path) -> None:
+def test_a_suspended_node_answers_when_it_has_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(world: World, node: Node) -> None:
         client = client_of(world)
         held = asyncio.Event()
-        real: Any = node.engine._flushes._flush
+        real = node.engine.flush
 
         async def waits() -> None:
             await held.wait()
             await real()
 
-        node.engine._flushes._flush = waits
+        monkeypatch.setattr(node.engine, "flush", waits)
         number = client.execute(AskFlush(0))
         await node.metadata.refresh()
         client.execute(FenceNode(0, node.engine.node_epoch))

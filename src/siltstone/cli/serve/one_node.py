@@ -206,6 +206,6 @@ def hint(address: str) -> None:
     if sys.stderr.isatty():
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
         remark(
-            f"Ctrl-C stops it. In another terminal: siltstone topics{option}; then produce, tail, groups",
+            f"Ctrl-C stops it. In another terminal: siltstone topics{option}",
             dim=True,
         )

@@ -26,6 +26,7 @@ from siltstone.runtime.randomness import random_token
 
 log = logging.getLogger(__name__)
 
+UNKNOWN = "the outcome of the command that adds the copy is not known: {trouble}"
 OVERTAKEN = "it was replaced, trimmed or deleted meanwhile, or has the copy already"
 
 
@@ -53,9 +54,7 @@ class CopyWave:
         copies = [_Copy(each.name, each.metadata, target) for each in wanted for target in each.targets]
         self._prepare(copies)
         self._run([each for each in copies if not (each.failure or each.is_overtaken)])
-        for each in copies:
-            if not (each.failure or each.is_overtaken):
-                self._add(each)
+        self._add_all([each for each in copies if not (each.failure or each.is_overtaken)])
         for short in wanted:
             yield _report(short, [each for each in copies if each.unit == short.name])
 
@@ -111,6 +110,22 @@ class CopyWave:
             if each.result.failure is not None:
                 each.failure = each.result.failure.reason
 
+    def _add_all(self, copies: Sequence[_Copy]) -> None:
+        """Adds the copies of each bucket by one command; if it is refused because of some, each by its own."""
+        for bucket_id in sorted({each.bucket_id for each in copies}):
+            together = [each for each in copies if each.bucket_id == bucket_id]
+            ids = tuple(each.metadata.object_id for each in together)
+            try:
+                self._context.metadata.execute(AddCopies(self._attempt.job_id, ids, bucket_id))
+            except JobNotRunning:
+                raise
+            except Refusal:
+                for each in together:
+                    self._add(each)
+            except Unavailable as trouble:
+                for each in together:
+                    each.failure = UNKNOWN.format(trouble=trouble)
+
     def _add(self, each: _Copy) -> None:
         object_id = each.metadata.object_id
         try:
@@ -121,7 +136,7 @@ class CopyWave:
             each.is_overtaken = True
             delete_refused_copy(self._context, object_id, each.bucket_id)
         except Unavailable as trouble:
-            each.failure = f"the outcome of the command that adds the copy is not known: {trouble}"
+            each.failure = UNKNOWN.format(trouble=trouble)
 
 
 def delete_refused_copy(context: MaintenanceContext, object_id: int, bucket_id: int) -> None:

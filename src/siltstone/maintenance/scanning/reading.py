@@ -7,7 +7,7 @@ process, because the tasks that read other parts of the same object need them, t
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock
 
@@ -15,6 +15,7 @@ import msgspec
 
 from siltstone.maintenance.scanning.failures import RangeNotCovered, ScanDamaged, ScanOutdated
 from siltstone.maintenance.scanning.unit import ScanPiece, ScanUnit
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.source_bytes import copies_at, read_block
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import INDEX_CACHE_BYTES_MAX, READ_REQUEST_BYTES_MAX
@@ -150,7 +151,7 @@ class UnitBlocks:
                 raise RangeNotCovered(f"object {piece.object_id} has no block for offset {next_offset}")
 
     def _fetched(self, requests: Iterable[_Request]) -> Iterator[tuple[_Request, memoryview]]:
-        with ThreadPoolExecutor(1, thread_name_prefix="scan-read") as reader:
+        with PacedThreads(1, thread_name_prefix="scan-read") as reader:
             ahead: tuple[_Request, Future[bytes]] | None = None
             for request in requests:
                 begun = (request, reader.submit(self._fetch, request))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.request import (
     EARLIEST,
@@ -16,7 +17,6 @@ from siltstone.maintenance.scanning.request import (
     Tail,
     TimeRange,
     ValueWish,
-    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.record_columns.row_columns import chosen_columns

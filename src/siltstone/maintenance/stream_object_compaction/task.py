@@ -7,13 +7,12 @@ only, and the other groups of the wave are not affected.
 Memory: the read parts that are written at the same time, each less than three times the smallest part and a block.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from siltstone.maintenance.blocks.columns import ENTRY, Read, Table, plan_reads
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
@@ -49,8 +48,8 @@ def run_copies(data: bytes) -> bytes:
 
 
 def _run(given: CopyInput) -> CopyResult:
-    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="merge-read")
-    writers = ThreadPoolExecutor(PARTS_SIDE_BY_SIDE, thread_name_prefix="merge-write")
+    readers = PacedThreads(READS_SIDE_BY_SIDE, thread_name_prefix="merge-read")
+    writers = PacedThreads(PARTS_SIDE_BY_SIDE, thread_name_prefix="merge-write")
     work = _Work(given, readers)
     try:
         copied = [writers.submit(work.copy, part) for part in given.copied]
@@ -72,7 +71,7 @@ def _run(given: CopyInput) -> CopyResult:
 
 
 class _Work:
-    def __init__(self, given: CopyInput, readers: ThreadPoolExecutor) -> None:
+    def __init__(self, given: CopyInput, readers: PacedThreads) -> None:
         self._given = given
         self._readers = readers
         self._store = store_at(given.bucket_url)

@@ -8,7 +8,7 @@ Memory: the blocks of the iteration, once, and the buffers of the store's client
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
     StreamObjectPiece,
     WrittenObject,
 )
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
@@ -56,8 +57,8 @@ def run_iteration(data: bytes) -> bytes:
 
 def _run(given: IterationInput) -> IterationResult:
     work = _Work(given)
-    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
-    writers = ThreadPoolExecutor(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
+    readers = PacedThreads(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
+    writers = PacedThreads(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
     try:
         return work.run(readers, writers)
     finally:
@@ -71,8 +72,9 @@ class _Work:
         self._given = given
         self._iteration = given.iteration
         self._blocks: Table = np.frombuffer(given.iteration.blocks, dtype=ENTRY)
+        self._stores = {bucket_id: store_at(url) for bucket_id, url in given.bucket_urls.items()}
 
-    def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
+    def run(self, readers: PacedThreads, writers: PacedThreads) -> IterationResult:
         wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
         sources = SourceBytes(self._iteration.reads, wanted, self._fetch, readers)
         objects = [
@@ -106,7 +108,7 @@ class _Work:
         )
 
     def _store_of(self, bucket_id: int) -> ObjectStore:
-        return store_at(self._given.bucket_urls[bucket_id])
+        return self._stores[bucket_id]
 
     def _write_stream_object(
         self, piece: StreamObjectPiece, bucket_id: int, sources: SourceBytes

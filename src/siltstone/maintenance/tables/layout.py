@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from siltstone.maintenance.tables.fitting import fitted, joined_type, plain_type
 from siltstone.maintenance.tables.formats.derived import division_column, is_derived
@@ -22,7 +23,7 @@ from siltstone.record_columns.row_columns import (
     TIMESTAMP,
     VALUE,
 )
-from siltstone.topic_configs.table_export import IDENTITY, KAFKA, TableConfig
+from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
 
 REASON = "reason"
 _IN_STRUCT = (PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS)
@@ -97,7 +98,7 @@ def misdivision(schema: Any, config: TableConfig) -> str:
         if taken:
             name = division_column(taken[0])
             plain = plain_column(taken[0].column)
-            return f"{taken[0].transform}({plain}) would have the name of the field {name}"
+            return f"{replace(taken[0], column=plain).text} would have the name of the field {name}"
     if not config.has_schemas:
         return ""
     for by in config.partition_by:
@@ -105,12 +106,12 @@ def misdivision(schema: Any, config: TableConfig) -> str:
         if config.is_field(by.column):
             if at < 0:
                 return f"no schema of its values has a field {by.column}, by which the table is to be divided"
-            is_fit = pa.types.is_timestamp if by.transform != IDENTITY else _is_plain
+            is_fit = _FITS.get(by.kind, pa.types.is_timestamp)
             if not is_fit(schema.field(at).type):
                 kind = schema.field(at).type
-                return f"it cannot be divided by {by.transform}({by.column}), as the field is {kind}"
+                return f"it cannot be divided by {by.text}, as the field is {kind}"
         if by.transform != IDENTITY and by.name in schema.names:
-            return f"{by.transform}({by.column}) would have the name of the field {by.name}"
+            return f"{by.text} would have the name of the field {by.name}"
     return ""
 
 
@@ -119,6 +120,24 @@ def _is_plain(kind: Any) -> bool:
     return any(
         is_it(kind) for is_it in (types.is_integer, types.is_boolean, types.is_string, types.is_large_string)
     )
+
+
+def _is_bucketed(kind: Any) -> bool:
+    types = pa.types
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind)
+    return (
+        (_is_plain(kind) and not types.is_boolean(kind))
+        or is_bytes
+        or types.is_timestamp(kind)
+        or types.is_date32(kind)
+    )
+
+
+def _is_truncated(kind: Any) -> bool:
+    return _is_plain(kind) and not pa.types.is_boolean(kind)
+
+
+_FITS = {IDENTITY: _is_plain, BUCKET: _is_bucketed, TRUNCATE: _is_truncated}
 
 
 def _is_record(schema: Any) -> bool:

@@ -18,7 +18,7 @@ from siltstone.maintenance.tables.decoding.port import DecodedValues
 from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.layout import REASON, Shaping
 from siltstone.maintenance.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
-from siltstone.maintenance.tables.writing import FileWriting, divided
+from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting, divided, staged_schema
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.object_store.port import ObjectStore
@@ -53,6 +53,8 @@ class _Exporting:
         if given.config.table_format == "delta":
             self._division = given.config.division
         self._values = value_decoder(given.config, given.schemas, schema)
+        if given.config.is_upsert:
+            schema = staged_schema(schema)
         self._keys = key_decoder(given.config)
         stem = f"{given.token}-{given.number:05}"
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
@@ -98,6 +100,9 @@ class _Exporting:
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(batch.num_rows)
         columns = self._table_columns(record, decoded)
+        if given.config.is_upsert:
+            columns[TOMBSTONE] = record[VALUE].is_null()
+            are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
         rows = self._shaping.rows(columns, batch.num_rows)
         if not are_good.all():
             rows = rows.filter(pa.array(are_good))

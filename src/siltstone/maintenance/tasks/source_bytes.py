@@ -14,6 +14,7 @@ from threading import Lock
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.maintenance.blocks.columns import Read, Table
+from siltstone.maintenance.tasks.pacing import running_pace
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.objects import object_key
@@ -22,6 +23,7 @@ from siltstone.object_formats.block_index import DamagedBlock, verify_block
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, ObjectTruncated
+from siltstone.object_store.retrying import passing
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +32,14 @@ _lock = Lock()
 
 
 def store_at(url: str) -> ObjectStore:
-    """The store at a URL, opened once in each process and never closed. Raises what ``open_store`` raises."""
+    """The store at a URL, opened once in each process and never closed. In a task, the bytes of its requests are
+    held by the pace of the task (``PacedThreads``). Raises what ``open_store`` raises."""
     with _lock:
         store = _opened.get(url)
         if store is None:
             store = _opened[url] = open_store(url)
-        return store
+    pace = running_pace()
+    return store if pace is None else passing(store, pace.passage(url))
 
 
 class UnusableSource(CorruptData):

@@ -6,15 +6,17 @@ A task that runs twice writes the same bytes. One part is read while the part be
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import msgspec
 
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceError,
     UnusableSource,
     blame,
+    blaming,
     copies_at,
     read_block,
     read_source,
@@ -25,21 +27,22 @@ from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.limits import PART_COUNT_MAX, READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
-from siltstone.object_formats.block_index import DamagedBlock, verify_block
+from siltstone.object_formats.block_index import BlockIndex, DamagedBlock, verify_block
+from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import ObjectNotFound, ObjectStore, UploadedPart
+from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, ObjectStore, UploadedPart
 
 
 class WholeCopyInput(msgspec.Struct, frozen=True, kw_only=True):
     """``sources``: pairs of bucket id and URL of the places where the object is. ``target_url``: the bucket of the new
-    copy. ``part_bytes_min``: every part but the last has at least so many bytes."""
+    copy. ``part_bytes_min``: every part but the last has at least so many bytes; 0: READ_REQUEST_BYTES_MAX."""
 
     object_id: int
     size_bytes: int
     sources: tuple[tuple[int, str], ...]
     target_url: str
-    part_bytes_min: int = READ_REQUEST_BYTES_MAX
+    part_bytes_min: int = 0
 
 
 class WholeCopyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +94,14 @@ class WholeCopy:
         self._object_id = given.object_id
         self._key = object_key(given.object_id)
         self._size_bytes = given.size_bytes
-        self._part_bytes = max(given.part_bytes_min, -(-given.size_bytes // (PART_COUNT_MAX - 1)))
+        part_bytes = given.part_bytes_min or READ_REQUEST_BYTES_MAX
+        self._part_bytes = max(part_bytes, -(-given.size_bytes // (PART_COUNT_MAX - 1)))
 
     def make(self) -> int:
         """Puts the copy, unless it is there already. Returns the bytes written. Raises UnusableSource, DamagedBlock,
-        and what the stores raise."""
+        and what the stores raise. A small object, as most are, takes one read and one put."""
+        if self._size_bytes <= self._part_bytes:
+            return self._make_small()
         entries = self._entries(self._copies)
         if self._is_there(entries):
             return 0
@@ -106,17 +112,41 @@ class WholeCopy:
             self._upload(runs)
         return self._size_bytes
 
+    def _make_small(self) -> int:
+        def undamaged(store: ObjectStore) -> bytes:
+            content = store.get_range(self._key, 0, self._size_bytes)
+            for entry in self._whole(index_of_tail(content, self._size_bytes)):
+                verify_block(memoryview(content)[entry.position : entry.end_position], entry, self._object_id)
+            return content
+
+        with blaming(self._object_id):
+            try:
+                content = self._copies.read(undamaged)
+            except CorruptData as cause:
+                raise UnusableSource(self._object_id, cause) from cause
+        try:
+            self._target.put(self._key, [content])
+        except ObjectAlreadyExists:  # with other bytes
+            self._target.delete([self._key])
+            self._target.put(self._key, [content])
+        return self._size_bytes
+
+    def _whole(self, index: BlockIndex | IndexLiesBefore) -> list[BlockEntry]:
+        """The blocks by position. Raises CorruptData if they are not all of the object but its index."""
+        assert isinstance(index, BlockIndex), "the whole object was read"
+        entries = sorted(index, key=lambda each: each.position)
+        position = 0
+        for entry in entries:
+            if entry.position != position:
+                raise CorruptData(f"its index does not name the bytes at {position}: run siltstone check")
+            position = entry.end_position
+        return entries
+
     def _entries(self, copies: Copies) -> list[BlockEntry]:
         """The blocks of the object by position. Raises UnusableSource if they are not all of it."""
 
         def read(store: ObjectStore) -> list[BlockEntry]:
-            entries = sorted(read_index(store, self._key, self._size_bytes), key=lambda each: each.position)
-            position = 0
-            for entry in entries:
-                if entry.position != position:
-                    raise CorruptData(f"its index does not name the bytes at {position}: run siltstone check")
-                position = entry.end_position
-            return entries
+            return self._whole(read_index(store, self._key, self._size_bytes))
 
         try:
             return copies.read(read)
@@ -167,7 +197,7 @@ class WholeCopy:
 
     def _parts(self, runs: Sequence[list[BlockEntry]]) -> Iterator[tuple[int, Part]]:
         """The parts with their positions; the next one is read while the caller works on the one before."""
-        with ThreadPoolExecutor(1, thread_name_prefix="copy-read") as reader:
+        with PacedThreads(1, thread_name_prefix="copy-read") as reader:
             ahead: Future[Part] | None = None
             for number, run in enumerate(runs):
                 coming = reader.submit(self._read, run, is_last=number == len(runs) - 1)

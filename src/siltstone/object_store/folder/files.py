@@ -79,8 +79,8 @@ class ObjectWriter:
                 position = 0
                 for piece in gathered(buffers, slab):
                     position += write_at(descriptor, [piece[: _whole_units(len(piece))]], position)
-            set_direct(descriptor, False)
-            write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)
+                set_direct(descriptor, False)
+                write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)
         except OSError as refused:
             if refused.errno not in NOT_DIRECT:
                 raise

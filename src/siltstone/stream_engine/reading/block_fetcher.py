@@ -1,8 +1,9 @@
 """Fetches blocks: from the cache, from a request that is under way, or with ranged GETs. No block is fetched twice at
 the same time.
 
-The bytes of requests under way are limited. A request that a reader needs waits until there is room; a request of
-read-ahead is dropped when there is none. Next: ``block_cache``, ``byte_budget``.
+A request waits first for the bandwidth of its grade, and a catch-up read also for its share beside appends
+(``giving_way``). The bytes of requests under way are limited. A request that a reader needs waits until there is room;
+a request of read-ahead is dropped when there is none. Next: ``block_cache``, ``byte_budget``.
 """
 
 import asyncio
@@ -12,12 +13,17 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.model.limits import KIB
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.passage import UNCOUNTED
+from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import ObjectStore, ObjectTruncated
+from siltstone.object_store.port import ObjectStore, ObjectTruncated, is_folder
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
@@ -28,6 +34,9 @@ from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
 from siltstone.stream_engine.settings import ReadSettings
+
+APART_BYTES_MIN = 64 * KIB
+"""Blocks of a folder that have this size on average are read one by one: copying one costs more than a system call."""
 
 PromisedBlock: TypeAlias = Block | asyncio.Future[Block]
 
@@ -50,9 +59,12 @@ class BlockFetcher:
         tasks: TaskGroup,
         settings: ReadSettings,
         clock: Clock,
+        catch_up: Limiter,
     ) -> None:
+        """``catch_up`` is the limiter of catch-up reads alone; all reads pass that of the buckets, too."""
         self._buckets = buckets
         self._clock = clock
+        self._catch_up = catch_up
         self._cache = cache
         self._calls = calls
         self._tasks = tasks
@@ -64,15 +76,15 @@ class BlockFetcher:
         self._shared = 0
 
     def fetch(
-        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata]
+        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata], grade: Grade
     ) -> list[PromisedBlock]:
-        """Returns each block or a promise of it, in order. A promise raises DamagedBlock and the errors of the object
-        store."""
+        """Returns each block or a promise of it, in order. A promise raises DamagedBlock, TooMuchWaits, and the errors
+        of the object store."""
         ready = {block.key: self._cached_or_shared(block) for block in blocks}
         for request in requests_for(
             (block for block in blocks if ready[block.key] is None), self._request_bytes_max
         ):
-            ready.update(self._begin(request, objects, None))
+            ready.update(self._begin(request, objects, None, grade))
         return [promised for promised in ready.values() if promised is not None]
 
     def fetch_ahead(
@@ -82,9 +94,9 @@ class BlockFetcher:
         request_bytes_max = min(self._request_bytes_max, ahead.request_bytes)
         for request in requests_for(blocks, request_bytes_max):
             for missing in requests_for(self._absent(request), request_bytes_max):
-                if not self._budget.try_acquire(missing.memory_bytes):
+                if not self._may_begin_at_once(missing):
                     return
-                self._begin(missing, objects, ahead)
+                self._begin(missing, objects, ahead, Grade.CATCH_UP_READ)
             ahead.fetched(request.entries[-1].end_offset, request.size_bytes)
 
     def close(self, reason: Exception) -> None:
@@ -108,17 +120,47 @@ class BlockFetcher:
                 yield block
 
     def _begin(
-        self, request: BlockRequest, objects: Mapping[int, ObjectMetadata], ahead: ReadAhead | None
+        self,
+        request: BlockRequest,
+        objects: Mapping[int, ObjectMetadata],
+        ahead: ReadAhead | None,
+        grade: Grade,
     ) -> dict[BlockKey, asyncio.Future[Block]]:
         """Starts the task that fetches the request; returns block key → promise. Read-ahead (``ahead``) has acquired
-        its bytes of the budget already; without it the task acquires them."""
-        copies = self._buckets.copies(objects[request.object_id].bucket_ids, f"object {request.object_id}")
+        its bytes of the budget and of the bandwidth already; without it the task acquires them."""
+        found = self._buckets.copies(objects[request.object_id].bucket_ids, f"object {request.object_id}")
+        copies = found.passing(UNCOUNTED)
         promises = {key: self._under_way.begin(key) for key in request.keys}
-        self._tasks.start(f"get-{request.object_id}-{request.position}", self._load(copies, request, ahead))
+        self._tasks.start(
+            f"get-{request.object_id}-{request.position}", self._load(copies, request, ahead, grade)
+        )
         return promises
 
-    async def _load(self, copies: Copies, request: BlockRequest, ahead: ReadAhead | None) -> None:
+    def _may_begin_at_once(self, request: BlockRequest) -> bool:
+        """Acquires what a request of read-ahead needs, if it need not wait for it."""
+        if not self._budget.try_acquire(request.memory_bytes):
+            return False
+        passes = (Direction.IN, Grade.CATCH_UP_READ, request.size_bytes)
+        if self._catch_up.try_pass(*passes) and self._buckets.limiter.try_pass(*passes):
+            return True
+        self._budget.release(request.memory_bytes)
+        return False
+
+    async def _pass(self, grade: Grade, size_bytes: int) -> None:
+        """Waits for the bandwidth. Raises TooMuchWaits."""
+        if grade is Grade.CATCH_UP_READ:
+            await self._catch_up.wait(Direction.IN, grade, size_bytes)
+        await self._buckets.limiter.wait(Direction.IN, grade, size_bytes)
+
+    async def _load(
+        self, copies: Copies, request: BlockRequest, ahead: ReadAhead | None, grade: Grade
+    ) -> None:
         if ahead is None:
+            try:
+                await self._pass(grade, request.size_bytes)
+            except TooMuchWaits as failure:
+                self._under_way.fail(request.keys, failure)
+                return
             await self._budget.acquire(request.memory_bytes)
         try:
             blocks = await self._blocks_of(copies, request)
@@ -138,19 +180,21 @@ class BlockFetcher:
                 self._under_way.succeed(key, block)
 
     async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
-        """The blocks of the first copy in which they are all undamaged. If there is none, those of a copy, of which the
-        undamaged ones can be read."""
+        """The blocks, each from a copy in which it is undamaged. A block that is damaged in all of them stays so."""
         if not copies.are_several:
             return await self._calls.run(read_blocks, copies.first, request)
         best: list[Block | DamagedBlock] = []
 
         def read_undamaged(store: ObjectStore) -> list[Block | DamagedBlock]:
             blocks = read_blocks(store, request)
-            damages = [each for each in blocks if isinstance(each, DamagedBlock)]
+            best[:] = [
+                new if isinstance(old, DamagedBlock) else old
+                for old, new in zip(best or blocks, blocks, strict=True)
+            ]
+            damages = [each for each in best if isinstance(each, DamagedBlock)]
             if damages:
-                best[:] = best or blocks
                 raise damages[0]
-            return blocks
+            return best
 
         try:
             return await read_any(copies, self._calls, self._clock, read_undamaged)
@@ -159,15 +203,20 @@ class BlockFetcher:
 
 
 def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
-    """Reads the blocks with one ranged GET and verifies each; a damaged block does not affect the others.
+    """Reads the blocks and verifies each; a damaged block does not affect the others.
 
-    Each block gets a copy of its bytes: a view would keep all 16 MiB of the answer in memory for one block, and the
-    limit of the block cache would not hold. If the object ends too early, the blocks before its end are returned."""
+    Each block has memory of its own: a view of one answer would keep all 16 MiB of it for one block, and the limit of
+    the block cache would not hold. A bucket is asked once, and the answer is copied block by block. From a folder each
+    block of a size worth a system call is read into its memory, which saves the copy and the 16 MiB beside it.
+    If the object ends too early, the blocks before its end are returned."""
+    blocks = len(request.entries)
+    if blocks > 1 and is_folder(store) and request.size_bytes >= blocks * APART_BYTES_MIN:
+        return _read_apart(store, request)
     try:
         answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
     except ObjectTruncated:
-        return _blocks_before_the_end(store, request)
-    if len(request.entries) == 1:
+        return _read_apart(store, request)
+    if blocks == 1:
         return [_checked(request.object_id, request.entries[0], answer)]
     view = memoryview(answer)
     start = request.position
@@ -177,7 +226,8 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
     ]
 
 
-def _blocks_before_the_end(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+def _read_apart(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:
+    """Reads one block after another, up to the end of the object."""
     key, entries = object_key(request.object_id), request.entries
     blocks: list[Block | DamagedBlock] = []
     for number, entry in enumerate(entries):

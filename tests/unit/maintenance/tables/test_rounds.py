@@ -7,6 +7,7 @@ import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.maintenance.tables import joining
 from siltstone.maintenance.tables.orphans import delete_orphans
 from siltstone.maintenance.tables.progress import exported_offset, key_of
 from siltstone.maintenance.tasks.source_bytes import store_at
@@ -191,6 +192,37 @@ def test_tb22_a_table_that_is_gone_is_not_begun_again(world: TableWorld) -> None
     world.metadata.execute(RemoveKey(key_of(world.topic_named().topic_id)))
     world.export_now()
     assert world.places() == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("by", "row_filter"),
+    [
+        ("bucket(carrier,8)", "carrier = 'AA'"),
+        ("truncate(carrier,1)", "carrier = 'AA'"),
+        ("truncate(delay,10)", "delay = 5"),
+        ("bucket(key,4)", "delay = 5"),
+    ],
+)
+def test_tb12_a_table_is_divided_by_buckets_and_truncated_values(
+    iceberg: TableWorld, by: str, row_filter: str
+) -> None:
+    (stream,) = iceberg.kept(value="json", columns="carrier string, delay int")
+    iceberg.configure("t", **{"siltstone.table.partition.by": by})
+    values = [
+        f'{{"carrier": "{carrier}", "delay": {delay}}}'
+        for carrier in ("AA", "AB", "UA", "Ü")
+        for delay in (5, 17, -3)
+    ]
+    iceberg.append_values(stream, *values, None)
+    iceberg.export_now()
+    assert len(iceberg.rows()) == 13
+    with iceberg.table_of() as table:
+        raw = table._table  # type: ignore[attr-defined]
+        assert table.partition_by[0].text == by
+        scanned = raw.scan(row_filter=row_filter)
+        assert scanned.to_arrow().num_rows == (3 if "carrier" in row_filter else 4)
+        if "key" not in by:
+            assert 0 < len(list(scanned.plan_files())) < len(list(raw.scan().plan_files()))
 
 
 def _drop(world: TableWorld) -> None:
@@ -403,8 +435,9 @@ def test_many_small_rounds_are_all_there(plain: TableWorld) -> None:
 
 
 def test_snapshots_older_than_a_day_expire_but_the_newest_ten_and_their_files_are_deleted(
-    iceberg: TableWorld,
+    iceberg: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(joining, "SMALL_FILES_MAX", 100)
     (stream,) = iceberg.kept()
     for number in range(14):
         iceberg.append_pairs(stream, [("k", str(number))])

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.tables import rounds
+from siltstone.maintenance.tables import round_tasks
 from siltstone.maintenance.tables.formats.parquet import ParquetTable
 from siltstone.maintenance.tables.progress import schema_ids_of
 from siltstone.maintenance.tables.schemas import RoundSchemas
@@ -152,7 +152,7 @@ def test_tb8_a_schema_that_is_not_the_newest_makes_the_tasks_run_again_once(
 def test_tb8_all_files_of_a_commit_have_the_columns_that_the_last_schema_has_brought(
     iceberg: TableWorld, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "FILE_BYTES", 1)
+    monkeypatch.setattr(round_tasks, "FILE_BYTES", 1)
     iceberg.settings = replace(iceberg.settings, registry=registry.url)
     streams = iceberg.kept(partitions=2, value="avro")
     wide = registry.add("another-subject", record(id="long"))

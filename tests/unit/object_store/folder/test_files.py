@@ -4,15 +4,17 @@ import errno
 import fcntl
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from siltstone.model.limits import KIB, MIB
 from siltstone.object_store.folder import files
 from siltstone.object_store.folder.files import DIRECT_BYTES_MIN, SLAB_BYTES, SLABS_KEPT_MAX, ObjectWriter
-from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, set_direct
+from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, Slabs, set_direct
 from siltstone.runtime.files import opened
 
 Write = Callable[..., int]
@@ -63,6 +65,38 @@ def test_a_small_object_goes_through_the_page_cache(tmp_path: Path, monkeypatch:
     direct_bytes, other_bytes = watched_writes(monkeypatch)
     written(tmp_path / "object", buffers_of([DIRECT_BYTES_MIN - 1]))
     assert (sum(direct_bytes), sum(other_bytes)) == (0, DIRECT_BYTES_MIN - 1)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_slab_is_not_read_after_it_was_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """The next writer has it then, and the end of the object would be bytes of another object."""
+    taken = Slabs.taken
+
+    @contextmanager
+    def spoilt_afterwards(slabs: Slabs) -> Iterator[memoryview]:
+        with taken(slabs) as slab:
+            yield slab
+            slab[:] = b"x" * len(slab)
+
+    monkeypatch.setattr(Slabs, "taken", spoilt_afterwards)
+    buffers = buffers_of(sizes)
+    assert written(tmp_path / "object", buffers) == b"".join(buffers)
+
+
+def test_objects_that_are_written_side_by_side_are_whole(tmp_path: Path) -> None:
+    writer = ObjectWriter()
+    buffers = {number: buffers_of([MIB + 72 * number, MIB, 999 + number]) for number in range(8)}
+    threads = [
+        Thread(target=written, args=(tmp_path / str(number), buffers[number], writer)) for number in buffers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for number, expected in buffers.items():
+        assert (tmp_path / str(number)).read_bytes() == b"".join(expected)
 
 
 def test_a_file_system_without_direct_writes_takes_the_object(

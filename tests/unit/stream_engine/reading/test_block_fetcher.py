@@ -4,12 +4,14 @@ import pytest
 
 from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import BlockIndex, DamagedBlock
+from siltstone.object_store.bandwidth.grades import Grade
+from siltstone.object_store.bandwidth.limiter import no_limit
 from siltstone.object_store.buckets import Buckets, read_index
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache
-from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, read_blocks
+from siltstone.stream_engine.reading.block_fetcher import APART_BYTES_MIN, BlockFetcher, read_blocks
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock
 from siltstone.stream_engine.settings import ReadSettings
@@ -38,9 +40,16 @@ class Fetching:
         self.world.store.gets.clear()
         self.cache = BlockCache(cache_bytes_max)
         self.failures: list[BaseException] = []
+        self.catch_up = no_limit(ManualClock())
         tasks = TaskGroup("test", self.failures.append)
         self.fetcher = BlockFetcher(
-            Buckets(self.world.stores), self.cache, calls or InlineCalls(), tasks, settings, ManualClock()
+            Buckets(self.world.stores),
+            self.cache,
+            calls or InlineCalls(),
+            tasks,
+            settings,
+            ManualClock(),
+            self.catch_up,
         )
         self.ahead = ReadAhead(settings, ManualClock())
         self.ahead.reads_on()
@@ -50,7 +59,8 @@ class Fetching:
         return read_index(self.world.store, object_key(object_id), size_bytes)
 
     def fetch(self, *numbers: int):
-        return self.fetcher.fetch([self.planned[number] for number in numbers], self.world.objects)
+        planned = [self.planned[number] for number in numbers]
+        return self.fetcher.fetch(planned, self.world.objects, Grade.CATCH_UP_READ)
 
     def fetch_ahead(self, *numbers: int) -> None:
         self.fetcher.fetch_ahead([self.planned[number] for number in numbers], self.world.objects, self.ahead)
@@ -231,3 +241,45 @@ def test_read_blocks_needs_no_copy_for_one_block():
     (block,) = read_blocks(of.world.store, BlockRequest(0, (one,)))
     assert isinstance(block.data.obj, bytes)
     assert block.entry is one
+
+
+@pytest.mark.parametrize(
+    ("url", "batch_bytes", "requests"),
+    [
+        ("file:///bucket", APART_BYTES_MIN, 3),
+        ("file:///bucket", 1000, 1),  # a system call costs more than the copy of so small a block
+        ("s3://bucket", APART_BYTES_MIN, 1),
+    ],
+)
+def test_large_blocks_of_a_folder_are_read_into_their_memory_and_others_with_one_request(
+    monkeypatch: pytest.MonkeyPatch, url: str, batch_bytes: int, requests: int
+) -> None:
+    world = CommittedWorld()
+    world.commit(0, [batch(1, offset, 1, batch_bytes) for offset in range(3)], block_size_bytes=1)
+    entries = tuple(read_index(world.store, object_key(0), world.objects[0].size_bytes))
+    world.store.gets.clear()
+    monkeypatch.setattr(type(world.store), "url", url)
+
+    blocks = read_blocks(world.store, BlockRequest(0, entries))
+
+    assert len(world.store.gets) == requests
+    assert [block.entry for block in blocks] == list(entries)
+    assert all(len(block.data.obj) == block.entry.size_bytes for block in blocks)
+
+
+def test_a_damaged_block_of_a_folder_does_not_affect_those_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = CommittedWorld()
+    world.commit(0, [batch(1, offset, 1, APART_BYTES_MIN) for offset in range(3)], block_size_bytes=1)
+    entries = tuple(read_index(world.store, object_key(0), world.objects[0].size_bytes))
+    monkeypatch.setattr(type(world.store), "url", "file:///bucket")
+    content = bytearray(world.store.get_range(object_key(0), 0, world.objects[0].size_bytes))
+    content[entries[1].position + 500] ^= 1
+    replace_object(world.store, object_key(0), [bytes(content)])
+
+    first, second, third = read_blocks(world.store, BlockRequest(0, entries))
+    assert isinstance(first, Block) and isinstance(third, Block)
+    assert isinstance(second, DamagedBlock)
+
+    replace_object(world.store, object_key(0), [bytes(content[: entries[2].position + 9])])
+    *_, last = read_blocks(world.store, BlockRequest(0, entries))
+    assert isinstance(last, DamagedBlock) and "is cut off" in str(last)

@@ -5,11 +5,12 @@ of a task read through the same ``Scanner``, which decodes the batches of each b
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import msgspec
 
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.source_bytes import read_block, read_source
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
@@ -124,7 +125,7 @@ class SourceBlocks:
         return block
 
     def _fetched(self, requests: Iterable[_Request]) -> Iterator[tuple[_Request, memoryview]]:
-        with ThreadPoolExecutor(1, thread_name_prefix="key-compaction-read") as reader:
+        with PacedThreads(1, thread_name_prefix="key-compaction-read") as reader:
             ahead: tuple[_Request, Future[bytes]] | None = None
             for request in requests:
                 begun = (request, reader.submit(self._fetch, request))

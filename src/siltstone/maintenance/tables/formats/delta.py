@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from siltstone.maintenance.tables.failures import (
     CatalogFailed,
@@ -52,7 +52,13 @@ from siltstone.maintenance.tables.formats.derived import (
     partition_value,
 )
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of, plain_column
+from siltstone.maintenance.tables.formats.port import (
+    DataFile,
+    LoadedTable,
+    Replacement,
+    folder_of,
+    plain_column,
+)
 from siltstone.maintenance.tables.ledger import (
     LAYOUT,
     PREFIX,
@@ -62,7 +68,7 @@ from siltstone.maintenance.tables.ledger import (
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.port import ObjectStore
-from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
+from siltstone.topic_configs.table_export import APPEND, KAFKA, PartitionTransform
 
 _LOG = "_delta_log/"
 _DIVISION = f"{PREFIX}partition-by"
@@ -112,6 +118,7 @@ class DeltaTable:
             snapshot_id=self._number(names.of("version")),
             gaps=self._gaps(names),
             committed_ms=self._number(names.of("time")),
+            mode=given.get(f"{PREFIX}mode", APPEND),
         )
         self._refuse_restored(ledger.snapshot_id or 0)
         return ledger
@@ -225,29 +232,45 @@ class DeltaTable:
             if self._table.vacuum(dry_run=True):
                 self._table.vacuum(dry_run=False)
 
-    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
+    def append(
+        self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
+    ) -> None:
         version = self._table.version() + 1
         transactions = _transactions(msgspec.structs.replace(ledger, snapshot_id=version), self.ledger)
-        self._commit([self._registered(each) for each in files], "append", transactions)
-
-    def _commit(self, actions: list[Any], mode: Any, transactions: list[Any]) -> None:
+        actions = [self._registered(each) for each in files]
+        if replacement is not None:
+            actions += self._replaced(replacement, ledger.committed_ms)
         with self._committing():
             self._table.create_write_transaction(
                 actions,
-                mode,
+                "append",
                 self._table.schema(),
                 partition_by=list(self._table.metadata().partition_columns),
                 commit_properties=_once(transactions),
             )
 
-    def _registered(self, each: DataFile) -> Any:
-        values = {
+    def _replaced(self, replacement: Replacement, now_ms: int) -> list[Any]:
+        is_change = not replacement.keeps_rows
+        found = {each.path: each for each in self.files() if each.path in replacement.removed}
+        if len(found) < len(replacement.removed):
+            raise CommitOvertaken(f"files of table {self._name} that were to be replaced are gone")
+        removed = [
+            RemoveAction(path, is_change, now_ms, each.size_bytes, self._values(each))
+            for path, each in found.items()
+        ]
+        return [*removed, *(self._registered(each, is_change=is_change) for each in replacement.added)]
+
+    def _values(self, each: DataFile) -> dict[str, str | None]:
+        return {
             division_column(by): log_text(column_value(by, value))
             for by, value in zip(self._division, each.partition, strict=True)
         }
+
+    def _registered(self, each: DataFile, *, is_change: bool = True) -> Any:
         footer = pq.read_metadata(BytesIO(self._read(f"{folder_of(self._name)}{each.path}")))
+        made_ms = self.ledger.created_ms
         return AddAction(
-            each.path, each.size_bytes, values, self.ledger.created_ms, True, _statistics(footer)
+            each.path, each.size_bytes, self._values(each), made_ms, is_change, _statistics(footer)
         )
 
     def add_columns(self, schema: Any) -> None:
@@ -311,6 +334,7 @@ class DeltaFormat:
             f"{PREFIX}store-id": ledger.identity.store_id,
             f"{PREFIX}topic-id": ledger.identity.topic_id,
             f"{PREFIX}created": str(ledger.created_ms),
+            f"{PREFIX}mode": ledger.mode,
             _DIVISION: msgspec.json.encode(tuple(partition_by)).decode(),
         }
         with _delta_errors(name):

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from siltstone.maintenance.tables.formats.port import PartitionValue, plain_column
-from siltstone.topic_configs.table_export import IDENTITY, PartitionTransform
+from siltstone.topic_configs.table_export import BUCKET, IDENTITY, PartitionTransform
 
 _TYPES = {
     "year": pa.int32(),
@@ -37,7 +37,7 @@ def is_derived(by: PartitionTransform) -> bool:
 
 def derived_field(by: PartitionTransform, schema: Any) -> Any:
     """The pyarrow.Field of a derived column."""
-    kind = _TYPES.get(by.transform)
+    kind = pa.int32() if by.kind == BUCKET else _TYPES.get(by.transform)
     if kind is None:
         field = schema
         for name in by.column.split("."):
