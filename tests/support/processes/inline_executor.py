@@ -1,6 +1,6 @@
 """A pool without threads: what is submitted has happened when ``submit`` returns.
 
-In place of ``ThreadPoolExecutor`` where chance is drawn, so that it is drawn in one order.
+In place of a pool of threads where chance is drawn, so that it is drawn in one order.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from types import ModuleType
 from typing import ParamSpec, TypeVar
 
 import pytest
+
+POOLS = ("ThreadPoolExecutor", "PacedThreads")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,4 +31,7 @@ class InlineExecutor(Executor):
 
 def put_inline_in(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
     for module in modules:
-        monkeypatch.setattr(module, "ThreadPoolExecutor", InlineExecutor)
+        found = [name for name in POOLS if hasattr(module, name)]
+        assert found, f"{module.__name__} has no pool any more"
+        for name in found:
+            monkeypatch.setattr(module, name, InlineExecutor)
